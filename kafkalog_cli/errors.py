@@ -276,6 +276,8 @@ class SyncFoundNoSpace(SyncFailed, exit_code=ExitCode.NO_SPACE):  # fsync failed
     """{path}: the written data may not have reached the disk: {reason}"""
 
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""Error numbers of a full disk and of a used quota."""
 _AS_THE_OWNER = "run it as the user that the broker runs as, or as root"
 STEPS_AFTER_SYSTEM_ERRORS = {
     errno.EROFS: "mount the file system read-write; commands that only read still work: ls, verify, --dry-run, and"

@@ -2,8 +2,12 @@
 
 import gc
 import os
+import re
+import shutil
 import signal
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,6 +46,22 @@ os.environ["KAFKALOG_CONFIG"] = ""
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+# The tests make a hundred thousand files and sync many of them. Their directories are in memory where that has room, which
+# saves a tenth of the time. TMPDIR names another place; `.ci/run` takes the disk for the tests on other Pythons.
+MEMORY, NEEDED_BYTES = "/dev/shm", 8 << 30
+
+
+def has_room_in_memory():
+    """Containers often have little room there, or forbid to execute files, as some tests do."""
+    if not os.access(MEMORY, os.W_OK | os.X_OK) or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+        return False
+    (kilobytes,) = re.findall(r"(?m)^MemAvailable: *(\d+) kB$", Path("/proc/meminfo").read_text())
+    return min(shutil.disk_usage(MEMORY).free, int(kilobytes) << 10) >= NEEDED_BYTES
+
+
+if "TMPDIR" not in os.environ and has_room_in_memory():
+    os.environ["TMPDIR"], tempfile.tempdir = MEMORY, None
 
 # The tests start hundreds of processes. Each would compile our source again where no byte code may be written: 0.6 s of CPU
 # instead of 0.3 for `kafkalog verify`.

@@ -15,7 +15,7 @@ from kafkalog_cli.cli.declared import Answered, CommandContext
 from kafkalog_cli.cli.environment import Environment, styles_as_wanted
 from kafkalog_cli.cli.plain_parser import NotPlainError, plain_call
 from kafkalog_cli.disk.kernels import COMPILING
-from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
+from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, next_step
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import OutputFailed
 
@@ -167,7 +167,7 @@ def _output_failed(failed: OutputFailed, environment: Environment) -> int:
 
 
 def _code_of(error: OSError) -> ExitCode:
-    return ExitCode.NO_SPACE if error.errno in {errno.ENOSPC, errno.EDQUOT} else ExitCode.FAILURE
+    return ExitCode.NO_SPACE if error.errno in NO_ROOM else ExitCode.FAILURE
 
 
 def _os_error(error: OSError, environment: Environment) -> int:

@@ -10,6 +10,7 @@ from typing import Protocol
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, classify_file
 from kafkalog_cli.errors import (
+    NO_ROOM,
     HalfChanged,
     HalfDiscarded,
     HalfPublished,
@@ -31,7 +32,6 @@ from kafkalog_cli.errors import (
 PIECE_BYTES = 1 << 20
 _HOLE_BYTES = 4096
 _ZEROS = bytes(_HOLE_BYTES)
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 """Error numbers of a refused hard link. EPERM is also the error where fs.protected_hardlinks refuses the link."""
 TEMPORARY_SUFFIX = ".tmp"

@@ -24,7 +24,7 @@ from kafkalog_cli.disk.durable import sweep_temporaries
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind, moved_aside, moved_out
 from kafkalog_cli.disk.posix_lock import BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE, lock_path, owner_of
-from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable, shell_word
+from kafkalog_cli.errors import NO_ROOM, KafkalogError, Locked, NoSpace, Refused, Unreadable, shell_word
 
 POLL_SECONDS = 0.1
 WATCH_SECONDS = 11
@@ -301,7 +301,7 @@ def _refusal(path: str, error: OSError) -> KafkalogError:
     if error.errno in (errno.ELOOP, errno.ENXIO):
         reason = f"it is a symbolic link or not a regular file, and is not changed: {moved_aside(path)} moves it away"
         return Refused(path=path, reason=reason)
-    kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unreadable
+    kind = NoSpace if error.errno in NO_ROOM else Unreadable
     return kind(path=path, reason="nothing was changed" if kind is NoSpace else _text(error))
 
 

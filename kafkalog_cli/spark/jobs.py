@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkalog_cli import errors
-from kafkalog_cli.errors import KafkalogError, NoSpace, error_saying
+from kafkalog_cli.errors import NO_ROOM, KafkalogError, NoSpace, error_saying
 from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch, JobWatcher
 
 if TYPE_CHECKING:
@@ -110,7 +109,6 @@ _OURS = "kafkalog_cli.errors."
 _IN_ONE_LINE = re.compile(rf"(?:^|: )(?P<error>{re.escape(_OURS)}\w+: )", re.MULTILINE)
 _ERRNO = re.compile(r"\[Errno (\d+)\] ")
 _JAVA_ENDED = "Spark: its Java has ended in the middle: it was killed, or had no memory left"
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -198,7 +196,7 @@ def _raised(trace: str) -> KafkalogError:
     number = _ERRNO.match(message)
     if number is not None:
         reason = message[number.end() :]
-        if int(number[1]) in _NO_ROOM:
+        if int(number[1]) in NO_ROOM:
             _, _, path = reason.partition(": ")
             return NoSpace(path=path.strip("'") or "the output", reason="a task of Spark wrote to it")
         return KafkalogError(reason=reason)

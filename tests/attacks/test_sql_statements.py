@@ -392,6 +392,7 @@ def test_a_statement_is_refused_before_anything_runs(spark, shop, names, query, 
     evidence("R39", 1, PARTS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("query", ANSWERED)
 def test_a_query_that_is_answered_leads_nowhere(spark, shop, names, query, evidence):
     code, out, err = sql(shop, query.format(**names))

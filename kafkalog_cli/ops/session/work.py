@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
-from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, Unreadable
+from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, NoSpace, Refused, Unreadable
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.engine import log_bytes
@@ -367,7 +366,7 @@ class Meter:
 def of_the_system(path: str, error: OSError) -> KafkalogError:
     """Translate an OSError about `path`, or about the file that the error names, into NoSpace or Unreadable."""
     named = error.filename if isinstance(error.filename, str) else path
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in NO_ROOM:
         told: KafkalogError = NoSpace(path=named, reason="it could not be written")
     else:
         told = Unreadable(path=named, reason=error.strerror or str(error))

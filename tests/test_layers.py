@@ -148,8 +148,11 @@ def libraries_elsewhere(name, tree):
 @cache
 def method_calls(tree):
     """(call, what the method is of: `os`, `self._fs`, …) of every call of a method or of a module's function."""
-    calls = (node for node in nodes_of(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
-    return [(node, ast.unparse(node.func.value)) for node in calls]
+    return [
+        (node, ast.unparse(node.func.value))
+        for node in nodes_of(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
 
 
 def is_door(receiver):

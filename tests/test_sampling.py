@@ -48,7 +48,7 @@ TAKES_TURNS = """
 def test_in_turn_{n}():
     pass
 """
-TURNS = 24
+TURNS = SHARES
 TESTS += "".join(TAKES_TURNS.format(n=n) for n in range(TURNS))
 COUNT = 30 + 3 + 1 + 10 + 4 + TURNS
 

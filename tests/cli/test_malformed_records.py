@@ -147,6 +147,7 @@ def by_code(*tables):
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("forced", [False, True], ids=["plain", "compiled"])
 def test_append(partition, forced):
     before = tree(partition.parent)
@@ -159,6 +160,7 @@ def test_append(partition, forced):
                 assert f"line {4 if text.startswith(GOOD) else 1}: " in ran.err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("options", [("--dry-run",), ("--keep-offsets",), ("--keep-offsets", "--dry-run")])
 def test_append_in_other_ways(partition, options):
     tables = (NO_JSON, NO_RECORD, OF_AN_ORIGIN) if "--keep-offsets" in options else (NO_JSON, NO_RECORD)

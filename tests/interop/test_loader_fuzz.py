@@ -117,8 +117,9 @@ def test_it_leaves_a_directory_as_it_is_while_a_broker_runs(real, corpus, tmp_pa
 
 
 def test_the_same_twice(real, corpus, tmp_path):
-    sources = sources_for(60, 7, real, corpus, tmp_path)
-    for seed in range(60):
+    count = part_of(60)
+    sources = sources_for(count, 7, real, corpus, tmp_path)
+    for seed in range(count):
         outcomes = []
         for turn in ("first", "second"):
             case = make_case(seed, sources)

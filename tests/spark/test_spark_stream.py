@@ -411,6 +411,7 @@ def test_a_query_over_segments_that_begin_inside_sets(spark, tmp_path):
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
+@pytest.mark.exhaustive(in_turn=True)
 def test_retention_ends_a_query_with_what_happened(spark, tmp_path):
     root = tmp_path / "logs"
     root.mkdir()

@@ -249,15 +249,19 @@ class CoordinatorTopic:
         """Start the limit of memory again: the caller loads no more before it frees what it has."""
         self._held = HeldMemory()
 
-    def load(self, number: int, replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]) -> tuple[Loaded, _ReplayT]:
+    def load(
+        self, number: int, replay: Callable[[Iterator[CoordinatorEntry], int], _ReplayT]
+    ) -> tuple[Loaded, _ReplayT]:
         """Replay the best copy of a partition; of equal copies, the first without damage.
+
+        `replay` gets the number of the partition too.
 
         Raises NothingSelected if no copy can be read; Unreadable if all that was loaded since `forget` does not fit
         into memory.
         """
 
         def counted_replay(entries: Iterator[CoordinatorEntry]) -> _ReplayT:
-            return replay(self._held.counted(entries, f"{self.topic}-{number}"))
+            return replay(self._held.counted(entries, f"{self.topic}-{number}"), number)
 
         reading, found = _undamaged(self._readings(number), counted_replay)
         self._tell(reading)

@@ -275,7 +275,7 @@ class _Describer:
 
     def partition(self, number: int) -> Iterator[GroupDescription]:
         """Yield the chosen groups of a partition of `__consumer_offsets`."""
-        loaded, state = self._topic.load(number, lambda entries: _State(entries, number))
+        loaded, state = self._topic.load(number, _State)
         self._topic.forget()
         self._found.see(state.group_ids)
         for group_id in state.group_ids:
@@ -363,7 +363,7 @@ class _Describer:
         topic = CoordinatorTopic(self._log_dirs, SHARE_GROUP_STATE)
         found: dict[ShareKey, SharePartition] = {}
         for number in topic.numbers:
-            found |= topic.load(number, share_partitions)[1]
+            found |= topic.load(number, lambda entries, _: share_partitions(entries))[1]
         return found
 
 

@@ -140,7 +140,7 @@ def find_transactions(
 
 def _ids(topic: CoordinatorTopic) -> Iterator[TransactionalId]:
     for number in topic.numbers:
-        loaded, found = topic.load(number, lambda entries: list(transactions(entries, number)))  # noqa: B023
+        loaded, found = topic.load(number, transactions)
         topic.forget()
         for one in found:
             yield TransactionalId(one, loaded)

@@ -2,7 +2,9 @@
 
 import os
 import sys
+import tempfile
 from itertools import pairwise
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -42,10 +44,17 @@ def cool(path, but=range(0)):
 
 
 @pytest.fixture
-def segments(tmp_path):
-    partition = tmp_path / "t-0"
+def on_disk():
+    """A directory for files that outlive the machine's stop: pages of a file system in memory do not go."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def segments(on_disk):
+    partition = on_disk / "t-0"
     partition.mkdir()
-    (tmp_path / "meta.properties").write_text("version=1\n")
+    (on_disk / "meta.properties").write_text("version=1\n")
     logs = [partition / f"{base:020d}.log" for base in (0, 9)]
     for log in logs:
         log.write_bytes(os.urandom(PAGES * PAGE_BYTES))
@@ -60,27 +69,27 @@ def read_whole(path):
         assert file.read_into(0, memoryview(bytearray(file.size_bytes))) == file.size_bytes
 
 
-def test_pages_that_were_in_memory_stay_and_the_others_go(segments, tmp_path):
+def test_pages_that_were_in_memory_stay_and_the_others_go(segments, on_disk):
     hot = range(8, 24)
     cool(segments[0], but=hot)
     before = cold_pages(segments[0])
     assert before.isdisjoint(hot)
     assert len(before) > PAGES // 2
-    with a_broker_on(tmp_path):
+    with a_broker_on(on_disk):
         read_whole(segments[0])
     assert cold_pages(segments[0]) == before
 
 
-def test_a_segment_of_many_steps_is_let_go_while_it_is_read(segments, tmp_path, monkeypatch):
+def test_a_segment_of_many_steps_is_let_go_while_it_is_read(segments, on_disk, monkeypatch):
     monkeypatch.setattr("kafkalog_cli.disk.page_cache.STEP_BYTES", 8 * PAGE_BYTES)
-    with a_broker_on(tmp_path), RealFilesystem().open_read(str(segments[0])) as file:
+    with a_broker_on(on_disk), RealFilesystem().open_read(str(segments[0])) as file:
         for start in range(0, file.size_bytes, PAGE_BYTES):
             file.read_into(start, memoryview(bytearray(PAGE_BYTES)))
         assert len(cold_pages(segments[0])) > PAGES // 2
 
 
-def test_the_active_segment_and_a_disk_without_a_broker_are_left_as_they_are(segments, tmp_path):
-    with a_broker_on(tmp_path):
+def test_the_active_segment_and_a_disk_without_a_broker_are_left_as_they_are(segments, on_disk):
+    with a_broker_on(on_disk):
         read_whole(segments[1])
     assert not cold_pages(segments[1])
     read_whole(segments[0])

@@ -102,6 +102,20 @@ def test_what_a_command_does_to_one_partition(tmp_path, verb):
     assert (undone.exit_code, undone.results[0].result.undone) == (0, True)
 
 
+@pytest.mark.parametrize("verb", ["roll", "retain", "compact"])
+def test_without_a_time_that_is_given_a_wrong_clock_is_refused(tmp_path, verb):
+    place = copies(tmp_path)()
+    for path in place.rglob("*.log"):
+        os.utime(path, (NOW_MS / 1000 * 2,) * 2)
+    before = files(place / "mixed-0")
+    for time in ({}, {"now": None}):
+        run = getattr(kl, verb)(place, **CALLS[verb][0], **time)
+        assert {type(error).__name__ for error in run.errors} == {"Refused"}
+        assert all("2084" in str(error) or "clock" in str(error) for error in run.errors), run.errors
+        assert files(place / "mixed-0") == before
+    assert not getattr(kl, verb)(place, **CALLS[verb][0], now=2 * NOW_MS + 1000).errors
+
+
 def test_a_dry_run_changes_nothing(tmp_path):
     place = copies(tmp_path)()
     before = tree(place)

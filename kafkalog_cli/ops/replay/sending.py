@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from kafkalog_cli.ops.replay.state import ReplayState, SentProgress
 from kafkalog_cli.ops.same_place import check_outside
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
-from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, CoordinatorEntry, committed_offsets
+from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, committed_offsets
 
 
 class ReplayedOffset(NamedTuple):
@@ -58,7 +57,7 @@ class GroupOffsetsToMove:
         planned = {(one.progress.topic, one.progress.partition) for one in plan.partitions}
         self._found: list[CommittedOffset] = []
         for number in topic.numbers:
-            _, offsets = topic.load(number, partial(_replayed, number))
+            _, offsets = topic.load(number, committed_offsets)
             self._found += [one for one in offsets if (one.topic, one.partition) in planned]
         self._found.sort(key=lambda one: (one.group_id, one.topic, one.partition))
 
@@ -104,10 +103,6 @@ def _committed(cluster: Cluster, group_id: str, offsets: list[ReplayedOffset]) -
     if new:
         cluster.commit(group_id, new)
     return found
-
-
-def _replayed(number: int, entries: Iterator[CoordinatorEntry]) -> list[CommittedOffset]:
-    return list(committed_offsets(entries, number))
 
 
 SAVE_SECONDS = 1.0

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from threading import Lock, Thread
 from typing import NamedTuple, Protocol
 
@@ -17,7 +16,7 @@ from kafkalog_cli.format.strict_json import fields, integer, parse, text
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, CoordinatorEntry, committed_offsets
+from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, committed_offsets
 
 MOST_METADATA_BYTES = 4096
 """The largest metadata of a commit (offset.metadata.max.bytes)."""
@@ -185,7 +184,7 @@ class CommittedStore:
             topic = CoordinatorTopic(self._log_dirs, CONSUMER_OFFSETS)
             for number in topic.numbers:
                 with self._decoding:
-                    _, offsets = topic.load(number, partial(_replayed, number))
+                    _, offsets = topic.load(number, committed_offsets)
                 with self._changing:
                     self._held |= dict(map(_commit_on_disk, offsets))
         except (KafkalogError, OSError) as error:
@@ -193,10 +192,6 @@ class CommittedStore:
             self._report(Note("unreadable", message, CONSUMER_OFFSETS, is_error=True, exit_code=ExitCode.PARTIAL))
         for note in self._log_dirs.take_notes():
             self._report(note)
-
-
-def _replayed(number: int, entries: Iterator[CoordinatorEntry]) -> list[CommittedOffset]:
-    return list(committed_offsets(entries, number))
 
 
 def _commit_on_disk(found: CommittedOffset) -> tuple[OffsetKey, Commit]:

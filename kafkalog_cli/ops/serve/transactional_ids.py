@@ -31,7 +31,7 @@ class TransactionalIds:
         topic = CoordinatorTopic(self._log_dirs, TRANSACTION_STATE)
         found: list[Transaction] = []
         for number in topic.numbers:
-            found += topic.load(number, lambda entries: list(transactions(entries, number)))[1]  # noqa: B023
+            found += topic.load(number, transactions)[1]
         for note in self._log_dirs.take_notes():
             self._report(note)
         return {one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)}

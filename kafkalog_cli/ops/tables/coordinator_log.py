@@ -158,8 +158,8 @@ OffsetKey = tuple[str, str, int]
 """A group id, a topic and a partition."""
 
 
-def committed_offsets(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[CommittedOffset]:
-    """Yield the offsets that a coordinator has after loading a partition (OffsetMetadataManager.replay).
+def committed_offsets(entries: Iterable[CoordinatorEntry], log_partition: int) -> list[CommittedOffset]:
+    """Return the offsets that a coordinator has after loading a partition (OffsetMetadataManager.replay).
 
     Offsets in a transaction count once it commits, unless a later record has set the same offset. A tombstone removes
     both. Whether an offset has expired is not checked, since a coordinator writes a tombstone then.
@@ -167,7 +167,7 @@ def committed_offsets(entries: Iterable[CoordinatorEntry], log_partition: int) -
     replay = OffsetReplay(log_partition)
     for entry in entries:
         replay.take(entry)
-    yield from replay.held.values()
+    return [*replay.held.values()]
 
 
 class OffsetReplay:
@@ -275,8 +275,8 @@ class Transaction(NamedTuple):
     log_offset: int
 
 
-def transactions(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[Transaction]:
-    """Yield the last state of each transactional id, without expired ids (TransactionStateManager)."""
+def transactions(entries: Iterable[CoordinatorEntry], log_partition: int) -> list[Transaction]:
+    """Return the last state of each transactional id, without expired ids (TransactionStateManager)."""
     held: dict[str, Transaction] = {}
     for entry in entries:
         if entry.record is None or entry.record.name != "TransactionLog":
@@ -301,4 +301,4 @@ def transactions(entries: Iterable[CoordinatorEntry], log_partition: int) -> Ite
             log_partition,
             entry.offset,
         )
-    yield from held.values()
+    return [*held.values()]

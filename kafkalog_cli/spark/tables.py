@@ -55,7 +55,7 @@ class Table(NamedTuple):
 _Row = TypeVar("_Row")
 
 
-def _of_coordinator(make: Callable[[Iterable[CoordinatorEntry], int], Iterator[_Row]], *, is_kept: bool = True) -> Rows:
+def _of_coordinator(make: Callable[[Iterable[CoordinatorEntry], int], Iterable[_Row]], *, is_kept: bool = True) -> Rows:
     """Return the rows of partitions. `is_kept`: `make` keeps the last record of each key, so its memory is limited."""
 
     def rows(fs: Filesystem, paths: list[str], on_damage: OnDamage) -> Iterator[_Row]:

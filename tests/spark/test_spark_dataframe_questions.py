@@ -106,7 +106,7 @@ def test_the_sql_of_odd_logs(spark, folder, isolation, first, evidence):
     evidence("R50", 2 * SOME, 2 * len(CASES) + len(STREAMS))
 
 
-STREAMS = [{}, {"isolation": "read_committed"}, {"maxOffsetsPerTrigger": "9", "isolation": "read_committed"}]
+STREAMS = [{}, {"isolation": "read_committed"}, {"maxOffsetsPerTrigger": "40", "isolation": "read_committed"}]
 
 
 @pytest.mark.exhaustive(in_turn=True)

@@ -1,12 +1,12 @@
 """Which cases of the tests marked `exhaustive` a run has: a share of each test function, at least one case of it.
 
 The cases of all tests in a file marked `exhaustive(together=True)` are chosen alike, as they share what is made for a case.
-The tests marked `exhaustive(in_turn=True)` are cases of one family: a run has each 32nd of these tests. They go through all
+The tests marked `exhaustive(in_turn=True)` are cases of one family: a run has each 48th of these tests. They go through all
 calls or bytes of one scenario, and other tests of the same file hold in each run what the scenario is about. With both, a file is
 one case of that family: a scenario with a real broker, whose parts are tried without a broker in each run. `together="a name"` does that for
 some tests of a file, such as the later stages of such a scenario.
 
-`--share 3/32` (or TEST_SHARE=3/32) runs the fourth of 32 shares; the 32 together are all cases. Without the option a
+`--share 3/48` (or TEST_SHARE=3/48) runs the fourth of 48 shares; the 48 together are all cases. Without the option a
 run has the first share; it has all cases where a test file is named, or with `--share all`.
 
 `--one-case` takes one case of each test function, which depends on the share, of the tests that are not marked as well.
@@ -21,7 +21,7 @@ from collections import defaultdict
 
 import pytest
 
-SHARES = 32
+SHARES = 48
 PART = 8
 RUN = {"is whole": True, "share": 0}
 IN_TURN = "in turn"

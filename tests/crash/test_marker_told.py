@@ -18,7 +18,7 @@ ATTRIBUTES = (MARKER_BYTES, 0o604, 7, 8, START_NS + 1_000_000_003, ())
 CASES = [(RECOVER, "three"), (ROLL, "old"), (APPEND, "old"), (UNDO, "three")]
 IDS = [f"{writer.name}-{fixture}" for writer, fixture in CASES]
 COMMAND = re.compile(r"`kafkalog ([^`]*)`")
-ABOUT_THE_DISK = re.compile(r"--salvage|--older-than|^verify ")
+ABOUT_THE_DISK = re.compile(r"--salvage|--older-than|--freeable|^verify ")
 """Next steps for what is wrong with the disk; they do not give the marker back."""
 LATER = {
     "recover": ("recover", ROOT, *SETTINGS),

@@ -70,7 +70,6 @@ def compact(  # noqa: PLR0913
         "is_forced": force,
         "memory_bytes": parse_size_bytes(memory),
         "delay_ms": delay_ms_of(delay, keeps=False) if erase_keys is None else 0,
-        "now_is_given": safety.now is not None,
         "passes": _passes(passes),
         "version": kafka_version_of(kafka_version),
     }

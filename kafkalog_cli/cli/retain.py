@@ -65,7 +65,7 @@ def retain(  # noqa: PLR0913
     return run_verb(
         *(environment, RETAIN, retain_view(explains=explain, keeps=keep), options, paths or [], RetainRequest),
         printing=printing, metrics=metrics,
-        delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep, explains=explain, now_is_given=safety.now is not None,
+        delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep, explains=explain,
     )  # fmt: skip
 
 

@@ -372,7 +372,7 @@ def retain(
     from kafkalog_cli.ops.retain.plan import RetainRequest
     from kafkalog_cli.ops.retain.retain import RETAIN
 
-    what = {"delay_ms": delay_ms, "keeps": keep, "explains": explain, "now_is_given": options.get("now") is not None}
+    what = {"delay_ms": delay_ms, "keeps": keep, "explains": explain}
     return Call(RETAIN, paths, options).on_logs(RetainRequest, **what)
 
 
@@ -396,7 +396,7 @@ def compact(
 
     call = Call(COMPACT, paths, options)
     partitions = call.session.writable_partitions(call.paths)
-    what = {"is_forced": force, "passes": passes, "delay_ms": delay_ms, "now_is_given": options.get("now") is not None}
+    what = {"is_forced": force, "passes": passes, "delay_ms": delay_ms}
     request = call.session.request(CompactRequest, partitions, **what)
     ordered = dirtiest_first(call.session, partitions, request)
     return call.run(CompactWork(request, estimates=estimate), ordered)

@@ -20,6 +20,7 @@ from kafkalog_cli.log.checkpoints import HighWatermark
 from kafkalog_cli.log.log_end import SegmentEnd, segment_end
 from kafkalog_cli.log.partition import Partition, entries_of_log, is_passed_over
 from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, TopicConfig
+from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.settings import SettingsSource
 
@@ -125,12 +126,18 @@ _NEVER_TIERED = ("__consumer_offsets", "__transaction_state", "__share_group_sta
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """The time at which to act, and the source of settings."""
+    """The time at which to act, and the source of settings. `now_is_given`: the time is from `--now`."""
 
     now_ms: int
     settings: SettingsSource
     limits: Limits = DEFAULT_LIMITS
     kernels: KernelChoice | None = None
+    now_is_given: bool = False
+
+    @property
+    def clock(self) -> Clock:
+        """The time, and whether it is given."""
+        return Clock(self.now_ms, self.now_is_given)
 
     def used_settings(self, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
         """Return the settings for opening segments, each with its origin. Raises as `SettingsSource.metadata` does."""

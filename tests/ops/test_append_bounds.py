@@ -289,7 +289,7 @@ def test_a_log_is_synced_after_so_many_records_or_so_long():
     """UnifiedLog.append: unflushedMessages >= flush.messages; LogManager.flushDirtyLogs: timeSinceLastFlush >= flush.ms."""
     clock = [0]
     config = {"flush.messages": SimpleNamespace(value=3), "flush.ms": SimpleNamespace(value=10)}
-    flusher = _Flusher(config, SimpleNamespace(clock=lambda: clock[0]))
+    flusher = _Flusher(config, SimpleNamespace(flush_clock=lambda: clock[0]))
     assert [flusher.is_due(count) for count in (2, 1, 2, 2)] == [False, True, False, True]
     for now, late in ((9, False), (10, True), (11, True)):
         clock[0] = now

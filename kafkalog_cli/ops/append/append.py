@@ -52,7 +52,7 @@ _LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class AppendRequest(LogRequest):
-    """How to append. `clock` returns the time in ms, for flush.ms.
+    """How to append. `flush_clock` returns the time in ms, for flush.ms.
 
     `refused` is called with the error for which records were not appended, and the append goes on with the next
     records, which have no producer. Records that were appended before any error stay. None: an error takes the whole
@@ -60,7 +60,7 @@ class AppendRequest(LogRequest):
     """
 
     writing: Writing = field(default=Writing())
-    clock: Callable[[], int] | None = None
+    flush_clock: Callable[[], int] | None = None
     refused: Callable[[OSError | KafkalogError], None] | None = None
 
 
@@ -398,7 +398,7 @@ class _Flusher:
     def __init__(self, config: TopicConfig, request: AppendRequest) -> None:
         self.messages = cast("int", config["flush.messages"].value)
         self._ms = cast("int", config["flush.ms"].value)
-        self._clock = request.clock
+        self._clock = request.flush_clock
         self._since = 0
         self._last_ms = self._now_ms()
 

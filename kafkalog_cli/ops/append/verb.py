@@ -293,7 +293,7 @@ class Appending:
             work.settings,
             kernels=context.kernels,
             writing=writing,
-            clock=lambda: int(context.clock() * 1000),
+            flush_clock=lambda: int(context.clock() * 1000),
             refused=self._inputs.refused if isinstance(self._inputs, ProgramRecords) else None,
         )
 

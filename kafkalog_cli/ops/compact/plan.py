@@ -33,7 +33,6 @@ from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
-from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import (
@@ -56,7 +55,7 @@ class CompactRequest(LogRequest):
     """A request to compact. `is_forced`: clean even a log that is not dirty enough.
 
     `memory_bytes`: the memory for keys and marks. `delay_ms`: how long `.deleted` files stay; None: as
-    file.delete.delay.ms says. `now_is_given`: the time is from `--now`. `most_keys`: stop early, like a broker whose
+    file.delete.delay.ms says. `most_keys`: stop early, like a broker whose
     offset map is full with this number of keys. `passes`: the largest number of cleaning passes; None: until another
     pass would change nothing. `erased`: keys whose records are all removed. `version`: the Kafka whose cleaner is
     mirrored.
@@ -65,16 +64,10 @@ class CompactRequest(LogRequest):
     is_forced: bool = False
     memory_bytes: int = MEMORY_BYTES
     delay_ms: int | None = None
-    now_is_given: bool = False
     most_keys: int | None = None
     passes: int | None = 1
     erased: SoughtKeys | None = None
     version: KafkaVersion = NEWEST
-
-    @property
-    def clock(self) -> Clock:
-        """The clock for the table of refusals."""
-        return Clock(self.now_ms, self.now_is_given)
 
 
 @unique

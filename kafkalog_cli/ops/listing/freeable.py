@@ -54,11 +54,7 @@ class FreeablePart:
 
 def requests_of(session: Session, partitions: Sequence[Partition]) -> PlanRequests:
     """Return the requests of both verbs for a session. Raises as `Session.settings`."""
-    is_given = session.options.now_ms is not None
-    return PlanRequests(
-        session.request(RetainRequest, partitions, now_is_given=is_given),
-        session.request(CompactRequest, partitions, now_is_given=is_given),
-    )
+    return PlanRequests(session.request(RetainRequest, partitions), session.request(CompactRequest, partitions))
 
 
 def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict[str, Freeable], ExitCode]:

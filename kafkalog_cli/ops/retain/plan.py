@@ -11,7 +11,6 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.log_end import LargestTimestamp
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, TopicConfig
-from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.verify.batch_checks import TimestampOddity, unit_of
@@ -22,18 +21,12 @@ class RetainRequest(LogRequest):
     """A request for retention. `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms says.
 
     `keeps`: removed files are kept by the run instead of renamed to `.deleted`. `explains`: the timestamps of all
-    segments are read, including segments that are kept in any case. `now_is_given`: the time is from `--now`.
+    segments are read, including segments that are kept in any case.
     """
 
     delay_ms: int | None = None
     keeps: bool = False
     explains: bool = False
-    now_is_given: bool = False
-
-    @property
-    def clock(self) -> Clock:
-        """The clock for the table of refusals."""
-        return Clock(self.now_ms, self.now_is_given)
 
 
 @unique

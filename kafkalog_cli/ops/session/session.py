@@ -149,8 +149,9 @@ class Session:
 
     def request(self, kind: Callable[..., LogRequestT], partitions: Sequence[Partition], **what: Any) -> LogRequestT:
         """Create a verb's request on logs, with the session's time, and the settings of these partitions."""
-        now_ms = self.shared.clock.now_ms
-        return kind(now_ms, self.settings(partitions), kernels=self.context.kernels, **what)
+        clock, kernels = self.shared.clock, self.context.kernels
+        settings = self.settings(partitions)
+        return kind(clock.now_ms, settings, kernels=kernels, now_is_given=clock.is_given, **what)
 
     # -- the run
 

@@ -15,7 +15,7 @@ import threading
 from typing import NamedTuple
 
 from kafkalog_cli.disk.followed_links import open_file
-from kafkalog_cli.disk.held_directories import HeldEntry, link_in_the_way
+from kafkalog_cli.disk.held_directories import HeldEntry, LockHandle, link_in_the_way
 from kafkalog_cli.disk.names import FileKind
 
 BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE = 0, 1, 2
@@ -38,7 +38,7 @@ _process_id = os.getpid()
 _table_lock = threading.RLock()
 
 
-class PosixLock:
+class PosixLock(LockHandle):
     """A lock on one byte of a file. It excludes other processes and other holders in this process."""
 
     def __init__(self, key: tuple[int, int], first_byte: int, exclusive: bool) -> None:
@@ -59,12 +59,6 @@ class PosixLock:
                 return
             key, self._key = self._key, None
             _give_up(key, self)
-
-    def __enter__(self) -> PosixLock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 def take_lock(entry: HeldEntry, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:

@@ -72,12 +72,13 @@ def apply_changes(  # noqa: PLR0913
     marker: MarkerUse,
     settings: LoadSettings,
     *,
-    discard: bool = False,
+    discard: bool | None = None,
     held: LockHandle | None,
 ) -> Applied | None:
     """Make the changes of a plan, and return None if it has none. `held` is the lock of the partition.
 
-    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
+    `discard`: removed data is not kept; None: the command has no option --discard. Raises Refused if a file has changed
+    since the plan was made, and the exceptions of `journal.apply`.
     """
     if not plan.has_work:
         return None
@@ -188,7 +189,7 @@ def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, no
                 also = followed_runs(fs, partition.path, partition.name, log_dir, manifest) if is_whole else []
                 is_back |= release_marker(fs, log_dir, manifest.run.run_id, [partition.name], also=also)
     except (OSError, KafkalogError) as error:
-        reason = error_text(error) if isinstance(error, OSError) else str(error)
+        reason = error_text(error)
         told = f".kafka_cleanshutdown is still missing: {reason}; once the disk works, `{command}` puts it back"
         if is_of_a_sync(error):
             raise NotChanged(path=log_dir, reason=told) from error

@@ -61,6 +61,12 @@ def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batc
                  count, UNCHECKED)  # fmt: skip
 
 
+def first_timestamp(log: ReadableFile) -> int:
+    """Return the largest timestamp of a log's first batch, -1 without a batch (LogSegment.loadFirstBatchTimestamp)."""
+    first = header_at(log, 0)
+    return first.max_timestamp if isinstance(first, Batch) else NO_TIMESTAMP
+
+
 def control_type_at(file: ReadableFile, position: int) -> int | None:
     """Return the type of the control record in the batch v2 at byte `position`, or None if it cannot be read.
 

@@ -235,23 +235,21 @@ def owner_of(path: str, byte: int) -> LockOwner | None:
     try:
         own = descriptor_of(path)
         if own is not None:  # closing a second descriptor of the file would release the locks of this process
-            return _owner(fcntl.fcntl(own, fcntl.F_GETLK, _question(byte)))
+            return _owner(_answer(own, byte))
         descriptor = open_file(path, None, path)
     except FileNotFoundError:
         return None
     try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _question(byte))
+        return _owner(_answer(descriptor, byte))
     finally:
         os.close(descriptor)
-    return _owner(answer)
 
 
-def _question(byte: int) -> bytes:
-    """Return the F_GETLK request for the lock that prevents an exclusive lock on `byte`."""
+def _answer(descriptor: int, byte: int) -> bytes:
+    """Ask for the lock that prevents an exclusive lock on `byte`."""
     lock_type, start, length = fcntl.F_WRLCK, byte, 1
-    return _FLOCK.pack(
-        *((start, length, 0, lock_type, os.SEEK_SET) if _BSD_LAYOUT else (lock_type, os.SEEK_SET, start, length, 0))
-    )
+    question = (start, length, 0, lock_type, os.SEEK_SET) if _BSD_LAYOUT else (lock_type, os.SEEK_SET, start, length, 0)
+    return fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(*question))
 
 
 def _owner(answer: bytes) -> LockOwner | None:

@@ -99,10 +99,8 @@ def _control_key(file: ReadableFile, position: int) -> tuple[bytes | None, bytes
     got, _ = read_readable(file, position, memoryview(buffer))
     data = bytes(buffer[RECORD_BATCH.size : got])
     at = value = 0
-    for field in range(5):  # length, attributes (one byte), timestamp, offset, size of the key
-        if field == 1:
-            at += 1
-            continue
+    for field in range(4):  # length, timestamp, offset, size of the key
+        at += field == 1  # the attributes, one byte
         found = decode_zigzag_64(data, at)
         if isinstance(found, BadVarint):
             return None

@@ -107,8 +107,7 @@ def apply_delete_records(
     Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
     """
     run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
-    settings = request.load_settings(plan.log_dir, plan.topic)
-    return apply_changes(fs, plan, run, MarkerUse.LEFT, settings, held=held)
+    return apply_changes(fs, plan, run, MarkerUse.LEFT, request, held=held)
 
 
 def _with_changes(

@@ -8,7 +8,7 @@ from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
@@ -107,25 +107,6 @@ def plan_truncate(  # noqa: PLR0913
     )
 
 
-def apply_truncate(  # noqa: PLR0913
-    fs: WritableFilesystem,
-    plan: TruncatePlan,
-    run: RunInfo,
-    request: LogRequest,
-    *,
-    discard: bool = False,
-    held: LockHandle | None,
-) -> Applied | None:
-    """Make the changes, and return None if there are none. Removed data is kept for undo, unless `discard`.
-
-    If records are removed, the clean shutdown marker is not restored. Raises Refused if a file has changed since the
-    plan was made, and the exceptions of `journal.apply`.
-    """
-    marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
-    settings = request.load_settings(plan.log_dir, plan.topic)
-    return apply_changes(fs, plan, run, marker, settings, discard=discard, held=held)
-
-
 def _line_edits(root: PartitionState, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:
     """Lower checkpoint lines to the new log end, and the cleaner's line to the active segment's base offset.
 
@@ -149,7 +130,8 @@ def _run(work: Work, request: TruncateRequest) -> Changed[TruncatePlan]:
     work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=plan.drops_records and root.is_clean)
 
     def apply(run: RunInfo) -> Applied | None:
-        return apply_truncate(work.fs, plan, run, request, discard=request.discard, held=work.lock)
+        marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
+        return apply_changes(work.fs, plan, run, marker, request, discard=request.discard, held=work.lock)
 
     return work.change(plan, apply, warns_first=True)
 

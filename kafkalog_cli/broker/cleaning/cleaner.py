@@ -34,6 +34,7 @@ from kafkalog_cli.format.batch import (
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
 from kafkalog_cli.format.columns import Octets, any_row
 from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
 from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.partition import Segment
@@ -43,15 +44,8 @@ from kafkalog_cli.log.reading.scan import Chunk
 _NO_RECORDS = RecordColumns.from_rows([])
 
 
-class LastRecord(NamedTuple):
-    """The end of an active producer's batches: the last offset of its data, None if its last batch is a marker."""
-
-    last_data_offset: int | None
-    producer_epoch: int
-
-
 class CleaningRequest(NamedTuple):
-    """Settings of a cleaning: the current time, delete.retention.ms, limits of segments, active producers by id.
+    """Settings of a cleaning: the current time, delete.retention.ms, limits of segments, state of producers by id.
 
     `first_uncleanable` ends the round. The batch that ends just below `retained_end` stays, empty if necessary, to keep
     the offset: the high watermark since Kafka 4.4, before that the end of the round.
@@ -62,7 +56,7 @@ class CleaningRequest(NamedTuple):
     first_uncleanable: int
     segment_bytes: int
     indexes: IndexLimits
-    producers: Mapping[int, LastRecord]
+    producers: Mapping[int, ProducerEntry]
     retained_end: int
 
 
@@ -236,8 +230,8 @@ class Cleaner:
         last = self._request.producers.get(batch.producer_id) if batch.producer_id >= 0 else None
         if last is None:
             return False
-        if last.last_data_offset is not None:
-            return batch.last_offset == last.last_data_offset
+        if last.last_offset >= 0:
+            return batch.last_offset == last.last_offset
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
     # -- writing

@@ -32,7 +32,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.ops.doctor.examination import examine
     from kafkalog_cli.ops.session.options import SessionOptions
-    from kafkalog_cli.ops.verify.partition import Level
+    from kafkalog_cli.ops.verify.task import Level
     from kafkalog_cli.output.messages import Messages
 
     environment = context.environment

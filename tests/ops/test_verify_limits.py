@@ -14,11 +14,12 @@ from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import ODD_HEADER, RecordBlock, RecordColumns
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.verify import against, files
-from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, begins_with_zeros
+from kafkalog_cli.ops.verify.chain_findings import outside_finding
+from kafkalog_cli.ops.verify.damaged_bytes import begins_with_zeros
 from kafkalog_cli.ops.verify.gaps import InnerGaps
-from kafkalog_cli.ops.verify.log import LogCheck, outside_finding
+from kafkalog_cli.ops.verify.log import LogCheck
 from kafkalog_cli.ops.verify.records import _array_problems, _negative_lengths, _of_value, _offsets_of_set
 from kafkalog_cli.ops.verify.replica_side import MissingHere, ReplicaSide, first_different
 from kafkalog_cli.ops.verify.seven import SevenCheck

@@ -9,8 +9,8 @@ from kafkalog_cli.errors import KafkalogError, NothingSelected, UnsupportedForma
 from kafkalog_cli.format.java_text import uuid_text
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.verify.partition import Level
 from kafkalog_cli.ops.verify.root import _some
+from kafkalog_cli.ops.verify.task import Level
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, message, write_segment
 from tests.support.metadata_logs import batches as metadata_batches

@@ -1,6 +1,5 @@
 """Reports on the sidecar files of one partition, ordered by base offset and kind. Each segment is walked once."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -345,7 +344,7 @@ def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
     if not content.is_whole:
         return files.unread(file, content)
     entries, notes = read_metadata_file(name.kind, content.data)
-    return files.counted(file, entries, tuple(notes), counts=Counter(), worst_entry=ExitCode.OK)
+    return replace(files.blank(file), entries=entries, notes=tuple(notes))
 
 
 def _snapshot_note(fault: Fault) -> FileNote:

@@ -2,32 +2,29 @@
 
 from collections.abc import Iterator
 
-from kafkalog_cli.disk.fs import Filesystem, ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import least_and_largest
 from kafkalog_cli.format.fault import Fault, unreadable
-from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from kafkalog_cli.ops.verify.batch_checks import BatchListener, end_kind, in_words, negative_magic_findings, range_kind
-from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
-from kafkalog_cli.ops.verify.log import (
-    Totals,
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun
+from kafkalog_cli.ops.verify.chain_findings import (
     beyond_finding,
     disorder_finding,
     magic_finding,
     outside_finding,
     size_finding,
 )
-
-MAX_MAGIC = 2
+from kafkalog_cli.ops.verify.damaged_bytes import end_kind, in_words, negative_magic_findings, range_kind
+from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
+from kafkalog_cli.ops.verify.task import Totals, VerifyTask
 
 
 class HeaderCheck:
@@ -38,56 +35,44 @@ class HeaderCheck:
     between batches shows that the cleaner has run.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        fs: Filesystem,
-        partition: Partition,
-        limits: Limits,
-        only: frozenset[str] | None = None,
-        choice: KernelChoice | None = None,
-        listener: BatchListener | None = None,
-    ) -> None:
+    def __init__(self, read_context: ReadContext, task: VerifyTask) -> None:
         self.totals = Totals()
         self.end_offset: int | None = None
         self.has_tail_damage = False
         self.was_cleaned = False
-        self._fs = fs
-        self._partition = partition
-        self._limits = limits
-        self._only = only
-        self._choice = choice
-        self._listener = listener
+        self._context = read_context
+        self._task = task
 
     @property
     def log(self) -> LogBounds | None:
         """The offsets of the log, None if no segment could be opened."""
-        segments = self._partition.segments
+        segments = self._task.partition.segments
         return None if self.end_offset is None or not segments else LogBounds(segments[0].base_offset, self.end_offset)
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings, in the order of the log."""
-        segments = [segment for segment in self._partition.segments if not segment.is_seven]
+        segments = self._task.partition.segments
         for number, segment in enumerate(segments):
-            if self._only is not None and segment.log.path.rpartition("/")[2] not in self._only:
+            if not self._task.wants(segment.log.path):
                 continue
             try:
-                with self._fs.open_read(segment.log.path) as file:
+                with self._context.fs.open_read(segment.log.path) as file:
                     following = [one.base_offset for one in segments[number + 1 : number + 2]]
                     yield from self._segment(file, segment, following[0] if following else None)
             except KafkalogError as error:
                 yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
 
     def _segment(self, file: ReadableFile, segment: Segment, next_offset: int | None) -> Iterator[Finding]:
-        path, totals = segment.log.path, self.totals
+        path, context, listener = segment.log.path, self._context, self._task.listener
         yield from self._size_and_gap(segment)
         reached, told = segment.base_offset - 1, False
         start: int | None = 0
         while start is not None:
-            reader = SegmentReader(file, start=start, limits=self._limits, kernels=self._choice)
+            reader = SegmentReader(file, start=start, limits=context.limits, kernels=context.choice)
             for batches in reader.header_columns():
-                totals.batches += len(batches)
-                if self._listener is not None:
-                    self._listener.batches(batches)
+                self.totals.batches += len(batches)
+                if listener is not None:
+                    listener.batches(batches)
                 batch_run = BatchRun(batches, reached, NO_TIMESTAMP, is_after_damage=False)
                 self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
                 problem = None if told else _problem(path, batch_run, segment.base_offset, next_offset)
@@ -105,7 +90,7 @@ class HeaderCheck:
                 if end > broken:  # a broker keeps these messages, so the chain continues after them
                     start = end if end < file.size_bytes else None
                     continue
-                start = next_good_batch(file, broken + 1, self._limits, broken_at=broken)
+                start = next_good_batch(file, broken + 1, context.limits, broken_at=broken)
                 yield self._damage(file, path, reader.fault, start, is_last=next_offset is None)
         self.end_offset = reached + 1
 

@@ -197,13 +197,14 @@ def exported(batch: Any, partition: int, schema: Any, decoded: DecodedColumns | 
         if name == "partition":
             arrays.append(pa.array(np.full(batch.num_rows, partition, np.int32)))  # pa.repeat takes 2 ns for each
         elif name == "codec":
-            arrays.append(_codec_names().take(batch.column("codec")))
+            arrays.append(codec_names().take(batch.column("codec")))
         else:
             arrays.append(batch.column("timestamp_type" if name == "timestampType" else name))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _codec_names() -> Any:
+def codec_names() -> Any:
+    """Return an array with the name of each codec at its number."""
     import pyarrow as pa
 
     return pa.array([codec_name(number) for number in range(_CODECS)], pa.string())

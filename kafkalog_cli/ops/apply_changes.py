@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum, unique
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.change import journal
@@ -24,12 +24,9 @@ from kafkalog_cli.change.manifest import (
 )
 from kafkalog_cli.disk.durable import error_text, is_half_changed, is_of_a_sync, marker_kept, marker_left_away
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, Refused, SyncFailed, shell_word
+from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, SyncFailed, shell_word
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.plans import ChangePlan, fingerprints_of
-
-if TYPE_CHECKING:
-    from kafkalog_cli.broker.loaded_segment import LoadSettings
+from kafkalog_cli.ops.plans import ChangePlan, check_unchanged
 
 _ROOM_BYTES = 1 << 30
 
@@ -81,8 +78,7 @@ def apply_changes(  # noqa: PLR0913
     """
     if not plan.has_work:
         return None
-    if fingerprints_of(fs, plan.path) != plan.fingerprints:
-        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+    check_unchanged(fs, plan)
     with marker_away(fs, plan, run.run_id, is_needed=marker is not MarkerUse.LEFT) as is_held:
         edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
         info = replace(run, holds_marker=is_held, keeps_records=marker is MarkerUse.GIVEN_BACK)

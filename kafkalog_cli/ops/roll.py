@@ -16,7 +16,7 @@ from kafkalog_cli.broker.open_log import (
 from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import header_at
@@ -94,17 +94,6 @@ def plan_roll(fs: Filesystem, partition: Partition, root: PartitionState, reques
         return refused(plan, error)
 
 
-def apply_roll(
-    fs: WritableFilesystem, plan: RollPlan, run: RunInfo, request: RollRequest, *, held: LockHandle | None
-) -> Applied | None:
-    """Make the changes, and return None if there are none. The clean shutdown marker is removed meanwhile.
-
-    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
-    """
-    settings = request.load_settings(plan.log_dir, plan.topic)
-    return apply_changes(fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=held)
-
-
 def _used(config: TopicConfig) -> tuple[Setting, ...]:
     times = ("segment.ms", "max.compaction.lag.ms") if config.is_compacted else ("segment.ms",)
     return (config.segment_size, *(config[name] for name in times), config["segment.index.bytes"])
@@ -130,7 +119,12 @@ def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
 def _run(work: Work, request: RollRequest) -> Changed[RollPlan]:
     plan = plan_roll(work.fs, work.partition, work.begin(), request)
     work.check(Action.ROLL, in_place=in_place(plan))
-    return work.change(plan, lambda run: apply_roll(work.fs, plan, run, request, held=work.lock))
+
+    def apply(run: RunInfo) -> Applied | None:
+        settings = request.load_settings(plan.log_dir, plan.topic)
+        return apply_changes(work.fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=work.lock)
+
+    return work.change(plan, apply)
 
 
 ROLL = Verb(Action.ROLL.value, _run)

@@ -20,7 +20,7 @@ from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NotChanged, Refused, SyncFailed
+from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NotChanged, SyncFailed
 from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
 from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
@@ -37,7 +37,7 @@ from kafkalog_cli.ops.plans import (
     PlannedLog,
     Unready,
     check_logs,
-    fingerprints_of,
+    check_unchanged,
     refused,
     whole_end_of,
 )
@@ -139,38 +139,37 @@ def _used(config: TopicConfig) -> tuple[Setting, ...]:
     return (config.segment_size, config["segment.ms"], *(config[name] for name in names), config["compression.type"])
 
 
-def _target(fs: Filesystem, plan: AppendPlan, request: AppendRequest) -> AppendTarget:
-    settings = request.load_settings(plan.log_dir, plan.topic)
-    assert plan.log_end_offset is not None
-    draft, root = Draft(fs, plan.path), plan.root
-    log = OpenLog(draft, settings, root.log_start, plan.log_end_offset, is_clean=root.is_clean)
-    return AppendTarget(log)
+def is_codec_forced(config: TopicConfig) -> bool:
+    """Whether the topic's compression.type does not leave the choice to the producer."""
+    return config["compression.type"].text != "producer"
 
 
-def forced_codec(config: TopicConfig) -> tuple[Codec, int | None] | None:
-    """Return the topic's compression.type and level, None if the topic leaves the choice to the producer."""
-    wanted = config["compression.type"].text
-    if wanted == "producer":
-        return None
-    codec = next(known for known in Codec if codec_name(known) == wanted.replace("uncompressed", "none"))
+def codec_of(config: TopicConfig, writing: Writing) -> tuple[Codec, int | None]:
+    """Return the codec and the level of an append: the topic's, or the caller's if the topic leaves the choice."""
+    if not is_codec_forced(config):
+        return writing.codec_id, writing.compression_level
+    wanted = config["compression.type"].text.replace("uncompressed", "none")
+    codec = next(known for known in Codec if codec_name(known) == wanted)
     return codec, cast("int", config[_LEVELS[codec]].value) if codec in _LEVELS else None
+
+
+def append_time_of(config: TopicConfig, writing: Writing, now_ms: int) -> int | None:
+    """Return the time of all records if the topic has LogAppendTime, None if they keep their own."""
+    is_append_time = config["message.timestamp.type"].value == "LogAppendTime"
+    return now_ms if is_append_time and not writing.keep_offsets else None
 
 
 def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) -> BatchStyle:
     writing = request.writing
-    forced = forced_codec(config)
-    codec, level = (writing.codec_id, writing.compression_level) if forced is None else forced
     latest = target.epochs.latest_epoch
     epoch = latest if writing.leader_epoch is None else writing.leader_epoch
     if epoch is not None and latest is not None and epoch < latest:
         raise BadInput(path="leader epoch", reason=f"{epoch} is that of an older leader: the log has {latest}")
-    is_append_time = config["message.timestamp.type"].value == "LogAppendTime"
     return BatchStyle(
-        codec,
-        level,
+        *codec_of(config, writing),
         writing.batch_bytes,
         0 if epoch is None else epoch,
-        request.now_ms if is_append_time and not writing.keep_offsets else None,
+        append_time_of(config, writing, request.now_ms),
         -1 if writing.producer_id is None else writing.producer_id,
         -1 if writing.producer_id is None else writing.producer_epoch,
         writing.transaction is not None,
@@ -268,8 +267,7 @@ def apply_append(  # noqa: PLR0913
     was made, BadInput for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.
     """
     with lock_partition(fs, plan.path, LockPolicy()) if held is None else nullcontext():
-        if fingerprints_of(fs, plan.path) != plan.fingerprints:
-            raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+        check_unchanged(fs, plan)
         try:
             append = _Append(fs, plan, run, request)
         except LoadFailed as failure:
@@ -284,7 +282,10 @@ class _Append:
         self._fs, self._plan, self._info, self._request = fs, plan, run, request
         self._config = request.settings.topic_config(plan.log_dir, plan.topic)
         self._settings = request.load_settings(plan.log_dir, plan.topic)  # now: reading the metadata log may fail
-        self._target = _target(fs, plan, request)
+        assert plan.log_end_offset is not None
+        root = plan.root
+        log = OpenLog(Draft(fs, plan.path), self._settings, root.log_start, plan.log_end_offset, is_clean=root.is_clean)
+        self._target = AppendTarget(log)
         self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
         sequence = next_sequence(self._target.producers.state, request.writing)
         self._maker = BatchMaker(plan.style, sequence, request.kernels)

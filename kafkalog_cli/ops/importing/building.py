@@ -23,7 +23,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
-from kafkalog_cli.ops.append.append import Counted, forced_codec
+from kafkalog_cli.ops.append.append import Counted, append_time_of, codec_of, is_codec_forced
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
@@ -59,25 +59,21 @@ class TopicStyle:
     @property
     def batches(self) -> BatchStyle:
         """The style of the batches."""
-        forced = forced_codec(self.config)
-        writing = self.writing
-        codec, level = (writing.codec_id, writing.compression_level) if forced is None else forced
-        is_append_time = self.config["message.timestamp.type"].value == "LogAppendTime" and not writing.keep_offsets
-        append_time_ms = self.now_ms if is_append_time else None
-        most_bytes = min(cast("int", self.config["max.message.bytes"].value), self.config.segment_bytes)
-        batch_bytes = min(writing.batch_bytes, most_bytes)
+        config, writing = self.config, self.writing
+        most_bytes = min(cast("int", config["max.message.bytes"].value), config.segment_bytes)
         return BatchStyle(
-            codec, level, batch_bytes, append_time_ms=append_time_ms,
-            keeps_offsets=writing.keep_offsets, keeps_codecs=self.keeps_codecs and forced is None,
+            *codec_of(config, writing), min(writing.batch_bytes, most_bytes),
+            append_time_ms=append_time_of(config, writing, self.now_ms),
+            keeps_offsets=writing.keep_offsets, keeps_codecs=self.keeps_codecs and not is_codec_forced(config),
         )  # fmt: skip
 
     @property
     def ignored_columns(self) -> frozenset[str]:
         """The columns of an input that are ignored."""
-        keeps_offsets, keeps_codecs = self.writing.keep_offsets, self.keeps_codecs and forced_codec(self.config) is None
+        keeps_offsets = self.writing.keep_offsets
         told = {
             **dict.fromkeys(("offset", "timestamp_type", "timestampType"), keeps_offsets),
-            "codec": keeps_codecs,
+            "codec": self.keeps_codecs and not is_codec_forced(self.config),
             "leader_epoch": keeps_offsets and self.keeps_epochs,
         }
         return frozenset(name for name, counts in told.items() if not counts)

@@ -23,7 +23,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
-from kafkalog_cli.ops.append.append import Counted, append_time_of, codec_of, is_codec_forced
+from kafkalog_cli.ops.append.append import AppendCounts, append_time_of, codec_of, is_codec_forced
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
@@ -143,17 +143,17 @@ class _Build:
         limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
         log = AppendedLog(target, growth, limits, now_ms)
         checks, maker = Checks(config, style, now_ms, base_offset), BatchMaker(style, kernels=self._kernels)
-        counted = Counted(base_offset)
+        counts = AppendCounts(base_offset, base_offset)
         for block in blocks(checks.records(records), style, now_ms):
             made = maker.encode(block, log.end_offset)
             checks.batches(made)
             log.append(made)
-            counted.add(made)
+            counts = counts.plus(made)
             self._newest_ms = max(self._newest_ms, *map(int, made.batches.max_timestamp))
         log.close()
-        done = counted.appended(log.end_offset, log.rolled)
         return Built(
-            *(done.first_offset, done.end_offset, done.records, done.batches, done.size_bytes, len(done.rolled) + 1),
+            *(counts.first_offset, log.end_offset, counts.records, counts.batches, counts.size_bytes),
+            len(log.rolled) + 1,
             self._transactional,
             self._newest_ms,
             checks.odd_time,

@@ -24,9 +24,9 @@ from kafkalog_cli.change.manifest import (
 )
 from kafkalog_cli.disk.durable import error_text, is_half_changed, is_of_a_sync, marker_kept, marker_left_away
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, Refused, SyncFailed, shell_word
+from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, SyncFailed, shell_word
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.plans import ChangePlan, LogRequest, fingerprints_of
+from kafkalog_cli.ops.plans import ChangePlan, LogRequest, check_unchanged
 
 _ROOM_BYTES = 1 << 30
 
@@ -79,8 +79,7 @@ def apply_changes(  # noqa: PLR0913
     """
     if not plan.has_work:
         return None
-    if fingerprints_of(fs, plan.path) != plan.fingerprints:
-        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+    check_unchanged(fs, plan)
     settings = None
     if marker is MarkerUse.GIVEN_BACK:  # now: reading the metadata log may fail
         settings = request.load_settings(plan.log_dir, plan.topic)

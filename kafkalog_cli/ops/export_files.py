@@ -76,6 +76,8 @@ class LinesWriter:
 class _Gathering:
     """Gathers parts into large tables."""
 
+    _writer: Any
+
     def __init__(self, schema: Any) -> None:
         self.held_bytes = 0
         self._schema = schema
@@ -96,6 +98,11 @@ class _Gathering:
             held, self._held, self.held_bytes = self._held, [], 0
             self._write(pa.Table.from_batches([part.replace_schema_metadata(None) for part in held]))
             pa.default_memory_pool().release_unused()  # else it keeps the memory of the largest pages
+
+    def close(self) -> None:
+        """See ExportWriter."""
+        self.flush()
+        self._writer.close()
 
     def _write(self, table: Any) -> None:
         raise NotImplementedError
@@ -120,11 +127,6 @@ class ParquetWriter(_Gathering):
     def _write(self, table: Any) -> None:
         self._writer.write_table(table.replace_schema_metadata(self._schema.metadata), row_group_size=table.num_rows)
 
-    def close(self) -> None:
-        """See ExportWriter."""
-        self.flush()
-        self._writer.close()
-
 
 class ArrowWriter(_Gathering):
     """Writes a file in the Arrow IPC file format."""
@@ -138,11 +140,6 @@ class ArrowWriter(_Gathering):
 
     def _write(self, table: Any) -> None:
         self._writer.write_table(table.replace_schema_metadata(self._schema.metadata))
-
-    def close(self) -> None:
-        """See ExportWriter."""
-        self.flush()
-        self._writer.close()
 
 
 VERSION = "1"
@@ -197,13 +194,14 @@ def exported(batch: Any, partition: int, schema: Any, decoded: DecodedColumns | 
         if name == "partition":
             arrays.append(pa.array(np.full(batch.num_rows, partition, np.int32)))  # pa.repeat takes 2 ns for each
         elif name == "codec":
-            arrays.append(_codec_names().take(batch.column("codec")))
+            arrays.append(codec_names().take(batch.column("codec")))
         else:
             arrays.append(batch.column("timestamp_type" if name == "timestampType" else name))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _codec_names() -> Any:
+def codec_names() -> Any:
+    """Return an array with the name of each codec at its number."""
     import pyarrow as pa
 
     return pa.array([codec_name(number) for number in range(_CODECS)], pa.string())

@@ -14,7 +14,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import WorkState
-from kafkalog_cli.errors import ExitCode, UnsupportedFormat
+from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.checkpoints import HighWatermark
 from kafkalog_cli.log.log_end import SegmentEnd, segment_end
@@ -105,6 +105,12 @@ def fingerprints_of(fs: Filesystem, directory: str) -> tuple[Fingerprint, ...]:
     """Return the fingerprints of a directory's regular files."""
     entries = (status for status in entries_of_log(fs, directory) if status.is_file and not is_passed_over(status))
     return tuple(map(_fingerprint, entries))
+
+
+def check_unchanged(fs: Filesystem, plan: ChangePlan) -> None:
+    """Raise Refused if a file of the partition has changed since the plan was made."""
+    if fingerprints_of(fs, plan.path) != plan.fingerprints:
+        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
 
 
 def _fingerprint(status: FileStatus) -> Fingerprint:

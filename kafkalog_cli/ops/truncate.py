@@ -55,16 +55,10 @@ class TruncatePlan(LogPlan):
         return self.drops_records
 
 
-def plan_truncate(  # noqa: PLR0913
-    fs: Filesystem,
-    partition: Partition,
-    root: PartitionState,
-    target_offset: int,
-    request: LogRequest,
-    *,
-    is_repeated: bool = False,
+def plan_truncate(
+    fs: Filesystem, partition: Partition, root: PartitionState, request: TruncateRequest, *, is_repeated: bool = False
 ) -> TruncatePlan:
-    """Plan the removal of the records from `target_offset` on.
+    """Plan the removal of the records from `request.target_offset` on.
 
     `is_repeated`: a run that kept nothing may have been cut off half way. So the log may end before the offset, and an
     empty segment may be a new one beside others that were to be removed.
@@ -73,7 +67,7 @@ def plan_truncate(  # noqa: PLR0913
     offset below the log start or above the log end, UnsupportedFormat for 0.7, the exceptions of
     `SettingsSource.metadata`, and those of opening the files.
     """
-    planned = PlannedLog(fs, partition, root, request)
+    planned, target_offset = PlannedLog(fs, partition, root, request), request.target_offset
     used = request.used_settings(root.log_dir, partition.topic)
     plan = planned.plan(TruncatePlan, used, target_offset=target_offset)
     try:
@@ -126,7 +120,7 @@ def _line_edits(root: PartitionState, truncated: Truncated, base_offsets: list[i
 def _run(work: Work, request: TruncateRequest) -> Changed[TruncatePlan]:
     root = work.begin()
     is_repeated = is_cut_off_for_good(work.fs, work.partition)
-    plan = plan_truncate(work.fs, work.partition, root, request.target_offset, request, is_repeated=is_repeated)
+    plan = plan_truncate(work.fs, work.partition, root, request, is_repeated=is_repeated)
     work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=plan.drops_records and root.is_clean)
 
     def apply(run: RunInfo) -> Applied | None:

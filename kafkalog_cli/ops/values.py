@@ -16,8 +16,8 @@ from kafkalog_cli.errors import KafkalogError, PathNotFound, counted
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
-from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import directory_name, open_partition
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import ReadNote
@@ -88,23 +88,15 @@ _GUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME_IN_AVRO = re.compile(r'"([A-Za-z_][A-Za-z0-9_.]{0,500})"')
 
 
-def value_decoder(
-    fs: Filesystem,
-    key_format: ValueFormat | None,
-    value_format: ValueFormat | None,
-    partitions: Iterable[str],
-    schemas: str | None,
-) -> tuple[ValueDecoder | None, list[ReadNote]]:
-    """Return the decoder for these formats, and what was wrong with the schemas; None if no format is given.
+def value_decoder(fs: Filesystem, decoding: Decoding, partitions: Iterable[str]) -> tuple[ValueDecoder, list[ReadNote]]:
+    """Return the decoder, and what was wrong with the schemas.
 
-    `partitions` are the directories of the partitions that are read: without `schemas`, the topic `_schemas` beside
-    them is read. Raises PathNotFound if `schemas` is not a directory, OSError.
+    `partitions` are the directories of the partitions that are read: without `decoding.schemas`, the topic `_schemas`
+    beside them is read. Raises PathNotFound if `decoding.schemas` is not a directory, OSError.
     """
-    wanted = [one for one in (key_format, value_format) if one is not None]
-    if not wanted:
-        return None, []
+    key_format, value_format, schemas = decoding
     found, notes = SchemaSet(), list[ReadNote]()
-    if any(one.needs_schemas for one in wanted):
+    if any(one.needs_schemas for one in (key_format, value_format) if one is not None):
         if schemas is not None:
             _read_given(fs, schemas, found, notes)
         else:

@@ -95,7 +95,7 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
     for one in _of_keys(fs, partitions, options):
         if one.segments:
             whole = _range(fs, one, options, views.of(one))
-            wanted = _cut(fs, whole, options.records)
+            wanted = wanted_part(fs, whole, options.records)
             if wanted is not None:
                 found.append(wanted)
     return found
@@ -248,7 +248,7 @@ def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
     return found
 
 
-def _cut(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> OffsetRange | None:
+def wanted_part(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> OffsetRange | None:
     """Return the part of a range that can hold wanted records; None if it is empty."""
     first = max(whole.first, wanted.from_offset)
     ends = [one for one in (whole.end, wanted.to_offset) if one is not None]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.inspect import InspectedPartition
     from kafkalog_cli.ops.replay.cluster import Cluster
     from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
-    from kafkalog_cli.ops.serve.serving import ServeOptions
+    from kafkalog_cli.ops.serve.options import ServeOptions
     from kafkalog_cli.ops.stats import MeasuredPartition
 
 
@@ -331,8 +331,7 @@ def serve(  # noqa: PLR0913
     of a time, in epoch ms or as a datetime. `on_damage` is stop or skip. Entering the block raises NothingSelected,
     UsageError, PathNotFound, NotKafkaLayout, Unreadable, BadInput, and KafkalogError if the port is taken.
     """
-    from kafkalog_cli.ops.serve.served_partition import DamageAnswer
-    from kafkalog_cli.ops.serve.serving import ServeOptions
+    from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
 
     return LogServer(
         ServeOptions(

@@ -108,17 +108,19 @@ class LogDirs:
     def _topic_names(self) -> dict[str, str]:
         if self.metadata is not None:
             return {topic.topic_id: topic.name for topic in self.metadata.topics.values()}
+        return {topic_id: topic for topic, topic_id in self.topic_ids_on_disk.items()}
+
+    @cached_property
+    def topic_ids_on_disk(self) -> dict[str, str]:
+        """The ids of topics by name, each from the first partition.metadata that has it."""
         found: dict[str, str] = {}
-        topics: set[str] = set()
         for log_dir in self.replicas.log_dirs:
             for one in partition_paths(self.fs, log_dir):
                 topic = one.directory.topic
-                if one.directory.kind is not DirectoryKind.PARTITION or topic is None or topic in topics:
-                    continue
-                topic_id = topic_id_on_disk(self.fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
-                if topic_id is not None:
-                    topics.add(topic)
-                    found[topic_id] = topic
+                if topic is not None and topic not in found and one.directory.kind is DirectoryKind.PARTITION:
+                    topic_id = topic_id_on_disk(self.fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
+                    if topic_id is not None:
+                        found[topic] = topic_id
         return found
 
     def best_copies(self, selection: Selection) -> list[Copy]:

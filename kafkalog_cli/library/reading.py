@@ -110,10 +110,10 @@ def find(  # noqa: PLR0913
         wanted, tuple(map(parse_json_condition, json)),
     )  # fmt: skip
     start = Start.EARLIEST if from_offset is None else from_offset
-    request = FindRequest(
-        conditions, start, epoch_ms(from_time), to_offset, epoch_ms(until), Isolation(isolation), first, last,
-        before, after, limits=limits,
+    read = ReadRequest(
+        start, epoch_ms(from_time), to_offset, epoch_ms(until), isolation=Isolation(isolation), limits=limits
     )  # fmt: skip
+    request = FindRequest(conditions, read, first, last, before, after)
     fs = RealFilesystem()
     chosen = select_partitions(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
     decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))

@@ -61,6 +61,11 @@ class FileStatus(NamedTuple):
     is_symlink: bool
     allocated_bytes: int = 0
 
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
 
 class ReadableFile(Protocol):
     """An open file for positioned reads. `size_bytes` is its size when it was opened."""

@@ -52,8 +52,7 @@ def lookup_time(
     view = view or broker_view(fs, partition)
     bounds = log_bounds(fs, partition, view)
     search = TimeSearch(fs, limits)
-    found = (search.first(segment, timestamp_ms, bounds.start) for segment in partition.segments)
-    answer = next((one for one in found if one is not None), None)
+    answer = search.first_in(partition, timestamp_ms, bounds.start)
     said = BrokerSearch(fs, partition, view, search).first(timestamp_ms, bounds.start, limits)
     return _compared(answer, said, search, partition, bounds)
 
@@ -65,15 +64,7 @@ def lookup_max_timestamp(fs: Filesystem, partition: Partition) -> TimeFound:
     """
     view = broker_view(fs, partition)
     search = TimeSearch(fs, DEFAULT_LIMITS)
-    best: Found | None = None
-    largest = -1
-    for segment in partition.segments:
-        if search.largest_timestamp(segment) > largest:
-            found = search.latest(segment)
-            timestamp = None if found is None else found.record_timestamp
-            if timestamp is not None and timestamp > largest:
-                best, largest = found, timestamp
-            del found  # frees the memory of its record
+    best = search.latest_in(partition)
     said = BrokerSearch(fs, partition, view, search).latest(DEFAULT_LIMITS)
     return _compared(best, said, search, partition, log_bounds(fs, partition, view))
 
@@ -297,6 +288,24 @@ class TimeSearch:
                 with self._fs.open_read(segment.log.path) as log:
                     self._largest[base] = self.indexes(segment).largest_timestamp(log)
         return self._largest[base]
+
+    def first_in(self, partition: Partition, timestamp_ms: int, start_offset: int) -> Found | None:
+        """Return the first record of a partition at or after a time and at or above an offset, None if none."""
+        found = (self.first(segment, timestamp_ms, start_offset) for segment in partition.segments)
+        return next((one for one in found if one is not None), None)
+
+    def latest_in(self, partition: Partition) -> Found | None:
+        """Return the first record with the largest timestamp in a partition, among the readable records."""
+        best: Found | None = None
+        largest = -1
+        for segment in partition.segments:
+            if self.largest_timestamp(segment) > largest:
+                found = self.latest(segment)
+                timestamp = None if found is None else found.record_timestamp
+                if timestamp is not None and timestamp > largest:
+                    best, largest = found, timestamp
+                del found  # frees the memory of its record
+        return best
 
     def first(self, segment: Segment, timestamp_ms: int, start_offset: int) -> Found | None:
         """Return the first record of a segment at or after a time and at or above an offset, None if none."""

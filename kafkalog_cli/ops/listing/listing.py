@@ -24,7 +24,6 @@ from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.format.json_files import QuorumState, decode_quorum_state
-from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.log_end import SegmentEnd, last_entries, segment_end
 from kafkalog_cli.log.open_transactions import (
@@ -174,7 +173,7 @@ def bytes_by_kind(entries: Iterable[FileStatus]) -> BytesByKind:
     sizes: dict[str, int] = {}
     for entry in entries:
         if entry.is_file:
-            field = _bytes_field(classify_file(_name(entry)))
+            field = _bytes_field(classify_file(entry.name))
             sizes[field] = sizes.get(field, 0) + entry.size_bytes
     return BytesByKind(**sizes)
 
@@ -188,7 +187,7 @@ def _bytes_field(name: FileName) -> str:
 def _strange_names(entries: Iterable[FileStatus], notes: FaultNotes) -> None:
     """Note entries with a data file's name that are not files, and data files whose name has no offset."""
     for entry in entries:
-        name = classify_file(_name(entry))
+        name = classify_file(entry.name)
         if name.kind not in _DATA_KINDS or name.state is not WorkState.IN_PLACE:
             continue
         if entry.is_file:
@@ -210,7 +209,8 @@ def _log_range(partition: Partition, offsets: CheckpointedOffsets, notes: FaultN
     for segment in partition.segments:
         sidecar_lengths(segment, notes)
         largest = max(largest, largest_indexed_timestamp(segment, notes))
-    first_timestamp = _first_timestamp(partition, notes)
+    first = next((segment for segment in partition.segments if segment.log.size_bytes), None)
+    first_timestamp = None if first is None else start_of(first, notes).timestamp
     end = end_of(last, notes, clean=clean, is_active=True)
     largest = max(largest, end.max_timestamp)
     start = first_base if offsets.log_start is None else offsets.log_start
@@ -220,13 +220,6 @@ def _log_range(partition: Partition, offsets: CheckpointedOffsets, notes: FaultN
     return _LogRange(
         start, end.next_offset, end.end_position, start < first_base, first_timestamp, None if largest < 0 else largest
     )
-
-
-def _first_timestamp(partition: Partition, notes: FaultNotes) -> int | None:
-    for segment in partition.segments:
-        if segment.log.size_bytes:
-            return start_of(segment, notes).timestamp
-    return None
 
 
 def _open_transactions(
@@ -255,10 +248,6 @@ def _open_transactions(
         if is_before_the_end and not is_overtaken(notes.fs, segment.log.path, segment.log.size_bytes, fault.position):
             notes.add(segment.log.path, [fault], is_corruption=True)
     return found
-
-
-def _name(entry: FileStatus) -> str:
-    return entry.path.rpartition("/")[2]
 
 
 SEVEN_SCAN_BYTES = 64 << 20
@@ -366,8 +355,11 @@ def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
         (segment.time_index, TIME_INDEX_ENTRY),
         (segment.txn_index, ABORTED_TXN),
     ):
-        if status is not None and status.size_bytes % layout.size:
-            notes.add(status.path, [_odd_length(status, layout)])
+        rest = 0 if status is None else status.size_bytes % layout.size
+        if status is not None and rest:
+            at, expected, got = status.size_bytes - rest, f"a multiple of {layout.size}", str(status.size_bytes)
+            message = f"{status.size_bytes} bytes are not {expected}"
+            notes.add(status.path, [Fault(FaultKind.INVALID_LENGTH, at, message, rest, expected, got)])
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
         # An entry of the name that is not a file is noted before; it must be moved away before `recover`.
@@ -392,13 +384,6 @@ def is_index_missing(fs: Filesystem, segment: Segment, kind: FileKind) -> bool:
         return False
     # Time indexes exist since 0.10.1.
     return isinstance(first, Batch) and (kind is FileKind.OFFSET_INDEX or first.magic >= 2)
-
-
-def _odd_length(status: FileStatus, layout: Layout) -> Fault:
-    rest = status.size_bytes % layout.size
-    message = f"{status.size_bytes} bytes are not a multiple of {layout.size}"
-    expected, got = f"a multiple of {layout.size}", str(status.size_bytes)
-    return Fault(FaultKind.INVALID_LENGTH, status.size_bytes - rest, message, rest, expected, got)
 
 
 def _start(log: ReadableFile, header: Batch) -> SegmentStart:

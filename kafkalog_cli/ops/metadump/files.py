@@ -197,7 +197,7 @@ Rewrite = Callable[[bytes | None, bytes | None, bool], tuple[bytes | None, bytes
 
 _CRC_AT, _ATTRIBUTES_AT, _COUNT_AT = 17, 21, 57
 _SNAPPY_STREAM = b"\x82SNAPPY\x00"
-_OLD_CRC_AT, _OLD_MAGIC_AT, _LOG_OVERHEAD = 12, 16, 12
+_OLD_CRC_AT, _OLD_MAGIC_AT = 12, 16
 
 
 class _Unparsable(Exception):
@@ -316,8 +316,8 @@ class BatchRedactor:
     def _message_set(self, data: bytes) -> bytes:
         out, at = bytearray(), 0
         while at < len(data):
-            size = int.from_bytes(data[at + 8 : at + _LOG_OVERHEAD], "big", signed=True)
-            end = at + _LOG_OVERHEAD + size
+            size = int.from_bytes(data[at + 8 : at + LOG_OVERHEAD_BYTES], "big", signed=True)
+            end = at + LOG_OVERHEAD_BYTES + size
             if size < 14 or end > len(data) or data[at + _OLD_MAGIC_AT] > 1 or data[at + 17] & CODEC_MASK:
                 raise _Unparsable
             opaque = self.opaque

@@ -289,7 +289,7 @@ class Committed:
         if begin >= first_offset:
             return open_transactions(path, known, (), begin, first_offset)
         parts = self._parts(begin, first_offset)
-        batches = transactional_batches(self._fs, parts, first_offset, limits, choice)
+        batches = _transactional_batches(self._fs, parts, first_offset, limits, choice)
         return open_transactions(path, known, batches, begin, first_offset)
 
     def _parts(self, begin: int, end: int) -> list[SegmentPart]:
@@ -341,7 +341,7 @@ class Committed:
         self._notes.append(ReadNote("transaction-index", path, message))
 
 
-def transactional_batches(
+def _transactional_batches(
     fs: Filesystem, parts: Sequence[SegmentPart], end_offset: int, limits: Limits, choice: KernelChoice | None
 ) -> Iterator[Batch]:
     """Yield the batches of transactions and markers below an offset whose CRCs are right.
@@ -349,20 +349,10 @@ def transactional_batches(
     Raises as `open_read` does.
     """
     for part in parts:
-        yield from _transactional_in(fs, part, end_offset, limits, choice)
-
-
-def _transactional_in(
-    fs: Filesystem, part: SegmentPart, end_offset: int, limits: Limits, choice: KernelChoice | None
-) -> Iterator[Batch]:
-    with fs.open_read(part.segment.log.path) as log:
-        reader = SegmentReader(log, DamagePolicy.RESYNC, start=part.position, limits=limits, kernels=choice)
-        for batches in reader.batches():
-            yield from map(batches.row, _transactional_rows(batches))
-            first = int(batches.base_offset[0])
-            if first != NO_OFFSET and first >= end_offset:
-                return
-
-
-def _transactional_rows(batches: BatchColumns) -> list[int]:
-    return [row for row in batches.in_transactions() if batches.valid[row]]
+        with fs.open_read(part.segment.log.path) as log:
+            reader = SegmentReader(log, DamagePolicy.RESYNC, start=part.position, limits=limits, kernels=choice)
+            for batches in reader.batches():
+                yield from (batches.row(row) for row in batches.in_transactions() if batches.valid[row])
+                first = int(batches.base_offset[0])
+                if first != NO_OFFSET and first >= end_offset:
+                    break

@@ -1,6 +1,6 @@
 """The arguments of an answer: the request that was read, and the state that all requests share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, NamedTuple
@@ -56,3 +56,11 @@ class Broker:
 
 
 Answer = Callable[[Broker, Request], Message]
+
+
+def by_topic(places: Iterable[tuple[str, int]], topic: str = "topicId", numbers: str = "partitions") -> list[Message]:
+    """Return partitions by topic, sorted, in the fields with these names."""
+    found: dict[str, list[int]] = {}
+    for name, number in sorted(places):
+        found.setdefault(name, []).append(number)
+    return [{topic: name, numbers: of_topic} for name, of_topic in found.items()]

@@ -8,7 +8,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.open_transactions import newest_snapshot
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.serve.segment_map import Event, TransactionEvent
 
 Events = Callable[[int], Sequence[Event]]
@@ -72,17 +72,13 @@ def _events_from(partition: Partition, start: int | None, events: Events) -> Ite
 
 
 def _indexed(fs: Filesystem, partition: Partition) -> Iterator[AbortedTxn]:
+    """Yield the entries of the transaction indexes; those of an index that a broker refuses are left out."""
     for segment in partition.segments:
-        yield from _entries(fs, segment)
-
-
-def _entries(fs: Filesystem, segment: Segment) -> Iterator[AbortedTxn]:
-    """Yield the entries of a transaction index; those of an index that a broker refuses are left out."""
-    if segment.txn_index is None:
-        return
-    try:
-        entries, faults = txnindex.decode(read_all(fs, segment.txn_index.path), segment.base_offset)
-    except (KafkalogError, OSError):
-        return
-    if not faults:
-        yield from entries
+        if segment.txn_index is None:
+            continue
+        try:
+            entries, faults = txnindex.decode(read_all(fs, segment.txn_index.path), segment.base_offset)
+        except (KafkalogError, OSError):
+            continue
+        if not faults:
+            yield from entries

@@ -12,24 +12,13 @@ from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, known_time
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
-_METADATA = {"ConsumerGroupMetadata": "consumer", "ShareGroupMetadata": "share", "StreamsGroupMetadata": "streams"}
-_MEMBERS = {
-    "ConsumerGroupMemberMetadata": "consumer",
-    "ShareGroupMemberMetadata": "share",
-    "StreamsGroupMemberMetadata": "streams",
-}
-_ASSIGNMENTS = {
-    "ConsumerGroupCurrentMemberAssignment": "consumer",
-    "ShareGroupCurrentMemberAssignment": "share",
-    "StreamsGroupCurrentMemberAssignment": "streams",
-}
-_TARGETS = {
-    "ConsumerGroupTargetAssignmentMetadata": "consumer",
-    "ShareGroupTargetAssignmentMetadata": "share",
-    "StreamsGroupTargetAssignmentMetadata": "streams",
-}
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 """The types of groups."""
+_METADATA, _MEMBERS, _ASSIGNMENTS, _TARGETS = (
+    {f"{kind.capitalize()}Group{what}": kind for kind in (CONSUMER, SHARE, STREAMS)}
+    for what in ("Metadata", "MemberMetadata", "CurrentMemberAssignment", "TargetAssignmentMetadata")
+)
+"""The types of groups by the name of a record, such as ConsumerGroupMetadata."""
 _STABLE = "STABLE"
 _MEMBER_STATES = {0: _STABLE, 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 _STREAMS_MEMBER_STATES = {1: _STABLE, 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS"}

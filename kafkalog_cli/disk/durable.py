@@ -311,6 +311,14 @@ def try_to_remove(fs: WritableFilesystem, path: str) -> None:
         return
 
 
+def try_to_remove_directory(fs: WritableFilesystem, path: str) -> None:
+    """Remove a directory of files while another error is being handled. What cannot be removed stays."""
+    with suppress(OSError, KafkalogError):
+        for entry in fs.list_directory(path):
+            try_to_remove(fs, entry.path)
+        fs.remove_directory(path)
+
+
 def is_no_room(error: BaseException | None) -> bool:
     """Whether the error means that the disk or the quota is full."""
     return isinstance(error, (NoSpace, SyncFoundNoSpace)) or (isinstance(error, OSError) and error.errno in NO_ROOM)

@@ -150,7 +150,7 @@ class LargePieces:
 
     def __init__(self, file: WritableFile, least_bytes: int) -> None:
         self.size_bytes = 0
-        """The bytes that were appended so far, also those that are not written yet."""
+        """The number of bytes that were appended so far, written or not."""
         self._file = file
         self._least_bytes = least_bytes
         self._gathered = bytearray()

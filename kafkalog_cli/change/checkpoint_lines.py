@@ -8,7 +8,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.durable import replace_file, sync_directory
+from kafkalog_cli.disk.durable import replace_file, sync_directory, try_to_link
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import LockPolicy, root_files_locked
 from kafkalog_cli.disk.names import FileKind, moved_aside
@@ -168,8 +168,10 @@ def rebuild_damaged(
             offsets = {(e.topic, e.partition): e for e in entries if checkpoint.can_name(e.topic) and e.offset >= 0}
             file = _File(kind, path, data, fs.attributes(path), [])
             kept_as = f"{path}.damaged-{run_id}"
-            fs.link(path, kept_as)
-            sync_directory(fs, log_dir)
+            if try_to_link(fs, path, kept_as):
+                sync_directory(fs, log_dir)
+            else:
+                replace_file(fs, kept_as, data, file.attributes, keep_mtime=True)
             _replace(fs, log_dir, file, checkpoint.encode_offsets(list(offsets.values())), None)
             rebuilt.append(RebuiltCheckpoint(path, faults[0] if faults else None, kept_as, len(offsets)))
     return rebuilt

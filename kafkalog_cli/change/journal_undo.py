@@ -30,11 +30,12 @@ from kafkalog_cli.disk.durable import (
     sync_directory,
     try_to_link,
     try_to_remove,
+    try_to_remove_directory,
     write_with_holes,
 )
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory
-from kafkalog_cli.errors import HalfChanged, KafkalogError, PathNotFound, Refused, UnsupportedFormat, shell_word
+from kafkalog_cli.errors import HalfChanged, KafkalogError, Refused, UnsupportedFormat, shell_word
 
 _CHANGED_SINCE = "the partition has changed since the run: "
 
@@ -131,10 +132,7 @@ def remove_run(fs: WritableFilesystem, path: str) -> None:
     The manifest is removed first: a run without a manifest has changed nothing.
     """
     try_to_remove(fs, f"{path}/{MANIFEST}")
-    with suppress(OSError, PathNotFound):
-        for entry in fs.list_directory(path):
-            try_to_remove(fs, entry.path)
-        fs.remove_directory(path)
+    try_to_remove_directory(fs, path)
 
 
 def is_ours(fs: WritableFilesystem, directory: str, run_id: str) -> bool:

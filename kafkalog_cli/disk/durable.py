@@ -311,6 +311,14 @@ def try_to_remove(fs: WritableFilesystem, path: str) -> None:
         return
 
 
+def try_to_remove_directory(fs: WritableFilesystem, path: str) -> None:
+    """Remove a directory of files while another error is being handled. Entries that cannot be removed stay."""
+    with suppress(OSError, KafkalogError):
+        for entry in fs.list_directory(path):
+            try_to_remove(fs, entry.path)
+        fs.remove_directory(path)
+
+
 def is_no_room(error: BaseException | None) -> bool:
     """Whether the error means that the disk or the quota is full."""
     return isinstance(error, (NoSpace, SyncFoundNoSpace)) or (isinstance(error, OSError) and error.errno in NO_ROOM)
@@ -431,7 +439,8 @@ def is_half_changed(error: BaseException) -> bool:
 
 def error_text(error: BaseException) -> str:
     """Return an error's message; of an OSError the system's, with the path of the file if the error has one."""
-    if not isinstance(error, OSError):
-        return str(error)
-    text = os.strerror(error.errno) if error.errno else str(error)
-    return f"{text} ({error.filename})" if error.filename else text
+    reason = str(error)
+    if isinstance(error, OSError):
+        reason = os.strerror(error.errno) if error.errno else reason
+        reason = f"{reason} ({error.filename})" if error.filename else reason
+    return reason

@@ -182,12 +182,6 @@ class MetadataImage:
         self.brokers.pop(message["brokerId"], None)
         return None
 
-    def _fence(self, message: Message) -> str | None:
-        return self._change_broker(message["id"], message["epoch"], is_fenced=True)
-
-    def _unfence(self, message: Message) -> str | None:
-        return self._change_broker(message["id"], message["epoch"], is_fenced=False)
-
     def _change_registration(self, message: Message) -> str | None:
         fenced, shutdown = message.get("fenced", 0), message.get("inControlledShutdown", 0)
         if fenced not in (-1, 0, 1) or shutdown not in (0, 1):
@@ -232,8 +226,8 @@ _HANDLERS: dict[int, Callable[[MetadataImage, Message], str | None]] = {
     3: MetadataImage._partition,
     4: MetadataImage._config,
     5: MetadataImage._partition_change,
-    7: MetadataImage._fence,
-    8: MetadataImage._unfence,
+    7: lambda image, message: image._change_broker(message["id"], message["epoch"], is_fenced=True),
+    8: lambda image, message: image._change_broker(message["id"], message["epoch"], is_fenced=False),
     9: MetadataImage._remove_topic,
     12: MetadataImage._feature,
     17: MetadataImage._change_registration,

@@ -120,7 +120,7 @@ def _problem(path: str, batch_run: BatchRun, base_offset: int, next_offset: int 
 
     None if there is no problem.
     """
-    row = batch_run.first_disordered()
+    row = batch_run.first_disordered
     if row is not None:
         return disorder_finding(path, batch_run, row)
     row = batch_run.first_beyond(next_offset)

@@ -247,7 +247,7 @@ class LogCheck:
         if beyond is not None and self._next_offset is not None:
             self._is_beyond = True
             self.findings.append(beyond_finding(self._path, batch_run, beyond, self._next_offset))
-        disordered = batch_run.first_disordered()
+        disordered = batch_run.first_disordered
         if disordered is not None:
             # Damage may have changed the offsets of a batch with a bad CRC.
             if batch_run.batches.valid[disordered] and self._is_told(FindingKind.OFFSETS_NOT_ASCENDING):

@@ -286,8 +286,6 @@ _BEYOND = {
     FileKind.CLEANER_CHECKPOINT: "a cleaner starts again at the log start",
 }
 
-_ACCEPTED_BY_BROKERS = ("cluster.id is not one that Kafka generates", "directory.id is reserved")
-
 
 def check_offsets(entries: Iterable[PartitionOffset], kind: FileKind, range_of: RangeOf) -> Iterator[Entry]:
     """Check each line of one of the four offset checkpoints against its partition's first and end offset."""
@@ -339,6 +337,6 @@ def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[F
         if not data:
             notes.append(FileNote("empty, as brokers up to 3.6 wrote it"))
     for fault in faults:
-        accepted = fault.message in _ACCEPTED_BY_BROKERS
+        accepted = fault.message == meta_properties.ODD_CLUSTER_ID
         notes.append(fault_note(kind, fault, ExitCode.WARNINGS if accepted else code))
     return [] if fields is None else [Entry(0, fields, Verdict.RIGHT)], notes

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.errors import counted
 from kafkalog_cli.format.batch import (
     HEADER_SIZE_UP_TO_MAGIC_BYTES,
     MESSAGE_SEVEN_MAGIC0,
@@ -16,8 +17,8 @@ from kafkalog_cli.format.batch import (
 from kafkalog_cli.format.crc import crc32, crc32c
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.log.reading.header import negative_magics
-from kafkalog_cli.log.reading.scan import read_readable
-from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 
 _CRC = struct.Struct(">I")
@@ -90,6 +91,17 @@ def range_kind(file: ReadableFile, start: int, end: int, *, is_tail: bool = Fals
     return FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
 
 
+def range_finding(file: ReadableFile, start: int, end: int, what: str = "batch", many: str = "batches") -> Finding:
+    """Return the finding about bytes `start` to `end`, which are not batches, between batches."""
+    unreadable = next(unreadable_ranges(file, start, end), None)
+    if unreadable is not None:
+        return of_fault(file.path, unreadable)
+    kind = range_kind(file, start, end)
+    message = f"{counted(end - start, 'byte is', 'bytes are')} not a {what}; valid {many} follow"
+    got = "zeros" if kind is FindingKind.ZEROED_RANGE else f"{end - start} bytes"
+    return finding(kind, file.path, message, position=start, expected=f"a {what}", got=got)
+
+
 def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int) -> Iterator[tuple[int, Finding]]:
     """Yield sizes and findings of consecutive messages with a magic below 0 and a right CRC, from `start` to `end`."""
     for message in negative_magics(file, start, end):
@@ -109,20 +121,19 @@ def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int)
         )
 
 
-def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind | None:
-    """Return the kind of a fault with no valid batch after it in its segment, None if the fault's own kind decides."""
+def end_finding(file: ReadableFile, fault: Fault, *, is_last: bool) -> Finding:
+    """Return the finding about a fault with no valid batch after it in its segment; `is_last`: the log ends there.
+
+    Kafka's message of a record size of 0 is replaced by a message that reports zeros.
+    """
     if fault.kind in (FaultKind.UNREADABLE, FaultKind.BATCH_TOO_LARGE):
-        return None
-    return range_kind(file, fault.position, file.size_bytes, is_tail=is_last)
-
-
-def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
-    """Return the fault, with Kafka's message of a record size of 0 replaced by one that reports zeros."""
-    if kind not in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
-        return fault
-    rest = size_bytes - fault.position
-    message = f"zeros where a batch should be, {rest} bytes before the end of the file"
-    return fault._replace(message=message, expected="a batch", got=f"{rest} bytes that begin with zeros")
+        return of_fault(file.path, fault)
+    kind = range_kind(file, fault.position, file.size_bytes, is_tail=is_last)
+    if kind in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
+        rest = file.size_bytes - fault.position
+        message = f"zeros where a batch should be, {rest} bytes before the end of the file"
+        fault = fault._replace(message=message, expected="a batch", got=f"{rest} bytes that begin with zeros")
+    return of_fault(file.path, fault, kind)
 
 
 def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:

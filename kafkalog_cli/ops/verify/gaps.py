@@ -103,6 +103,11 @@ def _is_inner(gap: Finding) -> bool:
     return gap.message.startswith(NO_RECORD)
 
 
+def _missing(first: int, last: int) -> str:
+    many = counted(last - first + 1, "offset", "offsets")
+    return f"offsets {first} to {last} ({many}) are missing" if last > first else f"offset {first} is missing"
+
+
 class GapJudge(NamedTuple):
     """The meaning of gaps in one partition.
 
@@ -133,8 +138,6 @@ class GapJudge(NamedTuple):
             return gap
         first, last = max(gap.first_offset, self.log_start or 0), gap.last_offset
         what = "record" if _is_inner(gap) else "batch" if gap.position is not None else "segment"
-        many = counted(last - first + 1, "offset", "offsets")
-        lost = f"offsets {first} to {last} ({many}) are missing" if last > first else f"offset {first} is missing"
         known = "this topic is not compacted"
         why = known if self.is_compacted is False else "no source says whether this topic is compacted"
         covers = "it" if last == first else "them"
@@ -142,7 +145,7 @@ class GapJudge(NamedTuple):
         return finding(
             FindingKind.MISSING_OFFSETS,
             gap.path,
-            f"{lost}: no {what} covers {covers}, and {why}{more and f'; {more}'}",
+            f"{_missing(first, last)}: no {what} covers {covers}, and {why}{more and f'; {more}'}",
             position=gap.position,
             expected=f"a {what} from offset {first} on",
             got=f"offset {last + 1}",
@@ -262,8 +265,6 @@ def missing_start(
 
 def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str], facts: TopicFacts) -> Finding:
     start, last = offsets
-    many = counted(last - start + 1, "offset", "offsets")
-    lost = f"offsets {start} to {last} ({many}) are missing" if last > start else f"offset {start} is missing"
     tiered = "" if facts.is_tiered is False else ". In a tiered topic they may be in the remote storage"
     step = "compare with another replica or a backup (--against)"
     if facts.is_tiered is None:
@@ -271,8 +272,8 @@ def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str],
     return finding(
         FindingKind.MISSING_OFFSETS,
         partition.segments[0].log.path,
-        f"{lost}: the log begins at {last + 1}, {' and '.join(sources)} remember{'s' * (len(sources) == 1)} earlier"
-        f" records, and this topic is not compacted{tiered}",
+        f"{_missing(start, last)}: the log begins at {last + 1}, {' and '.join(sources)}"
+        f" remember{'s' * (len(sources) == 1)} earlier records, and this topic is not compacted{tiered}",
         expected=f"a segment from offset {start} on",
         got=f"offset {last + 1}",
         offsets=offsets,

@@ -1,17 +1,18 @@
 """Check chains of batch headers, without the CRCs of batches."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import least_and_largest
-from kafkalog_cli.format.fault import Fault, unreadable
+from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun
@@ -22,7 +23,7 @@ from kafkalog_cli.ops.verify.chain_findings import (
     outside_finding,
     size_finding,
 )
-from kafkalog_cli.ops.verify.damaged_bytes import end_kind, in_words, negative_magic_findings, range_kind
+from kafkalog_cli.ops.verify.damaged_bytes import end_finding, negative_magic_findings, range_finding
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.verify.task import Totals, VerifyTask
 
@@ -52,19 +53,31 @@ class HeaderCheck:
     def findings(self) -> Iterator[Finding]:
         """Yield the findings, in the order of the log."""
         segments = self._task.partition.segments
-        for number, segment in enumerate(segments):
+        end: int | None = None
+        for segment, following in zip_longest(segments, segments[1:]):
+            before, end = end, None
             if not self._task.wants(segment.log.path):
                 continue
+            next_offset = None if following is None else following.base_offset
             try:
                 with self._context.fs.open_read(segment.log.path) as file:
-                    following = [one.base_offset for one in segments[number + 1 : number + 2]]
-                    yield from self._segment(file, segment, following[0] if following else None)
+                    yield from self._segment(file, segment, before, next_offset)
+                    end = self.end_offset
             except KafkalogError as error:
                 yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
 
-    def _segment(self, file: ReadableFile, segment: Segment, next_offset: int | None) -> Iterator[Finding]:
+    def _segment(
+        self, file: ReadableFile, segment: Segment, before: int | None, next_offset: int | None
+    ) -> Iterator[Finding]:
+        """Yield the findings in a segment. `before` is the end of the segment before it, None if that is not known."""
         path, context, listener = segment.log.path, self._context, self._task.listener
-        yield from self._size_and_gap(segment)
+        self.totals.segments += 1
+        self.totals.bytes += segment.log.size_bytes
+        yield from size_finding(segment)
+        if before is not None and segment.base_offset > before:
+            last = segment.base_offset - 1
+            message = f"no segment covers offsets {before} to {last}"
+            yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(before, last))
         reached, told = segment.base_offset - 1, False
         start: int | None = 0
         while start is not None:
@@ -91,31 +104,12 @@ class HeaderCheck:
                     start = end if end < file.size_bytes else None
                     continue
                 start = next_good_batch(file, broken + 1, context.limits, broken_at=broken)
-                yield self._damage(file, path, reader.fault, start, is_last=next_offset is None)
+                if start is None:
+                    self.has_tail_damage = next_offset is None
+                    yield end_finding(file, reader.fault, is_last=next_offset is None)
+                else:
+                    yield range_finding(file, broken, start)
         self.end_offset = reached + 1
-
-    def _size_and_gap(self, segment: Segment) -> Iterator[Finding]:
-        """Yield the findings about a segment's size, and about a gap between it and the previous segment."""
-        path, totals = segment.log.path, self.totals
-        totals.segments += 1
-        totals.bytes += segment.log.size_bytes
-        yield from size_finding(segment)
-        if self.end_offset is None:
-            self.end_offset = segment.base_offset
-        elif segment.base_offset > self.end_offset:
-            message = f"no segment covers offsets {self.end_offset} to {segment.base_offset - 1}"
-            yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(self.end_offset, segment.base_offset - 1))
-
-    def _damage(self, file: ReadableFile, path: str, fault: Fault, behind: int | None, *, is_last: bool) -> Finding:
-        """Return the finding for a break in the chain.
-
-        `behind` is the position of the next valid batch, None if none.
-        """
-        if behind is None:
-            self.has_tail_damage = is_last
-            kind = end_kind(file, fault, is_last=is_last)
-            return of_fault(path, in_words(fault, kind, file.size_bytes), kind)
-        return of_fault(path, fault, range_kind(file, fault.position, behind))
 
 
 def _problem(path: str, batch_run: BatchRun, base_offset: int, next_offset: int | None) -> Finding | None:
@@ -126,7 +120,7 @@ def _problem(path: str, batch_run: BatchRun, base_offset: int, next_offset: int 
 
     None if there is no problem.
     """
-    row = batch_run.first_disordered()
+    row = batch_run.first_disordered
     if row is not None:
         return disorder_finding(path, batch_run, row)
     row = batch_run.first_beyond(next_offset)

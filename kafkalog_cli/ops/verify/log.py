@@ -1,10 +1,11 @@
 """Checks of a partition's batches during the walk of its segments: damage, order, gaps, epochs, timestamps."""
 
+from collections import Counter
 from operator import ne, sub
 from typing import Any
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
-from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
     NO_OFFSET,
@@ -19,9 +20,8 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.scan import unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import DamagedBytes
-from kafkalog_cli.ops.checks.diagnose import Finding, as_kind, finding, of_fault
+from kafkalog_cli.ops.checks.diagnose import Finding, as_kind, finding
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.checks.log_questions import NO_LEADER_EPOCH
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
@@ -36,10 +36,9 @@ from kafkalog_cli.ops.verify.chain_findings import (
 from kafkalog_cli.ops.verify.damaged_bytes import (
     BadBatch,
     crc_findings,
-    end_kind,
-    in_words,
+    end_finding,
     negative_magic_findings,
-    range_kind,
+    range_finding,
 )
 from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
 from kafkalog_cli.ops.verify.odd_times import TimesSeen
@@ -121,6 +120,9 @@ class LogCheck:
         if code is ExitCode.CORRUPTION and damage and not worst:
             self.findings[told] = as_kind(damage[0], _MID_LOG[damage[0].kind])
         self.has_tail_damage |= bool(damage) and self._is_last and code is ExitCode.WARNINGS
+        for kind, count in self._told.items():
+            if count > MAX_TOLD:
+                self._find(kind, f"{count - MAX_TOLD} more batches of the same kind")
         self.findings += self._times.findings(self._path)
         self.findings += self._records.findings(self._path)
         if self._aborted is not None:
@@ -137,15 +139,19 @@ class LogCheck:
         self._records = RecordsCheck(self._task.now_ms, InnerGaps(self.inner_gaps, path, base_offset))
         self._bad: list[BadBatch] = []
         self._bad_count = 0
-        self._odd_producers = 0
+        self._told: Counter[FindingKind] = Counter()
         self._last_good = -1
         self._seen_bytes = 0
-        self._disordered = 0
         self._has_outside = False
         self._is_beyond = False
 
     def _find(self, kind: FindingKind, message: str, **details: Any) -> None:
         self.findings.append(finding(kind, self._path, message, **details))
+
+    def _is_told(self, kind: FindingKind) -> bool:
+        """Count a batch with this kind of finding, and return whether it is among the first, which get findings."""
+        self._told[kind] += 1
+        return self._told[kind] <= MAX_TOLD
 
     def _look_at_crcs(self, batches: BatchColumns) -> None:
         valid = batches.valid
@@ -175,7 +181,9 @@ class LogCheck:
             batches.records_count, batches.base_offset, batches.last_offset, batches.magic, batches.valid,
             batches.size_bytes,
         )  # fmt: skip
-        for row in odd[:MAX_TOLD]:
+        for row in odd:
+            if not self._is_told(FindingKind.RECORD_COUNT):
+                continue
             batch = batches.row(row)
             span = batch.last_offset - batch.base_offset + 1
             message = f"a batch says that it has {batch.records_count} records in {span} offsets"
@@ -207,37 +215,31 @@ class LogCheck:
             batches.producer_id, batches.producer_epoch, batches.base_sequence, batches.attributes, batches.magic,
             batches.valid,
         )  # fmt: skip
-        for row in odd[: max(0, MAX_TOLD - self._odd_producers)]:
+        for row in odd:
+            if not self._is_told(FindingKind.PRODUCER_FIELDS):
+                continue
             batch = batches.row(row)
             what = "a transactional batch" if batch.is_transactional else "a batch"
             got = f"producer id {batch.producer_id}, epoch {batch.producer_epoch}, sequence {batch.base_sequence}"
             offsets = (batch.base_offset, max(batch.last_offset, batch.base_offset))
             message = f"{what} has the {got}, which no client writes together"
             self._find(FindingKind.PRODUCER_FIELDS, message, position=batch.position, got=got, offsets=offsets)
-        self._odd_producers += len(odd)
 
     def _look_at_epochs(self, batches: BatchColumns) -> None:
-        """Check that leader epochs never decrease in a log; -1 means no epoch."""
+        """Check that the leader epoch of a batch is not below that of the batch before it; -1 means no epoch."""
         low, high = least_and_largest(batches.leader_epoch)
         if low == high and low >= self._epoch:
             self._epoch = high
             return
-        told = False
-        for row, value in enumerate(integers(batches.leader_epoch)):
-            if not batches.valid[row]:
-                continue
-            if value < NO_LEADER_EPOCH or NO_LEADER_EPOCH < value < self._epoch:
-                if not told:
-                    self._tell_epoch(batches, row, value)
-                told = True
-            self._epoch = max(self._epoch, value)
-
-    def _tell_epoch(self, batches: BatchColumns, row: int, epoch: int) -> None:
-        message = f"leader epoch {epoch} comes after {self._epoch}"
-        offsets = (int(batches.last_offset[row]),) * 2
-        expected, position = f"{max(self._epoch, 0)} or more", int(batches.position[row])
         kind = FindingKind.EPOCH_GOES_BACK
-        self._find(kind, message, position=position, expected=expected, got=str(epoch), offsets=offsets)
+        for row, epoch in enumerate(integers(batches.leader_epoch)):
+            if epoch == NO_LEADER_EPOCH or not batches.valid[row]:
+                continue
+            if epoch < max(self._epoch, 0) and self._is_told(kind):
+                message, position = f"leader epoch {epoch} comes after {self._epoch}", int(batches.position[row])
+                offsets, expected = (int(batches.last_offset[row]),) * 2, f"{max(self._epoch, 0)} or more"
+                self._find(kind, message, position=position, expected=expected, got=str(epoch), offsets=offsets)
+            self._epoch = epoch if epoch >= 0 else self._epoch
 
     def _look_at_offsets(self, batch_run: BatchRun) -> None:
         """Check that offsets ascend without gaps, and are at most 2^31 - 1 above the segment's base offset."""
@@ -245,32 +247,27 @@ class LogCheck:
         if beyond is not None and self._next_offset is not None:
             self._is_beyond = True
             self.findings.append(beyond_finding(self._path, batch_run, beyond, self._next_offset))
-        if not batch_run.is_ordered:
-            if self._disordered < MAX_TOLD:
-                self._tell_disorder(batch_run)
+        disordered = batch_run.first_disordered
+        if disordered is not None:
+            # Damage may have changed the offsets of a batch with a bad CRC.
+            if batch_run.batches.valid[disordered] and self._is_told(FindingKind.OFFSETS_NOT_ASCENDING):
+                self.findings.append(disorder_finding(self._path, batch_run, disordered))
             return
         outside = None if self._has_outside else outside_finding(self._path, batch_run, self._base_offset)
         if outside is not None:
             self._has_outside = True
             self.findings.append(outside)
-        first = int(batch_run.batches.base_offset[0])
         before = batch_run.reached_before
-        if before != NO_OFFSET and first > before + 1 and not batch_run.is_after_damage:
-            self._add_gap(before + 1, first - 1, int(batch_run.batches.position[0]))
+        if before != NO_OFFSET and not batch_run.is_after_damage:
+            self._look_at_gap(batch_run.batches, 0, before)
         for row in rows_behind_gaps(batch_run):
-            before, first = int(batch_run.batches.last_offset[row - 1]), int(batch_run.batches.base_offset[row])
-            if first > before + 1:
-                self._add_gap(before + 1, first - 1, int(batch_run.batches.position[row]))
+            self._look_at_gap(batch_run.batches, row, int(batch_run.batches.last_offset[row - 1]))
 
-    def _add_gap(self, first: int, last: int, position: int) -> None:
-        self.gaps.add(self._path, position, (first, last))
-
-    def _tell_disorder(self, batch_run: BatchRun) -> None:
-        row = batch_run.first_disordered() or 0
-        if not batch_run.batches.valid[row]:  # the damage may have changed the offsets of this batch
-            return
-        self._disordered += 1
-        self.findings.append(disorder_finding(self._path, batch_run, row))
+    def _look_at_gap(self, batches: BatchColumns, row: int, before: int) -> None:
+        """Note the offsets between `before` and a batch."""
+        first = int(batches.base_offset[row])
+        if first > before + 1:
+            self.gaps.add(self._path, int(batches.position[row]), (before + 1, first - 1))
 
     # ---- damage
 
@@ -282,7 +279,7 @@ class LogCheck:
             self._find(FindingKind.DAMAGED_RANGE, f"{more} more ranges are not batches; valid batches follow")
         self.findings += crc_findings(walk.file, self._bad, self._bad_count, self._crc_kind)
         if walk.fault is not None:
-            self._tell_end(walk, walk.fault)
+            self._tell_end(walk.file, walk.fault)
         if walk.unknown_magic_at is not None:
             header = header_at(walk.file, walk.unknown_magic_at)
             magic = header.magic if isinstance(header, Batch) else None
@@ -293,18 +290,9 @@ class LogCheck:
         return FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
 
     def _tell_range(self, file: ReadableFile, damaged: DamagedBytes) -> None:
-        unreadable = next(unreadable_ranges(file, damaged.start, damaged.end), None)
-        if unreadable is not None:
-            self.findings.append(of_fault(self._path, unreadable))
-            return
         start = self._tell_negative_magics(file, damaged.start, damaged.end)
-        if start == damaged.end:
-            return
-        kind = range_kind(file, start, damaged.end)
-        size_bytes = damaged.end - start
-        message = f"{counted(size_bytes, 'byte is', 'bytes are')} not a batch; valid batches follow"
-        got = "zeros" if kind is FindingKind.ZEROED_RANGE else f"{size_bytes} bytes"
-        self._find(kind, message, position=start, expected="a batch", got=got)
+        if start < damaged.end:
+            self.findings.append(range_finding(file, start, damaged.end))
 
     def _tell_negative_magics(self, file: ReadableFile, start: int, end: int) -> int:
         """Add the findings of `negative_magic_findings`, and return the position after the last message."""
@@ -313,12 +301,10 @@ class LogCheck:
             start += size_bytes
         return start
 
-    def _tell_end(self, walk: SegmentWalk, fault: Fault) -> None:
+    def _tell_end(self, file: ReadableFile, fault: Fault) -> None:
         """Add a finding for the fault that ended the last chain of the segment."""
-        if self._tell_negative_magics(file := walk.file, fault.position, file.size_bytes) == file.size_bytes:
-            return
-        kind = end_kind(walk.file, fault, is_last=self._is_last)
-        self.findings.append(of_fault(self._path, in_words(fault, kind, walk.file.size_bytes), kind))
+        if self._tell_negative_magics(file, fault.position, file.size_bytes) < file.size_bytes:
+            self.findings.append(end_finding(file, fault, is_last=self._is_last))
 
 
 _MID_LOG = {

@@ -15,7 +15,7 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.verify.damaged_bytes import BadBatch, crc_findings, range_kind
+from kafkalog_cli.ops.verify.damaged_bytes import BadBatch, crc_findings, range_finding, range_kind
 from kafkalog_cli.ops.verify.records import RecordsCheck
 from kafkalog_cli.ops.verify.task import Totals, VerifyTask
 
@@ -31,23 +31,25 @@ class SevenCheck:
         self.log: LogBounds | None = None
         self._read_context = read_context
         self._task = task
-        self._segments = [segment for segment in task.partition.segments if task.wants(segment.log.path)]
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings, in the order of the log."""
+        segments = self._task.partition.segments
         end: int | None = None
-        for segment in self._segments:
-            if end is not None and segment.base_offset > end:
-                message = f"no segment holds positions {end} to {segment.base_offset - 1}"
+        for segment in segments:
+            before, end = end, segment.base_offset + segment.log.size_bytes
+            if not self._task.wants(segment.log.path):
+                continue
+            if before is not None and segment.base_offset > before:
+                message = f"no segment holds positions {before} to {segment.base_offset - 1}"
                 yield finding(FindingKind.MISSING_OFFSETS, segment.log.path, message)
             try:
                 with self._read_context.fs.open_read(segment.log.path) as file:
-                    yield from self._segment(file, segment)
+                    yield from self._segment(file, segment, is_last=segment is segments[-1])
             except KafkalogError as error:
                 yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
-            end = segment.base_offset + segment.log.size_bytes
 
-    def _segment(self, file: ReadableFile, segment: Segment) -> Iterator[Finding]:
+    def _segment(self, file: ReadableFile, segment: Segment, *, is_last: bool) -> Iterator[Finding]:
         limits, path, totals = self._read_context.limits, segment.log.path, self.totals
         totals.segments += 1
         totals.bytes += segment.log.size_bytes
@@ -59,7 +61,7 @@ class SevenCheck:
         broken: Fault | None = None
         for chain in reader.chains():
             if broken is not None:
-                found.append(of_fault(path, broken, range_kind(file, broken.position, chain.start)))
+                found.append(range_finding(file, broken.position, chain.start, "message", "messages"))
             for chunk in chain:
                 seen.batches(chunk.batches)
                 totals.batches += len(chunk.batches)
@@ -69,13 +71,12 @@ class SevenCheck:
             if broken is not None:
                 seen.fault(broken)
         if broken is not None:
-            is_tail = segment is self._segments[-1]
-            kind = range_kind(file, broken.position, file.size_bytes, is_tail=is_tail)
+            kind = range_kind(file, broken.position, file.size_bytes, is_tail=is_last)
             found.append(of_fault(path, broken, kind))
         code = seen.exit_code(self._read_context.fs, file, reader.end_position, limits)
         kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
         found += crc_findings(file, bad[:MAX_TOLD], len(bad), lambda _: kind)
-        self.log = LogBounds(self._segments[0].base_offset, segment.base_offset + reader.good_bytes)
+        self.log = LogBounds(self._task.partition.segments[0].base_offset, segment.base_offset + reader.good_bytes)
         yield from found
         yield from records.findings(path)
 

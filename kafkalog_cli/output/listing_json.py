@@ -7,8 +7,7 @@ from typing import cast
 from kafkalog_cli.disk.names import FileName
 from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.log.partition import Partition, PartitionFile
-from kafkalog_cli.ops.listing.listed_partition import ListedPartition
-from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing, SegmentListing
+from kafkalog_cli.ops.listing.listing import BytesByKind, ListedPartition, PartitionListing, SegmentListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
 from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage

@@ -107,6 +107,19 @@ def test_the_node_id_is_that_of_the_log_directory(log_dir):  # noqa: F811
         assert ([one["nodeId"] for one in found["brokers"]], found["controllerId"]) == ([0], 0)
 
 
+def test_only_topics_of_coordinators_are_internal(tmp_path):
+    """Consumers that subscribe by a pattern leave internal topics out (Topic.isInternal)."""
+    names = ["__consumer_offsets", "__share_group_state", "__transaction_state", "__of-a-user", "orders"]
+    for name in names:
+        (tmp_path / f"{name}-0").mkdir()
+        write_segment(tmp_path / f"{name}-0", 0, [batch_v2(records(0, 1))])
+    with serving(tmp_path) as server, KafkaClient(server.server.address) as client:
+        found = client.ask("Metadata", 9, topics=None)["topics"]
+        assert {one["name"]: one["isInternal"] for one in found} == {
+            name: not name.endswith(("user", "orders")) for name in names
+        }
+
+
 def test_settings_of_the_metadata_log(tmp_path):
     """The defaults of all brokers, groups and client metrics; no value of a password."""
     root = log_dir_of_topics(tmp_path, {"orders": {}})

@@ -10,7 +10,7 @@ from kafkalog_cli.ops.serve.catalog import ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommittedStore
 from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
-from kafkalog_cli.ops.serve.transactional_ids import TransactionalIds
+from kafkalog_cli.ops.serve.transactions import TransactionalIds
 
 NO_OPERATIONS = -(1 << 31)
 """The authorized operations if they are not known."""
@@ -56,6 +56,16 @@ class Broker:
 
 
 Answer = Callable[[Broker, Request], Message]
+
+
+def of_each_partition(request: Request, name: str, answer: Callable[[str, Message], Message]) -> Message:
+    """Return a message with what `answer` says of each partition that is asked for; `name` is the field of topics."""
+    return {
+        "topics": [
+            {name: topic[name], "partitions": [answer(topic[name], one) for one in topic["partitions"]]}
+            for topic in request.body["topics"]
+        ]
+    }
 
 
 def by_topic(places: Iterable[tuple[str, int]], topic: str = "topicId", numbers: str = "partitions") -> list[Message]:

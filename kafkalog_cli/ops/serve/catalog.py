@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format.fault import unreadable
-from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
+from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS, INTERNAL_COMPACTED
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.coordinators import LogDirs
@@ -37,8 +37,8 @@ class ServedTopic(NamedTuple):
 
     @property
     def is_internal(self) -> bool:
-        """Whether the brokers themselves write the topic."""
-        return self.name.startswith("__")
+        """Whether the topic is one of a coordinator (Topic.isInternal)."""
+        return self.name in COORDINATOR_TOPICS
 
     @property
     def partition_count(self) -> int:

@@ -27,6 +27,10 @@ REFUSED = [
 ]  # fmt: skip
 
 
+DEAD = 6
+"""The number of the state (TransactionState)."""
+
+
 def versions(name):
     return range(APIS[name].versions.first, APIS[name].versions.last + 1)
 
@@ -85,6 +89,19 @@ def test_transactions_that_are_open_for_longer(log_dir, age, duration, is_found)
     with serving(log_dir, context=context) as server, KafkaClient(server.server.address) as client:
         found = client.ask("ListTransactions", 1, durationFilter=duration)["transactionStates"]
         assert [one["transactionalId"] for one in found] == ["open"] * is_found
+
+
+def test_a_dead_id_is_not_listed_and_an_empty_id_is_refused(log_dir):  # noqa: F811
+    """As TransactionStateManager.listTransactionStates and TransactionCoordinator.handleDescribeTransactions."""
+    made = commits(transaction("dead", 1, DEAD), transaction("open", 2, ONGOING, 0))
+    coordinator_partition_at(log_dir, 0, made, "__transaction_state")
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        found = client.ask("ListTransactions", 1)["transactionStates"]
+        assert [one["transactionalId"] for one in found] == ["open"]
+        asked = ["", "dead", "none", "open"]
+        found = client.ask("DescribeTransactions", 0, transactionalIds=asked)["transactionStates"]
+        invalid_request, not_found = 42, 105
+        assert [one["errorCode"] for one in found] == [invalid_request, not_found, not_found, 0]
 
 
 def test_producers_of_the_newest_snapshot_and_of_the_log_after_it(tmp_path):

@@ -137,6 +137,31 @@ def test_only_topics_of_coordinators_are_internal(tmp_path):
         }
 
 
+def test_a_name_that_no_topic_can_have(log_dir):  # noqa: F811
+    """Consumers raise InvalidTopicException for it, and wait for a topic that may be created."""
+    invalid_topic, unknown_topic = 17, 3
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        for name, error in (("a b", invalid_topic), ("none", unknown_topic)):
+            asked = [{"name": name, "topicId": "AAAAAAAAAAAAAAAAAAAAAA"}]
+            (found,) = client.ask("Metadata", 12, topics=asked, allowAutoTopicCreation=False)["topics"]
+            assert (found["errorCode"], found["name"]) == (error, name)
+            (found,) = client.ask("DescribeTopicPartitions", 0, topics=[{"name": name}], cursor=None)["topics"]
+            assert found["errorCode"] == error
+            (found,) = client.ask("DescribeProducers", 0, topics=[{"name": name, "partitionIndexes": [0]}])["topics"]
+            assert found["partitions"][0]["errorCode"] == error
+            resource = {"resourceType": 2, "resourceName": name, "configurationKeys": None}
+            (found,) = client.ask("DescribeConfigs", 4, resources=[resource])["results"]
+            assert found["errorCode"] == error
+
+
+@pytest.mark.parametrize(("kind", "error"), [(1, 0), (2, 114), (3, 115)])
+def test_it_has_no_endpoint_of_a_controller(log_dir, kind, error):  # noqa: F811
+    """As AuthHelper.computeDescribeClusterResponse."""
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        found = client.ask("DescribeCluster", 1, endpointType=kind)
+        assert (found["errorCode"], len(found["brokers"])) == (error, 0 if error else 1)
+
+
 def test_settings_of_the_metadata_log(tmp_path):
     """The defaults of all brokers, groups and client metrics; no value of a password."""
     root = log_dir_of_topics(tmp_path, {"orders": {}})

@@ -4,7 +4,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.broker import Broker, Request
+from kafkalog_cli.ops.serve.broker import Broker, Request, unknown_topic
 from kafkalog_cli.ops.tables.coordinator_log import STATES, Transaction
 
 _NO_TIME = -1
@@ -23,7 +23,7 @@ def describe_producers(broker: Broker, request: Request) -> Message:
 def _producers(broker: Broker, topic: str, number: int) -> Message:
     partition = broker.catalog.find(topic, number)
     if partition is None:
-        return {"partitionIndex": number, "errorCode": ApiError.UNKNOWN_TOPIC_OR_PARTITION}
+        return {"partitionIndex": number, "errorCode": unknown_topic(topic)}
     try:
         found = partition.producers()
     except (KafkalogError, OSError) as error:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format.fault import unreadable
-from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS, INTERNAL_COMPACTED
+from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.coordinators import LogDirs
@@ -34,11 +34,6 @@ class ServedTopic(NamedTuple):
     name: str
     topic_id: str
     partitions: dict[int, ServedPartition]
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether the topic is one of a coordinator (Topic.isInternal)."""
-        return self.name in COORDINATOR_TOPICS
 
     @property
     def partition_count(self) -> int:

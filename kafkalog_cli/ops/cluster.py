@@ -111,7 +111,8 @@ def describe_cluster(  # noqa: PLR0913 points and choice
     if since is not None:
         earlier = only_topics(entries_of(_state(fs, logs, since, notes)), topics)
         changes = tuple(differences(earlier, only_topics(entries_of(metadata), topics)))
-    misplaced = tuple(_misplaced(fs, metas, metadata)) if metadata.is_complete else ()
+    # The partitions on disk are those of now: an earlier state does not have the topics that were created since.
+    misplaced = tuple(_misplaced(fs, metas, metadata)) if metadata.is_complete and at is None else ()
     entries = only_topics(entries_of(metadata), topics)
     return ClusterDescription(metadata, entries, changes, brokers, misplaced, notes=tuple(notes))
 

@@ -111,34 +111,25 @@ def _last_ms(error: NoRecordAtTime) -> int:
     return last if isinstance(last, int) else -1
 
 
+LATEST, EARLIEST = -1, -2
+"""The words for the end and the start of a log, where a request has a time."""
+
+
 def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: LogBounds, now_ms: int) -> list[int]:
     """Return at most `most` offsets before a time, newest first, by file times (getOffsetsBefore, until 0.10).
 
-    A segment's start has the time of its file, and the log's end the time `now_ms`.
+    A segment's start has the time of its file, and the end of a log whose last segment is not empty the time `now_ms`.
+    LATEST takes all of them, EARLIEST only the start of the first segment.
     """
-    starts = _starts(partition, bounds, now_ms)
-    last = max((i for i, (_, time_ms) in enumerate(starts) if time_ms <= timestamp_ms), default=-1)
-    return [offset for offset, _ in reversed(starts[: last + 1])][:most]
-
-
-def latest_offsets(partition: Partition, most: int, bounds: LogBounds) -> list[int]:
-    """Return the offsets before any time: the log's end, if the last segment is not empty, and all segment starts.
-
-    The newest offsets come first, and there are at most `most`.
-    """
-    return [offset for offset, _ in reversed(_starts(partition, bounds, 0))][:most]
-
-
-def earliest_offsets(partition: Partition, most: int, bounds: LogBounds) -> list[int]:
-    """Return the earliest offset: the start of the first segment only, even if `most` is larger than 1."""
-    return [offset for offset, _ in _starts(partition, bounds, 0)[:1]][:most]
-
-
-def _starts(partition: Partition, bounds: LogBounds, now_ms: int) -> list[tuple[int, int]]:
     starts = [(max(segment.base_offset, bounds.start), segment.log.mtime_ms) for segment in partition.segments]
     if partition.segments[-1].log.size_bytes:
         starts.append((bounds.next_offset, now_ms))
-    return starts
+    if timestamp_ms == EARLIEST:
+        starts = starts[:1]
+    elif timestamp_ms != LATEST:
+        last = max((i for i, (_, time_ms) in enumerate(starts) if time_ms <= timestamp_ms), default=-1)
+        starts = starts[: last + 1]
+    return [offset for offset, _ in reversed(starts)][:most]
 
 
 def _compared(

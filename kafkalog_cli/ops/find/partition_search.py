@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
-from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, OffsetOutOfRange
+from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, OffsetOutOfRange, worst_exit_code
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
@@ -103,7 +103,7 @@ class PartitionSearch:
             pass
         except (KafkalogError, OSError) as error:
             yield self._not_read(self._partition.path, error)
-        self.result.code = _worst(self._codes)
+        self.result.code = worst_exit_code(self._codes)
 
     def _start(self, view: PartitionState) -> int | None:
         """Return the first offset to search, None if the partition has nothing of the range."""
@@ -237,13 +237,6 @@ class PartitionSearch:
 def _notes(log: LogRead) -> Iterator[ReadNote]:
     while log.notes:
         yield log.notes.popleft()
-
-
-def _worst(codes: set[ExitCode]) -> ExitCode:
-    for code in (ExitCode.FAILURE, ExitCode.CORRUPTION):
-        if code in codes:
-            return code
-    return max(codes, default=ExitCode.OK)
 
 
 KEPT_BYTES = 4 << 20

@@ -11,6 +11,7 @@ from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.disk.names import (
     SEGMENT_KINDS,
     DirectoryKind,
+    DirectoryName,
     FileKind,
     FileName,
     WorkState,
@@ -33,10 +34,9 @@ from kafkalog_cli.log.open_transactions import (
     open_transactions,
     parts_to_replay,
 )
-from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
+from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, PartitionFile, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.listing.listed_partition import ListedPartition
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, FaultNotes, LocatedFault, LogDirRoot, Shutdown
 
 REPLAY_BYTES = 4 << 30
@@ -78,6 +78,39 @@ class BytesByKind:
     def __add__(self, other: BytesByKind) -> BytesByKind:
         added = other.by_name()
         return BytesByKind(**{name: size + added[name] for name, size in self.by_name().items()})
+
+
+class ListedPartition(NamedTuple):
+    """The facts about a partition's files that are shown; a Partition with the status of each file is larger.
+
+    A listing of 100,000 partitions is in memory until its last row is known. `segments` is their number, `snapshots`
+    are the offsets of producer snapshots. All else is that of Partition.
+    """
+
+    path: str
+    directory: DirectoryName
+    segments: int
+    is_seven: bool
+    snapshots: tuple[int, ...]
+    leftovers: tuple[PartitionFile, ...]
+    orphans: tuple[PartitionFile, ...]
+    metadata_snapshots: tuple[PartitionFile, ...]
+    runs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, partition: Partition) -> ListedPartition:
+        """Return what is kept of `partition`."""
+        return cls(
+            partition.path,
+            partition.directory,
+            len(partition.segments),
+            any(segment.is_seven for segment in partition.segments),
+            tuple(file.name.offset for file in partition.snapshots if file.name.offset is not None),
+            partition.leftovers,
+            partition.orphans,
+            partition.metadata_snapshots,
+            partition.runs,
+        )
 
 
 class PartitionListing(NamedTuple):

@@ -3,7 +3,7 @@
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.broker import Broker, Request, by_topic
+from kafkalog_cli.ops.serve.broker import Broker, Request, by_topic, of_each_partition
 from kafkalog_cli.ops.serve.committed import MOST_METADATA_BYTES, Commit, OffsetKey
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
 from kafkalog_cli.ops.serve.groups import NO_GENERATION
@@ -42,21 +42,12 @@ def commit(broker: Broker, request: Request) -> Message:
             errors |= dict.fromkeys(taken, ApiError.COORDINATOR_NOT_AVAILABLE)
         except (KafkalogError, OSError):  # as a broker whose log of commits is elsewhere, or fails: clients try again
             errors |= dict.fromkeys(taken, ApiError.NOT_COORDINATOR)
-    return {
-        "topics": [
-            {
-                "name": topic["name"],
-                "partitions": [
-                    {
-                        "partitionIndex": one["partitionIndex"],
-                        "errorCode": errors[OffsetKey(group_id, topic["name"], one["partitionIndex"])],
-                    }
-                    for one in topic["partitions"]
-                ],
-            }
-            for topic in body["topics"]
-        ]
-    }
+    return of_each_partition(
+        request, "name", lambda topic, one: {
+            "partitionIndex": one["partitionIndex"],
+            "errorCode": errors[OffsetKey(group_id, topic, one["partitionIndex"])],
+        }
+    )  # fmt: skip
 
 
 def _commit_error(broker: Broker, key: OffsetKey, metadata: str) -> ApiError:

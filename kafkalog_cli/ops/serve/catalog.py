@@ -36,11 +36,6 @@ class ServedTopic(NamedTuple):
     partitions: dict[int, ServedPartition]
 
     @property
-    def is_internal(self) -> bool:
-        """Whether the brokers themselves write the topic."""
-        return self.name.startswith("__")
-
-    @property
     def partition_count(self) -> int:
         """The number of partitions from 0 to the largest number in the log directories."""
         return max(self.partitions) + 1

@@ -13,17 +13,14 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_offset import Found
-from kafkalog_cli.ops.lookup_time import TimeSearch, earliest_offsets, latest_offsets, offsets_before
+from kafkalog_cli.ops.lookup_time import TimeSearch, offsets_before
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.serve.options import DamageAnswer
-from kafkalog_cli.ops.serve.producers import producers_of
 from kafkalog_cli.ops.serve.segment_map import Event, PartNotServed, event_of
 from kafkalog_cli.ops.serve.served_copy import NoRecords, PlaceInCopy, RecordsPart, ServedCopy
-from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
+from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset, producers_of
 
-LATEST, EARLIEST = -1, -2
-"""The words for the end and the start of a log, where a request has a time."""
 _PART_BYTES = 1 << 20
 
 
@@ -224,13 +221,8 @@ class ServedPartition:
         return found
 
     def offsets_before(self, time_ms: int, most: int, now_ms: int) -> list[int]:
-        """Return at most `most` offsets before a time, or for the words EARLIEST and LATEST (getOffsetsBefore)."""
-        partition, bounds, most = self.copy.partition, self.copy.bounds, max(0, most)
-        if time_ms == LATEST:
-            return latest_offsets(partition, most, bounds)
-        if time_ms == EARLIEST:
-            return earliest_offsets(partition, most, bounds)
-        return offsets_before(partition, time_ms, most, bounds, now_ms)
+        """Return at most `most` offsets before a time. See `offsets_before` of lookup_time."""
+        return offsets_before(self.copy.partition, time_ms, max(0, most), self.copy.bounds, now_ms)
 
     def first_at(self, timestamp_ms: int) -> Found | None:
         """Return the first record at or after a time, from the start of the log on. Raises OSError for a cut log."""

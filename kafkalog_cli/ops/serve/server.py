@@ -5,7 +5,7 @@ import select
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread
 
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.ops.serve.broker import Broker
@@ -130,8 +130,6 @@ class Server:
                 client.close()
 
     def _serve(self, client: socket.socket, connection: Connection) -> None:
-        from threading import current_thread
-
         try:
             reason = connection.serve()
         except Exception as error:

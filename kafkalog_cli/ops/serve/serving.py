@@ -15,7 +15,7 @@ from kafkalog_cli.ops.serve.dialects import Dialect, of_old_clients, of_today
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
 from kafkalog_cli.ops.serve.options import ServeOptions
 from kafkalog_cli.ops.serve.server import Server
-from kafkalog_cli.ops.serve.transactional_ids import TransactionalIds
+from kafkalog_cli.ops.serve.transactions import TransactionalIds
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 

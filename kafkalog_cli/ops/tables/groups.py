@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
@@ -103,11 +104,9 @@ def group_state(entries: Iterable[CoordinatorEntry], log_partition: int) -> Grou
 def groups(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[Group]:
     """Yield the groups, each with the number of its members."""
     state = group_state(entries, log_partition)
-    counts: dict[tuple[str, str], int] = {}
-    for kind, group_id, _ in state.members:
-        counts[kind, group_id] = counts.get((kind, group_id), 0) + 1
+    counts = Counter((kind, group_id) for kind, group_id, _ in state.members)
     for key, group in state.groups.items():
-        yield group._replace(members=counts.get(key, 0))
+        yield group._replace(members=counts[key])
 
 
 def group_members(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[GroupMember]:
@@ -267,10 +266,7 @@ class GroupReplay:
         self.members[key] = _with_assignment(made, self._current.get(key))
 
     def _assignment(self, key: tuple[str, str, str], value: Message | None) -> None:
-        if value is None:
-            self._current.pop(key, None)
-        else:
-            self._current[key] = value
+        _put(self._current, key, value)
         member = self.members.get(key)
         if member is not None:
             self.members[key] = _with_assignment(member, value)

@@ -35,8 +35,15 @@ def time_words(timestamp_ms: int) -> str:
 def parse_time_ms(text: str, now_ms: int) -> int:
     """Parse an integer as epoch ms, ISO 8601 (UTC without a zone), or `-90s -15m -2h -7d` before now, into epoch ms.
 
-    Raises UsageError.
+    Raises UsageError, also for a time that Kafka's 64 bits cannot hold.
     """
+    found = _time_ms(text, now_ms)
+    if not -1 << 63 <= found < 1 << 63:
+        raise UsageError(reason=f"{text!r} is not a time: times in Kafka are milliseconds in 64 bits")
+    return found
+
+
+def _time_ms(text: str, now_ms: int) -> int:
     ago = _AGO.fullmatch(text.strip())
     if ago:
         return now_ms - int(ago[1]) * _UNIT_MS[ago[2]]

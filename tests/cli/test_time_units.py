@@ -68,6 +68,17 @@ def test_no_clock_has_another_unit(tmp_path, command, time):
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("now", ["9223372036854775808", "9999999999999999999", "-999999999999d"])
+def test_no_clock_has_more_than_64_bits(tmp_path, now):
+    shutil.copytree(EXAMPLE, tmp_path / "mixed-0")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    argv = ("append", tmp_path / "mixed-0", EXAMPLE / "leader-epoch-checkpoint", "--input", "lines", "--single-replica")
+    code, out, err = kafkalog(*argv, "--now", now)
+    assert (code, out) == (2, ""), err
+    assert f"{now!r} is not a time: times in Kafka are milliseconds in 64 bits" in err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
 @pytest.mark.parametrize("hours", [1, 48])
 def test_hours_before_now_are_a_time_and_not_the_option_for_help(hours):
     """-2h is not -2 and -h."""

@@ -235,8 +235,9 @@ def test_rows_are_written_when_a_row_group_is_full(monkeypatch):
     part = pa.RecordBatch.from_pydict({"key": [b"k"]})
     for limit, written in ((part.nbytes, [1, 1, 1]), (part.nbytes + 1, [2]), (3 * part.nbytes, [3])):
         monkeypatch.setattr(export_files, "ROW_GROUP_BYTES", limit)
-        gathering, tables = export_files._Gathering(part.schema), []
-        gathering._write = lambda table, tables=tables: tables.append(table.num_rows)
+        tables = []
+        out = SimpleNamespace(write_table=lambda _, rows, tables=tables: tables.append(rows))
+        gathering = export_files.TableWriter(part.schema, out)
         for _ in range(3):
             gathering.write(part)
         assert tables == written

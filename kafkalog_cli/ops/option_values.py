@@ -35,15 +35,8 @@ def time_words(timestamp_ms: int) -> str:
 def parse_time_ms(text: str, now_ms: int) -> int:
     """Parse an integer as epoch ms, ISO 8601 (UTC without a zone), or `-90s -15m -2h -7d` before now, into epoch ms.
 
-    Raises UsageError, also for a time that Kafka's 64 bits cannot hold.
+    Raises UsageError.
     """
-    found = _time_ms(text, now_ms)
-    if not -1 << 63 <= found < 1 << 63:
-        raise UsageError(reason=f"{text!r} is not a time: times in Kafka are milliseconds in 64 bits")
-    return found
-
-
-def _time_ms(text: str, now_ms: int) -> int:
     ago = _AGO.fullmatch(text.strip())
     if ago:
         return now_ms - int(ago[1]) * _UNIT_MS[ago[2]]
@@ -61,6 +54,14 @@ def _time_ms(text: str, now_ms: int) -> int:
         moment = moment.replace(tzinfo=timezone.utc)
     since_epoch = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
     return since_epoch.days * 86_400_000 + since_epoch.seconds * 1_000 + since_epoch.microseconds // 1_000
+
+
+def parse_clock_ms(text: str, now_ms: int) -> int:
+    """Parse the time of --now as `parse_time_ms` does. Raises UsageError, also for a time that no clock has."""
+    found = parse_time_ms(text, now_ms)
+    if not 0 <= found <= _MAX_MS:
+        raise UsageError(reason=f"--now {text} is not the time of a clock: give a time from 1970 to the year 9999")
+    return found
 
 
 def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:

@@ -202,7 +202,7 @@ def range_of(options: dict[str, str]) -> RecordRange:
         _offset(options, "fromOffset") or 0,
         _end(_offset(options, "toOffset")),
         _time_ms(options, "since"),
-        _time_ms(options, "until"),
+        _end(_time_ms(options, "until")),
     )
 
 

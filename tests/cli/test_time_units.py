@@ -68,14 +68,21 @@ def test_no_clock_has_another_unit(tmp_path, command, time):
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("now", ["9223372036854775808", "9999999999999999999", "-999999999999d"])
-def test_no_clock_has_more_than_64_bits(tmp_path, now):
+@pytest.mark.parametrize("now", ["-1", "253402300800000", "9999999999999999999", "-999999999999d", "1969-12-31"])
+@pytest.mark.parametrize("command", ["append", "import", "demo"])
+def test_no_clock_is_before_1970_or_after_9999(tmp_path, command, now):
+    """Names of runs have the time, and records 64 bits for it."""
     shutil.copytree(EXAMPLE, tmp_path / "mixed-0")
     before = sorted(path.name for path in tmp_path.rglob("*"))
-    argv = ("append", tmp_path / "mixed-0", EXAMPLE / "leader-epoch-checkpoint", "--input", "lines", "--single-replica")
-    code, out, err = kafkalog(*argv, "--now", now)
+    lines = EXAMPLE / "leader-epoch-checkpoint"
+    argv = {
+        "append": (tmp_path / "mixed-0", lines, "--input", "lines", "--single-replica"),
+        "import": (lines, "--log-dir", tmp_path, "--topic", "t"),
+        "demo": (tmp_path / "demo",),
+    }[command]
+    code, out, err = kafkalog(command, *argv, f"--now={now}")
     assert (code, out) == (2, ""), err
-    assert f"{now!r} is not a time: times in Kafka are milliseconds in 64 bits" in err
+    assert f"--now {now} is not the time of a clock: give a time from 1970 to the year 9999" in err
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 

@@ -196,7 +196,7 @@ class JobWatch(NamedTuple):
     sizes: Sequence[int]
 
     def begin(self) -> None:
-        """Tell the watcher that the job starts."""
+        """Report the start of the job to the watcher."""
         if self.watcher is not None:
             self.watcher.begin(self.work, sum(self.sizes))
 

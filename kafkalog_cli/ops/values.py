@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.directory_contents import looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -17,10 +17,12 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
 from kafkalog_cli.log.partition import directory_name, open_partition
-from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import ReadNote
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.decoding import Decoding
 
 DECODED = {"key": "key_json", "value": "value_json"}
 """The column of decoded contents, by the column of contents."""

@@ -16,7 +16,6 @@ from kafkalog_cli.errors import (
     DamagedLog,
     ExitCode,
     NoSpace,
-    NothingSelected,
     Refused,
     UnsupportedFormat,
     UsageError,
@@ -35,7 +34,7 @@ from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.offset_limits import RecordRange
-from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of, served_partitions, wanted_part
+from kafkalog_cli.spark.offsets import OffsetRange, served_partitions, unique, wanted_part
 from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
 
@@ -56,17 +55,9 @@ class ExportPlan(NamedTuple):
 
 
 def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selection) -> list[Partition]:
-    """Return the selected partitions, sorted by topic and number.
-
-    Partitions that a broker is removing or has set aside are left out. Raises as `select_partitions`, NothingSelected
-    for none, UsageError if one is found twice.
-    """
+    """Return the selected partitions by topic and number. Raises as `served_partitions` and `unique`."""
     full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
-    found = served_partitions(fs, full, selection)
-    if not found:
-        raise NothingSelected(reason=f"no partition of a topic under {', '.join(paths)}")
-    check_unique(found)
-    return sorted(found, key=lambda one: (*name_of(one), one.path))
+    return unique(served_partitions(fs, full, selection))
 
 
 def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: ExportRequest, known: Progress) -> ExportPlan:

@@ -16,7 +16,6 @@ from kafkalog_cli.errors import (
     DamagedLog,
     ExitCode,
     NoSpace,
-    NothingSelected,
     Refused,
     UnsupportedFormat,
     UsageError,
@@ -32,10 +31,10 @@ from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.request import growing_end
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity, check_outside
-from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.selection import Selection, select_served
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
 from kafkalog_cli.spark.jobs import run_tasks
-from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of, served_partitions
+from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of
 from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
 
@@ -58,13 +57,11 @@ class ExportPlan(NamedTuple):
 def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selection) -> list[Partition]:
     """Return the selected partitions, sorted by topic and number.
 
-    Partitions that a broker is removing or has set aside are left out. Raises as `select_partitions`, NothingSelected
-    for none, UsageError if one is found twice.
+    Partitions that a broker is removing or has set aside are left out. Raises as `select_served`, and
+    UsageError if one is found twice.
     """
     full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
-    found = served_partitions(fs, full, selection)
-    if not found:
-        raise NothingSelected(reason=f"no partition of a topic under {', '.join(paths)}")
+    found = select_served(fs, full, selection)
     check_unique(found)
     return sorted(found, key=lambda one: (*name_of(one), one.path))
 

@@ -25,7 +25,7 @@ from kafkalog_cli.ops.find.partition_search import (
     find_records,
 )
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
-from kafkalog_cli.ops.selection import select_partitions
+from kafkalog_cli.ops.selection import select_served
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText, write_marked
@@ -65,9 +65,9 @@ class FindRun:
         self._has_output = False
 
     def run(self) -> int:
-        """Search; return the exit code. Raises UsageError, and the exceptions of `select_partitions`."""
+        """Search; return the exit code. Raises UsageError, and the exceptions of `select_served`."""
         environment, options = self._environment, self._options
-        chosen = select_partitions(environment.fs, options.paths, options.topics.selection)
+        chosen = select_served(environment.fs, options.paths, options.topics.selection)
         paths = [partition.path for partition in chosen]
         decoder = decoder_of(options.contents.decoding, environment.fs, paths, self._messages)
         self._output = self._output._replace(decoder=decoder)

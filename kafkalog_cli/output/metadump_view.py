@@ -61,4 +61,4 @@ def _lines(made: Metadump, seconds: float) -> Iterator[str]:
         spent(seconds),
     )
     yield f"{printable(made.path)}: {', '.join(parts)}"
-    yield f"next: `kafkalog verify {shell_word(made.path)}`"
+    yield f"next: `kafkalog verify {' '.join(map(shell_word, made.copies))}`"

@@ -124,8 +124,7 @@ class _Looked(NamedTuple):
 def _walked(read_context: ReadContext, task: VerifyTask) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
     check = LogCheck(read_context.fs, task)
-    listed = task.partition if task.wanted is None else None
-    reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=check, listed=listed)
+    reports = PartitionReports(read_context, task.partition.path, task.wanted, check, task.partition)
     held = [*reports]
     found = check.findings
     blind = _unread_logs(found)

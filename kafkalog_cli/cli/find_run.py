@@ -24,11 +24,11 @@ from kafkalog_cli.ops.find.partition_search import (
     SearchedPartition,
     find_records,
 )
-from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText, match_count, write_marked
+from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText, write_marked
 from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES
 from kafkalog_cli.output.messages import Messages
@@ -158,7 +158,7 @@ class FindRun:
         if not self._options.only_counts:
             return
         if self._options.is_json:
-            JsonLines(self._out).object(MATCH_COUNT, match_count(searched))
+            JsonLines(self._out).record(MATCH_COUNT, searched)
         elif searched.matches:
             name = searched.partition.directory.name
             self._out.write(f"{printable(name) if self._out.is_terminal else name}:{searched.matches}\n")
@@ -172,9 +172,10 @@ class FindRun:
         if options.first is not None and options.last is not None:
             raise UsageError(reason="find takes one of --first and --last")
         bounds = options.range.bounds(self._environment, options.now, "find")
+        isolation, limits = Isolation(options.isolation.value), options.limits.limits()
         return FindRequest(
-            self._conditions(), *bounds, Isolation(options.isolation.value),
-            options.first, options.last, *self._around(), options.only_counts, options.limits.limits(),
+            self._conditions(), ReadRequest(*bounds, isolation=isolation, limits=limits),
+            options.first, options.last, *self._around(), options.only_counts,
         )  # fmt: skip
 
     def _around(self) -> tuple[int, int]:

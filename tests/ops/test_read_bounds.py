@@ -26,7 +26,7 @@ from kafkalog_cli.ops.dump_indexes import (
 )
 from kafkalog_cli.ops.listing.listing import _first_record
 from kafkalog_cli.ops.read import log_read, visible
-from kafkalog_cli.ops.read.log_read import Fetch, Fetches, LogRead, _ends_incomplete
+from kafkalog_cli.ops.read.log_read import Fetch, LogRead, _ends_incomplete, fetches
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, _held_bytes, growing_end, merged_by_time, read_range
 from tests.ops.test_range_bounds import block_of
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
@@ -111,8 +111,8 @@ def test_a_fetch_has_as_many_batches_as_fit(monkeypatch, chunk_bytes):
     request = SimpleNamespace(chunk_bytes=chunk_bytes, limits=SimpleNamespace(max_batch_bytes=9))
     for sizes in product((1, 2, 4, 5, 8, 12), repeat=3):
         chunks = [[memoryview(bytes(size)) for size in sizes[:1]], [memoryview(bytes(size)) for size in sizes[1:]]]
-        fetches = Fetches(SimpleNamespace(request=request), SimpleNamespace(chunks=lambda chunks=chunks: iter(chunks)))
-        found = [(fetch.batches, fetch.size_bytes, sum(map(len, fetch.parts))) for fetch in fetches]
+        segment = SimpleNamespace(chunks=lambda chunks=chunks: iter(chunks))
+        found = [(each.batches, each.size_bytes, sum(map(len, each.parts))) for each in fetches(request, segment)]
         wanted = expected_fetches(sizes, chunk_bytes, 9)
         assert found == [(len(each), sum(each), sum(each)) for each in wanted], sizes
 

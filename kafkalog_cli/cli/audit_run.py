@@ -26,7 +26,7 @@ from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.same_place import check_outside
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.session.work import of_the_system
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
 from kafkalog_cli.output.audit_view import write_audit, write_audited, write_change, write_changes
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines

@@ -18,11 +18,11 @@ def demo(
     group's offsets. The broker was killed, a partition ends in half a batch, and another has a flipped bit.
     """
     from kafkalog_cli.ops.demo import demo_lines, make_demo
-    from kafkalog_cli.ops.option_values import parse_time_ms
+    from kafkalog_cli.ops.option_values import parse_clock_ms
     from kafkalog_cli.output.stream import ResultStream
 
     environment = context.environment
-    now_ms = environment.now_ms() if now is None else parse_time_ms(now, environment.now_ms())
+    now_ms = environment.now_ms() if now is None else parse_clock_ms(now, environment.now_ms())
     made = make_demo(environment.context, directory.rstrip("/") or "/", now_ms)
     out = ResultStream(environment.stdout)
     for line in demo_lines(made):

@@ -11,7 +11,7 @@ from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, OnDamage
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines, exported_object
+from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
@@ -104,11 +104,11 @@ class ExportRun:
 
     def _write_objects(self, lines: JsonLines, result: ExportResult) -> None:
         """Write an object for each file not reported before; those of an earlier, cut-off run come first."""
-        output = self._options.output
-        assert output is not None
+        assert self._options.output is not None
+        output = self._options.output.rstrip("/")
         for files, of_earlier_run in ((result.completed, True), (result.files, False)):
             for file in files:
-                lines.object(EXPORTED, exported_object(file, output, of_earlier_run=of_earlier_run))
+                lines.record(EXPORTED, file, path=f"{output}/{file.path}", of_earlier_run=of_earlier_run)
         lines.summary(
             result.exit_code,
             **export_counts([*result.completed, *result.files]),

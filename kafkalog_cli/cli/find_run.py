@@ -28,7 +28,7 @@ from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText, match_count, write_marked
+from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText, write_marked
 from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES
 from kafkalog_cli.output.messages import Messages
@@ -158,7 +158,7 @@ class FindRun:
         if not self._options.only_counts:
             return
         if self._options.is_json:
-            JsonLines(self._out).object(MATCH_COUNT, match_count(searched))
+            JsonLines(self._out).record(MATCH_COUNT, searched)
         elif searched.matches:
             name = searched.partition.directory.name
             self._out.write(f"{printable(name) if self._out.is_terminal else name}:{searched.matches}\n")

@@ -46,11 +46,6 @@ class ReplayOptions(NamedTuple):
     metadata: MetadataOption = None
     dry_run: DryRun = False
     output: Format = OutputFormat.TEXT
-
-    @property
-    def is_json(self) -> bool:
-        """Whether each line of the output is a JSON object."""
-        return self.output.is_json
 # fmt: on
 
 
@@ -66,9 +61,9 @@ def replay(context: CommandContext, options: ReplayOptions) -> int:
     Several log directories may have copies of a partition. The copy with the last leader epoch, and of these the
     longest, is sent. The log directories are only read.
     """
-    from kafkalog_cli.cli.replay_run import run_replay
+    from kafkalog_cli.cli.replay_run import ReplayRun
 
-    return run_replay(context.environment, options)
+    return ReplayRun(context.environment, options).run()
 
 
 command = Command(replay)

@@ -54,7 +54,7 @@ def verify(  # noqa: PLR0913
     """
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.cli.verify_output import VerifyOutput
-    from kafkalog_cli.ops.verify.partition import Level
+    from kafkalog_cli.ops.verify.task import Level
     from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest, verify_against
     from kafkalog_cli.output.verify_view import verify_view
 

@@ -12,7 +12,7 @@ from kafkalog_cli.cli.session_groups import Printing
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Level, Verification
+from kafkalog_cli.ops.verify.task import Level, Verification
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.output.verify_view import VerifyText
 

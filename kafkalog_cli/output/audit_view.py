@@ -10,7 +10,7 @@ from kafkalog_cli.ops.audit.audit import Audited, Failed, PartitionStatistics
 from kafkalog_cli.ops.audit.compare import AuditChange, AuditChangeKind
 from kafkalog_cli.ops.audit.counting import KeyCounts
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import (
     Count,
@@ -249,7 +249,7 @@ class CodecCountsObject(TypedDict):
 class StatisticsObject(TypedDict):
     """The contents of a partition."""
 
-    directory_kind: DirectoryWord
+    directory_kind: Annotated[DirectoryWord, From("kind")]
     topic_id: Annotated[str | None, "of partition.metadata"]
     segments: Count
     bytes: Annotated[Count, "of log files"]
@@ -344,11 +344,10 @@ def write_audited(lines: JsonLines, audited: Audited) -> None:
 
 def write_change(lines: JsonLines, change: AuditChange) -> None:
     """Write the change of one partition since an earlier run."""
-    findings = {
-        name: [{"kind": kind, "path": path} for kind, path in found]
-        for name, found in (("new_findings", change.new_findings), ("gone_findings", change.gone_findings))
-    }
-    lines.object(CHANGE, same_fields(AuditChangeObject, change, **findings))
+    new, gone = (
+        [{"kind": kind, "path": path} for kind, path in found] for found in (change.new_findings, change.gone_findings)
+    )
+    lines.record(CHANGE, change, new_findings=new, gone_findings=gone)
 
 
 def audit_object(audited: Audited) -> AuditObject:
@@ -374,4 +373,4 @@ def audit_object(audited: Audited) -> AuditObject:
 def statistics_object(found: PartitionStatistics) -> StatisticsObject:
     """Return the statistics of a partition."""
     keys = found.keys and same_fields(KeyCountsObject, found.keys, is_exact=not found.keys.relative_error)
-    return same_fields(StatisticsObject, found, directory_kind=found.kind.name.lower(), keys=keys)
+    return same_fields(StatisticsObject, found, keys=keys)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, keywords, same_fields
+from kafkalog_cli.errors import counted
+from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, From, ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import printable
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.importing.planning import ImportPlan, ImportResult
 
 
-class TargetPartitionObject(TypedDict):
-    """The new partition of an import."""
+class ImportedObject(TypedDict):
+    """A partition that import made, or would make. In a dry run unknown numbers are null."""
 
     path: Annotated[PathText, "the partition directory"]
     topic: str
@@ -22,14 +23,10 @@ class TargetPartitionObject(TypedDict):
     topic_id: Annotated[str | None, "null: unknown, and a broker renames the partition to -stray"]
     topic_id_from: Annotated[
         Annotated[str, keywords(enum=("--topic-id", "the metadata log", "the empty partition", "the input"))] | None,
+        EMPTY_IS_NULL,
         "the source of the topic id",
     ]
     keeps_offsets: Annotated[bool, "offsets are those of the input, else new offsets from 0 on"]
-
-
-class ImportedObject(TargetPartitionObject):
-    """A partition that import made, or would make. In a dry run unknown numbers are null."""
-
     dry_run: Annotated[bool, "nothing was made: the other fields show what would be made"]
     first_offset: Annotated[int | None, From("built.first_offset"), "of the first record"]
     end_offset: Annotated[int | None, From("built.end_offset"), "of the next record"]
@@ -67,15 +64,15 @@ def imported_objects(result: ImportResult, log_dir: str, *, dry_run: bool) -> It
         yield same_fields(ImportedObject, one, **target, dry_run=False)
 
 
-def _target(topic: str, partition: int, log_dir: str, result: ImportResult) -> TargetPartitionObject:
+def _target(topic: str, partition: int, log_dir: str, result: ImportResult) -> dict[str, object]:
     assert result.plan is not None
     found = result.plan.ids.get(topic)
     return {
-        "path": PathText(f"{log_dir.rstrip('/')}/{topic}-{partition}"),
+        "path": f"{log_dir.rstrip('/')}/{topic}-{partition}",
         "topic": topic,
         "partition": partition,
         "topic_id": None if found is None else found.topic_id,
-        "topic_id_from": (found.said_by or None) if found is not None else None,
+        "topic_id_from": None if found is None else found.said_by,
         "keeps_offsets": result.plan.keep_offsets,
     }
 
@@ -122,4 +119,4 @@ def _planned(plan: ImportPlan, offsets: str) -> Iterator[str]:
 
 
 def _counted(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+    return counted(count, word, f"{word}s")

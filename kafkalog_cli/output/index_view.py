@@ -8,7 +8,17 @@ from typing import Annotated, Any, TypedDict
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict
-from kafkalog_cli.output.ndjson import AnyExitCode, Count, JsonLines, ObjectKind, PathText, Positive, keywords
+from kafkalog_cli.output.ndjson import (
+    AnyExitCode,
+    Count,
+    From,
+    JsonLines,
+    ObjectKind,
+    PathText,
+    Positive,
+    keywords,
+    same_fields,
+)
 from kafkalog_cli.output.stream import printable
 
 KIND_NAMES: dict[FileKind, str] = {
@@ -121,7 +131,22 @@ def _value(value: object) -> str:
     return printable(str(value)) if value is not None else "none"
 
 
-StyleWords = list[Annotated[str, keywords(enum=("first-offset", "append-call", "per-batch"))]]
+_STYLE_NAMES = {Style.FIRST_OFFSET: "first-offset", Style.APPEND_CALL: "append-call", Style.PER_BATCH: "per-batch"}
+
+
+def _verdicts(counts: Counter[Verdict]) -> dict[str, int]:
+    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
+
+
+def _styles(style: Style) -> list[str]:
+    return [name for flag, name in _STYLE_NAMES.items() if flag in style]
+
+
+def _style_counts(counts: Counter[Style]) -> list[dict[str, object]]:
+    return [{"styles": _styles(style), "entries": count} for style, count in sorted(counts.items())]
+
+
+StyleWords = list[Annotated[str, keywords(enum=tuple(_STYLE_NAMES.values()))]]
 EntryVerdict = Annotated[Verdict, "the state of the entry, compared with the log"]
 Tolerable = Annotated[bool, "a broker's look-ups are right with this entry"]
 Detail = Annotated[str, "a sentence; empty if the verdict is enough"]
@@ -233,20 +258,24 @@ class FileNoteObject(TypedDict):
     """A note about a whole file."""
 
     message: Annotated[str, "a sentence"]
-    exit_code: AnyExitCode
+    exit_code: Annotated[AnyExitCode, From("code")]
 
 
 class IndexFileObject(PlaceObject):
     """A whole index, snapshot, checkpoint or metadata file, after its entries."""
 
-    kind: Annotated[str, "the suffix or the name of the file"]
+    kind: Annotated[str, From("kind.value"), "the suffix or the name of the file"]
     state: Annotated[WorkState, "the work suffix; empty for a file in place"]
     offset: Annotated[int | None, "the number in the name"]
     size_bytes: Annotated[Count | None, "null for a file that should exist and does not"]
     entries: Count
-    verdicts: Annotated[dict[str, Positive], keywords(propertyNames=Verdict), "entries by verdict"]
-    styles: Annotated[StyleWords, "styles that fit all right entries; empty: no single style does"]
-    style_counts: Annotated[list[StyleCountObject], "entries of an offset index by style"]
+    verdicts: Annotated[
+        dict[str, Positive], From("counts"), keywords(_verdicts, propertyNames=Verdict), "entries by verdict"
+    ]
+    styles: Annotated[
+        StyleWords, From("style"), keywords(_styles), "styles that fit all right entries; empty: no single style does"
+    ]
+    style_counts: Annotated[list[StyleCountObject], keywords(_style_counts), "entries of an offset index by style"]
     zero_tail_bytes: Annotated[Count, "preallocated and unused"]
     notes: list[FileNoteObject]
     exit_code: AnyExitCode
@@ -276,12 +305,6 @@ _ENTRY_KINDS: dict[FileKind, ObjectKind[Any]] = {
 _UNITS = {"timestamp": "timestamp_ms"}
 """Fields whose name in JSON has a unit."""
 
-_STYLE_NAMES = (
-    (Style.FIRST_OFFSET, "first-offset"),
-    (Style.APPEND_CALL, "append-call"),
-    (Style.PER_BATCH, "per-batch"),
-)
-
 
 class IndexJson:
     """Writes reports, and counts files and verdicts for the summary."""
@@ -293,8 +316,7 @@ class IndexJson:
 
     def report(self, report: FileReport) -> None:
         """Write the lines of one file."""
-        topic = None if report.topic is None else PathText(report.topic)
-        place: PlaceObject = {"path": PathText(report.path), "topic": topic, "partition": report.partition}
+        place = same_fields(PlaceObject, report)
         if report.kind in _ENTRY_KINDS:
             kind = _ENTRY_KINDS[report.kind]
             for entry in report.entries:
@@ -303,7 +325,7 @@ class IndexJson:
             for entry in report.entries:
                 fields: MetadataFileObject = {**place, "kind": report.kind.value, "fields": dict(entry.fields)}
                 self._lines.object(METADATA_FILE, fields)
-        self._file(place, report)
+        self._lines.record(INDEX_FILE, report, entries=sum(report.counts.values()))
         self._files += 1
         self._verdicts.update(report.counts)
 
@@ -325,30 +347,3 @@ class IndexJson:
         fields["is_tolerable"] = entry.is_tolerable or entry.exit_code is ExitCode.OK
         fields["detail"] = entry.detail
         self._lines.object(kind, fields)
-
-    def _file(self, place: PlaceObject, report: FileReport) -> None:
-        fields: IndexFileObject = {
-            **place,
-            "kind": report.kind.value,
-            "state": report.state,
-            "offset": report.offset,
-            "size_bytes": report.size_bytes,
-            "entries": sum(report.counts.values()),
-            "verdicts": _verdicts(report.counts),
-            "styles": _styles(report.style),
-            "style_counts": [
-                {"styles": _styles(style), "entries": count} for style, count in sorted(report.style_counts.items())
-            ],
-            "zero_tail_bytes": report.zero_tail_bytes,
-            "notes": [{"message": note.message, "exit_code": int(note.code)} for note in report.notes],
-            "exit_code": int(report.exit_code),
-        }
-        self._lines.object(INDEX_FILE, fields)
-
-
-def _verdicts(counts: Counter[Verdict]) -> dict[str, int]:
-    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
-
-
-def _styles(style: Style) -> list[str]:
-    return [name for flag, name in _STYLE_NAMES if flag in style]

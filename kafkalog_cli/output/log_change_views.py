@@ -21,7 +21,7 @@ from kafkalog_cli.output.log_plan_view import (
     truncation_question,
     truncation_words,
 )
-from kafkalog_cli.output.ndjson import CodecWord, Count, From, ObjectKind, same_fields
+from kafkalog_cli.output.ndjson import NEGATIVE_IS_NULL, NULL_IS_ZERO, CodecWord, Count, From, ObjectKind, keywords
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import View
@@ -32,7 +32,9 @@ class ActiveSegmentObject(TypedDict):
 
     base_offset: int
     size_bytes: Annotated[Count, "of its log"]
-    first_timestamp_ms: Annotated[int | None, "the largest of its first batch"]
+    first_timestamp_ms: Annotated[
+        int | None, From("first_timestamp"), NEGATIVE_IS_NULL, "the largest of its first batch"
+    ]
     index_entries: Annotated[Count, From("offset_entries"), "of its offset index"]
     time_index_entries: Annotated[Count, From("time_entries"), "of its time index"]
 
@@ -40,7 +42,7 @@ class ActiveSegmentObject(TypedDict):
 class RollObject(PlanObject):
     """The result of roll for a partition, or of its dry run."""
 
-    rolled: Annotated[bool, "whether a new segment starts at the log's end, or would"]
+    rolled: Annotated[bool, From("changes"), keywords(bool), "whether a new segment starts at the log's end, or would"]
     cause: Annotated[RollCause | None, "why a broker would roll; null: it would not"]
     forced: Annotated[bool, From("is_forced"), "--force"]
     active: Annotated[ActiveSegmentObject | None, "the last segment before it is rolled; null if refused"]
@@ -81,15 +83,7 @@ DELETED_RECORDS = ObjectKind("kafkalog.deleted-records/1", DeletedRecordsObject)
 
 def roll_view() -> View[Changed[RollPlan]]:
     """Return the View of roll."""
-    return change_view(ROLL, roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)}, fields=_roll)
-
-
-def _roll(changed: Changed[RollPlan]) -> RollObject:
-    plan, active = changed.plan, None
-    if plan.active is not None:
-        first = plan.active.first_timestamp
-        active = same_fields(ActiveSegmentObject, plan.active, first_timestamp_ms=None if first < 0 else first)
-    return plan_object(RollObject, changed, rolled=bool(plan.changes), active=active)
+    return change_view(ROLL, roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)})
 
 
 def truncate_view() -> View[Changed[TruncatePlan]]:
@@ -128,11 +122,11 @@ class AppendedObject(PlanObject):
     first_offset: Annotated[
         int | None, From("appended.first_offset"), "of the first record; null if nothing is appended"
     ]
-    records: Annotated[int, From("appended.records"), "with the marker of a transaction"]
-    batches: Annotated[int, From("appended.batches")]
-    size_bytes: Annotated[int, From("appended.size_bytes"), "of the batches"]
+    records: Annotated[int, From("appended.records"), NULL_IS_ZERO, "with the marker of a transaction"]
+    batches: Annotated[int, From("appended.batches"), NULL_IS_ZERO]
+    size_bytes: Annotated[int, From("appended.size_bytes"), NULL_IS_ZERO, "of the batches"]
     segments: Annotated[list[StartedSegmentObject], "the segments that were started"]
-    codec: CodecWord
+    codec: Annotated[CodecWord, From("style.codec"), keywords(codec_name)]
     leader_epoch: Annotated[int, From("style.leader_epoch")]
     producer_id: Annotated[int, From("style.producer_id"), "-1: none"]
     producer_epoch: Annotated[int, From("style.producer_epoch"), "-1: none"]
@@ -156,10 +150,8 @@ def append_view() -> View[Changed[AppendPlan]]:
 
 
 def _appended(changed: Changed[AppendPlan]) -> AppendedObject:
-    counts = dict.fromkeys(("records", "batches", "size_bytes"), 0) if changed.plan.appended is None else {}
     segments = () if changed.plan.appended is None else changed.plan.appended.rolled
-    codec = str(codec_name(changed.plan.style.codec))
-    return plan_object(AppendedObject, changed, codec=codec, segments=segments, **counts)
+    return plan_object(AppendedObject, changed, segments=segments)
 
 
 def _counts(plan: AppendPlan) -> dict[str, int]:

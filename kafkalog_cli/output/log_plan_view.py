@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
-from kafkalog_cli.change.changes import Change, Cut, Drop, Move
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.errors import ExitCode, counted, shell_word
 from kafkalog_cli.log.checkpoints import HighWatermarkOrigin
@@ -19,13 +19,21 @@ from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.human import setting_words, time_span
-from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, RecordT, keywords, same_fields
+from kafkalog_cli.output.ndjson import (
+    EMPTY_IS_NULL,
+    From,
+    ObjectKind,
+    PathText,
+    RecordT,
+    keywords,
+    lower_names,
+    same_fields,
+)
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail, View, change_counts, change_has_work, change_is_idle
 
 PlanT = TypeVar("PlanT", bound=LogPlan)
-_REMARK_CODES = (ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.REFUSED)
 
 
 class RemarkObject(TypedDict):
@@ -33,9 +41,9 @@ class RemarkObject(TypedDict):
 
     path: PathText
     position: Annotated[int | None, "the byte of the file"]
-    severity: Annotated[str, keywords(enum=tuple(code.name.lower() for code in _REMARK_CODES))]
+    severity: Annotated[str, From("code"), lower_names(ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.REFUSED)]
     message: str
-    next_step: str | None
+    next_step: Annotated[str | None, EMPTY_IS_NULL]
 
 
 class CutObject(TypedDict):
@@ -71,7 +79,12 @@ class PutObject(TypedDict):
     replaces: Annotated[bool, "whether it replaces a file"]
 
 
-ChangeObject = CutObject | MoveObject | DropObject | PutObject
+def _change_object(change: Change) -> Mapping[str, object]:
+    kinds: dict[type, type[Mapping[str, object]]] = {Cut: CutObject, Move: MoveObject, Drop: DropObject, Put: PutObject}
+    return same_fields(kinds[type(change)], change, change=type(change).__name__.lower())
+
+
+ChangeObject = Annotated[CutObject | MoveObject | DropObject | PutObject, keywords(_change_object)]
 
 
 class LineEditObject(TypedDict):
@@ -124,31 +137,7 @@ def plan_object(record: type[RecordT], changed: Changed[Any], **others: object) 
     """Return an object with the fields that every change of a log has, of the plan and from `others`."""
     plan: LogPlan = changed.plan
     run = None if changed.done is None else changed.done.manifest.run.run_id
-    found = {"dry_run": changed.is_dry_run, "run": run, **plan_lists(plan.remarks, plan.changes), **others}
-    return same_fields(record, plan, **found)
-
-
-def plan_lists(remarks: Iterable[Remark], changes: Iterable[Change]) -> dict[str, object]:
-    """Return the remarks of a plan and its changes to files as the fields `remarks` and `changes`."""
-    return {"remarks": remark_objects(remarks), "changes": [*map(_change, changes)]}
-
-
-def remark_objects(remarks: Iterable[Remark]) -> list[RemarkObject]:
-    """Return the objects of remarks."""
-    return [
-        same_fields(RemarkObject, remark, severity=remark.code.name.lower(), next_step=remark.next_step or None)
-        for remark in remarks
-    ]
-
-
-def _change(change: Change) -> ChangeObject:
-    if isinstance(change, Cut):
-        return same_fields(CutObject, change, change="cut")
-    if isinstance(change, Move):
-        return same_fields(MoveObject, change, change="move")
-    if isinstance(change, Drop):
-        return same_fields(DropObject, change, change="drop")
-    return same_fields(PutObject, change, change="put")
+    return same_fields(record, plan, **{"dry_run": changed.is_dry_run, "run": run, **others})
 
 
 def change_view(  # noqa: PLR0913, PLR0917

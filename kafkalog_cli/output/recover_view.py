@@ -18,10 +18,9 @@ from kafkalog_cli.output.log_plan_view import (
     RemarkObject,
     SettingObject,
     change_details,
-    plan_lists,
     remark_lines,
 )
-from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, Detail, View
@@ -94,6 +93,7 @@ class SalvageObject(TypedDict):
     unreadable: list[UnreadableFileObject]
     next_step: Annotated[
         str | None,
+        EMPTY_IS_NULL,
         "the commands that check the copy and put it in the place of the damaged log; null if nothing was copied",
     ]
 
@@ -123,7 +123,6 @@ def _recovery(result: Recovered) -> RecoveryObject:
         plan,
         path=plan.path if result.live_path is None else result.live_path,
         run=None if result.done is None else result.done.manifest.run.run_id,
-        **plan_lists(plan.remarks, plan.changes),
     )
 
 
@@ -156,7 +155,6 @@ def _salvage(copied: Copied) -> SalvageObject:
         SalvageObject,
         copied,
         unreadable=[{"path": PathText(path), "reason": reason} for path, reason in copied.salvaged.unreadable],
-        next_step=copied.next_step or None,
     )
 
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any, TypedDict
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
-from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, exit_codes, same_fields
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
+from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, ObjectKind, PathText, exit_codes, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.views import FAILURES, Listener, View
 
-_OF_SEVERITY = {Severity.CORRUPTION: "corruptions", Severity.WARNING: "warnings", Severity.INFO: "infos"}
+OF_SEVERITY = {Severity.CORRUPTION: "corruptions", Severity.WARNING: "warnings", Severity.INFO: "infos"}
 CODES = (ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.NOT_FOUND)
 """The exit codes of a target."""
 
@@ -30,13 +30,13 @@ class FindingObject(TypedDict):
     topic: Annotated[str | None, "null at the root of a log directory"]
     partition: int | None
     position: Annotated[Count | None, "in bytes from the start of the file"]
-    expected: Annotated[str | None, "as text"]
-    got: Annotated[str | None, "as text"]
+    expected: Annotated[str | None, EMPTY_IS_NULL, "as text"]
+    got: Annotated[str | None, EMPTY_IS_NULL, "as text"]
     first_offset: Annotated[int | None, "the first offset concerned"]
     last_offset: Annotated[int | None, "the last offset concerned"]
     message: str
-    broker_effect: Annotated[str | None, "a broker's reaction, at its start or while it runs"]
-    next_step: Annotated[str | None, "null if nothing has to be done"]
+    broker_effect: Annotated[str | None, EMPTY_IS_NULL, "a broker's reaction, at its start or while it runs"]
+    next_step: Annotated[str | None, EMPTY_IS_NULL, "null if nothing has to be done"]
 
 
 class VerificationObject(TypedDict):
@@ -72,7 +72,7 @@ def verify_view(listener: Listener, *, quiet: bool) -> View[Verification]:
         VERIFICATION,
         verification_object,
         lambda _: (),
-        ("targets", FAILURES, *_OF_SEVERITY.values(), "batches", "records", "bytes"),
+        ("targets", FAILURES, *OF_SEVERITY.values(), "batches", "records", "bytes"),
         _counts,
         objects=partial(_objects, quiet=quiet),
         counts_partitions=False,
@@ -89,35 +89,20 @@ def _objects(result: Verification, *, quiet: bool) -> Iterator[tuple[ObjectKind[
 
 
 def _counts(result: Verification) -> dict[str, int]:
-    of_findings = {name: result.count(severity) for severity, name in _OF_SEVERITY.items()}
+    of_findings = {name: result.count(severity) for severity, name in OF_SEVERITY.items()}
     totals = result.totals
     return {"targets": 1, **of_findings, "batches": totals.batches, "records": totals.records, "bytes": totals.bytes}
 
 
 def finding_object(found: Finding, verification: Verification) -> FindingObject:
     """Return the fields of a finding."""
-    return same_fields(
-        FindingObject,
-        found,
-        topic=verification.topic,
-        partition=verification.partition,
-        expected=found.expected or None,
-        got=found.got or None,
-        broker_effect=found.broker_effect or None,
-        next_step=found.next_step or None,
-    )
+    return same_fields(FindingObject, found, topic=verification.topic, partition=verification.partition)
 
 
 def verification_object(verification: Verification) -> VerificationObject:
     """Return the fields of a target's result."""
-    return same_fields(
-        VerificationObject,
-        verification,
-        corruptions=verification.count(Severity.CORRUPTION),
-        warnings=verification.count(Severity.WARNING),
-        infos=verification.count(Severity.INFO),
-        exit_code=int(verification.exit_code),
-    )
+    counts = {name: verification.count(severity) for severity, name in OF_SEVERITY.items()}
+    return same_fields(VerificationObject, verification, **counts)
 
 
 _OK, _WARNING, _DAMAGED, _FAILED = "OK", "warning", "damaged", "failed"

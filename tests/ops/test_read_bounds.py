@@ -16,13 +16,12 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.dump import (
+from kafkalog_cli.ops.dump import _gaps, _gaps_of_array
+from kafkalog_cli.ops.dump_indexes import (
     BatchChain,
     GivesUp,
     _batch_at,
     _first_batch_ending_at,
-    _gaps,
-    _gaps_of_array,
     _timestamp_of_negative_magic,
 )
 from kafkalog_cli.ops.listing.listing import _first_record
@@ -243,9 +242,9 @@ def test_an_entry_points_at_a_batch_within_the_segment():
 
 @pytest.mark.parametrize("buffer_bytes", [17, 18, 40, 1000])
 def test_a_chain_is_followed_from_any_batch_to_its_end(monkeypatch, buffer_bytes):
-    from kafkalog_cli.ops import dump
+    from kafkalog_cli.ops import dump_indexes
 
-    monkeypatch.setattr(dump, "_PIECE_BYTES", buffer_bytes)
+    monkeypatch.setattr(dump_indexes, "_PIECE_BYTES", buffer_bytes)
     parts = [message(R(at, 5, None, bytes(at)), 1) for at in range(4)]
     positions = [sum(map(len, parts[:at])) for at in range(5)]
     whole = b"".join(parts)

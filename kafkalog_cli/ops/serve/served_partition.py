@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from enum import Enum, unique
 from functools import cached_property
 from threading import Lock, RLock
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.choices import DamageAnswer as DamageAnswer  # noqa: PLC0414 - others import it from here
 from kafkalog_cli.ops.lookup_offset import Found
 from kafkalog_cli.ops.lookup_time import TimeSearch, earliest_offsets, latest_offsets, offsets_before
 from kafkalog_cli.ops.replicas import Copy
@@ -25,14 +25,6 @@ from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, f
 LATEST, EARLIEST = -1, -2
 """The words for the end and the start of a log, where a request has a time."""
 _PART_BYTES = 1 << 20
-
-
-@unique
-class DamageAnswer(Enum):
-    """The answer of a fetch at damaged bytes. STOP answers an error, SKIP continues with the next good batch."""
-
-    STOP = "stop"
-    SKIP = "skip"
 
 
 class OtherCopies(NamedTuple):

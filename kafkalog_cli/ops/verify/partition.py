@@ -17,6 +17,7 @@ from kafkalog_cli.ops.checks.file_report import FileReport, findings_of
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.choices import Level as Level  # noqa: PLC0414 - others import it from here
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, EPOCHS_STAY, NO_COPY_OF_SEVEN, SALVAGE, chosen
 from kafkalog_cli.ops.verify.batch_checks import AbortedCheck, BatchListener, BatchListeners
@@ -27,15 +28,6 @@ from kafkalog_cli.ops.verify.log import Advance, LogCheck, Totals
 from kafkalog_cli.ops.verify.places import TopicFacts, read_topic_id
 from kafkalog_cli.ops.verify.root import checkpoint_findings, first_in_the_way
 from kafkalog_cli.ops.verify.seven import SevenCheck
-
-
-@unique
-class Level(Enum):
-    """How thorough a verification is."""
-
-    QUICK = "quick"
-    NORMAL = "normal"
-    DEEP = "deep"
 
 
 @unique

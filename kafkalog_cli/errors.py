@@ -9,7 +9,7 @@ base class. The man page of a command lists the codes that it has.
 import errno
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from enum import IntEnum, unique
 
 
@@ -337,6 +337,12 @@ def _number_of(error: BaseException) -> int | None:
         seen.add(id(cause))
         cause = cause.__cause__
     return errno.ENOSPC if isinstance(error, NoSpace) else None  # of another process, which has the cause
+
+
+def worst_exit_code(codes: Set[ExitCode]) -> ExitCode:
+    """Return one exit code for the files of one target: a failure, then corruption, then the largest."""
+    worst = (code for code in (ExitCode.FAILURE, ExitCode.CORRUPTION) if code in codes)
+    return next(worst, max(codes, default=ExitCode.OK))
 
 
 def combined_exit_code(codes: list[ExitCode]) -> ExitCode:

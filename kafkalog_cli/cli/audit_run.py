@@ -27,7 +27,7 @@ from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.same_place import check_outside
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.session.work import of_the_system
-from kafkalog_cli.ops.verify.partition import TargetKind, Verification
+from kafkalog_cli.ops.verify.task import TargetKind, Verification
 from kafkalog_cli.output.audit_view import write_audit, write_audited, write_change, write_changes
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress

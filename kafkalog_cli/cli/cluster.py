@@ -43,8 +43,9 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     partitions with leaders and in-sync replicas, settings, ACLs, SCRAM users, quotas and delegation tokens. Secrets are
     not printed. Of several replicas of the metadata log, the furthest is taken.
 
-    Partitions on disk that the cluster does not give to this broker or log directory are listed. Without a metadata
-    log, as in ZooKeeper clusters, meta.properties and the checkpoints are printed. Nothing is locked or changed.
+    Without --at, partitions on disk that the cluster does not give to this broker or log directory are listed. Without
+    a metadata log, as in ZooKeeper clusters, meta.properties and the checkpoints are printed. Nothing is locked or
+    changed.
     """
     from kafkalog_cli.cli.command_output import CommandOutput
     from kafkalog_cli.ops.cluster import describe_cluster

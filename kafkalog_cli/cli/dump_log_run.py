@@ -21,7 +21,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import directory_name, segment_of_file
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, GivesUp, SegmentDump
+from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
@@ -192,11 +192,11 @@ class DumpLogRun:
         if self._request.is_json:
             self._sidecar_objects(path)
         problem = self._sidecars.dump(path, name, suffix)
-        if isinstance(problem, GivesUp):
-            self._fail(path, problem.position, problem.message)
-        elif problem is not None:
+        if isinstance(problem, str):
             self._out.flush()
             self._messages.mirrored([f"{problem}\n"])
+        elif problem is not None:
+            self._fail(path, problem.position, problem.message)
 
     def _sidecar_objects(self, path: str) -> None:
         """Print the checked entries of an index or snapshot, and an object for its file, as dump-index does.

@@ -17,7 +17,7 @@ from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotChanged, UsageError, as_typed
 from kafkalog_cli.format.surroundings import restored_variables
-from kafkalog_cli.ops.option_values import as_if_milliseconds, parse_time_ms, wall_clock_ms
+from kafkalog_cli.ops.option_values import as_if_milliseconds, parse_clock_ms, parse_time_ms, wall_clock_ms
 from kafkalog_cli.output.stream import has_styles, terminal_columns
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def now_of(environment: Environment, text: str) -> int:
     reading = _other_reading(text, environment.argv)
     if reading is not None:
         raise UsageError(reason=f"--now: {reading}")
-    return parse_time_ms(text, environment.now_ms())
+    return parse_clock_ms(text, environment.now_ms())
 
 
 def _other_reading(text: str, argv: Sequence[str]) -> str | None:

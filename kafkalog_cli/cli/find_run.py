@@ -25,6 +25,7 @@ from kafkalog_cli.ops.find.partition_search import (
     SearchedPartition,
     find_records,
 )
+from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoded_values import DecodedValues
@@ -168,9 +169,10 @@ class FindRun:
         if options.first is not None and options.last is not None:
             raise UsageError(reason="find takes one of --first and --last")
         bounds = options.range.bounds(self._environment, options.now, "find")
+        isolation, limits = options.isolation, options.limits.limits()
         return FindRequest(
-            self._conditions(), *bounds, options.isolation,
-            options.first, options.last, *self._around(), options.only_counts, options.limits.limits(),
+            self._conditions(), ReadRequest(*bounds, isolation=isolation, limits=limits),
+            options.first, options.last, *self._around(), options.only_counts,
         )  # fmt: skip
 
     def _around(self) -> tuple[int, int]:

@@ -91,11 +91,9 @@ def answer_time(environment: Environment, partition: Partition, question: TimeQu
 
 def offsets_before_time(partition: Partition, question: TimeQuestion, most: int, bounds: LogBounds) -> list[int]:
     """Return the segment starts that --before asks for."""
-    if question.latest:
-        return lookup_time.latest_offsets(partition, most, bounds)
-    if question.time_ms is None:
-        return lookup_time.earliest_offsets(partition, most, bounds)
-    return lookup_time.offsets_before(partition, question.time_ms, most, bounds, question.now_ms)
+    word = lookup_time.LATEST if question.latest else lookup_time.EARLIEST
+    time_ms = word if question.time_ms is None else question.time_ms
+    return lookup_time.offsets_before(partition, time_ms, most, bounds, question.now_ms)
 
 
 def latest_fields(bounds: LogBounds) -> dict[str, object]:

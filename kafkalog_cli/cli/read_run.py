@@ -15,7 +15,7 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.lookup_time import joined_errors
-from kafkalog_cli.ops.read.log_read import Fetches, LogRead, SegmentRead
+from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead, fetches
 from kafkalog_cli.ops.read.request import ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.observer import LockWarnings
@@ -263,7 +263,7 @@ class PartitionRead:
         """Write all batches as fetch responses."""
         for segment in self._log.segments():
             with self._errors_of(segment):
-                for found in Fetches(self._log, segment):
+                for found in fetches(self._log.request, segment):
                     if isinstance(found, Fault):
                         self._report_damage(found, segment)
                     else:

@@ -70,8 +70,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.cli.environment import time_of
     from kafkalog_cli.cli.serve_run import run_server
-    from kafkalog_cli.ops.serve.server import ServerLimits
-    from kafkalog_cli.ops.serve.serving import ServeOptions
+    from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
 
     at_ms = None if at is None else time_of(context.environment, at, None)
     options = ServeOptions(

@@ -7,7 +7,8 @@ from threading import Lock, current_thread, main_thread
 from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, combined_exit_code
-from kafkalog_cli.ops.serve.serving import ServeOptions, Serving
+from kafkalog_cli.ops.serve.options import ServeOptions
+from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.observer import LockWarnings, Note
 from kafkalog_cli.output.serve_view import SERVING, serving_line
 

@@ -13,7 +13,7 @@ from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.choices import Level
-from kafkalog_cli.ops.verify.partition import Verification
+from kafkalog_cli.ops.verify.task import Verification
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.output.verify_view import VerifyText
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.session.work import Changed
     from kafkalog_cli.ops.truncate import TruncatePlan
     from kafkalog_cli.ops.undo import Undone
-    from kafkalog_cli.ops.verify.partition import Verification
+    from kafkalog_cli.ops.verify.task import Verification
 
     Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -188,7 +188,7 @@ def verify(
 
     Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
     """
-    from kafkalog_cli.ops.verify.partition import Level
+    from kafkalog_cli.ops.verify.task import Level
     from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
     call = Call(VERIFY, paths, {"topics": topics, "partitions": partitions})
@@ -250,7 +250,7 @@ def doctor(  # noqa: PLR0913 options
     The commands of the Examination are lists of words. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError.
     """
     from kafkalog_cli.ops.doctor.examination import examine
-    from kafkalog_cli.ops.verify.partition import Level
+    from kafkalog_cli.ops.verify.task import Level
 
     options: VerbOptions = {"broker_config": broker_config, "metadata": metadata, "now": now}
     found = examine(Context(), _session_options(options), fspath(path), text, Level(level))

@@ -10,7 +10,7 @@ from kafkalog_cli.ops.audit.audit import Audited, Failed, PartitionStatistics
 from kafkalog_cli.ops.audit.compare import AuditChange, AuditChangeKind
 from kafkalog_cli.ops.audit.counting import KeyCounts
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import (
     Count,

@@ -15,7 +15,7 @@ from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Verification
+from kafkalog_cli.ops.verify.task import Verification
 from kafkalog_cli.output.ci_report import ReportedRun
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.verify_view import finding_lines

@@ -9,8 +9,7 @@ from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import counted
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.listing.listed_partition import ListedPartition
-from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing, SegmentListing
+from kafkalog_cli.ops.listing.listing import BytesByKind, ListedPartition, PartitionListing, SegmentListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage

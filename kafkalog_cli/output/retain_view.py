@@ -9,7 +9,7 @@ from kafkalog_cli.log.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.ops.retain.free import Freed
 from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.ops.session.work import Changed
-from kafkalog_cli.ops.verify.batch_checks import TimestampOddity
+from kafkalog_cli.ops.timestamp_units import TimestampOddity
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, iso_time, plain_lines, setting_words
 from kafkalog_cli.output.log_plan_view import (
     PlanObject,

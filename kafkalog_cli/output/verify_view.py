@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypedDict
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
 from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, ObjectKind, PathText, exit_codes, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, ResultStream, paint_of, printable

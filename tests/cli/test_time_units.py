@@ -68,6 +68,24 @@ def test_no_clock_has_another_unit(tmp_path, command, time):
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("now", ["-1", "253402300800000", "9999999999999999999", "-999999999999d", "1969-12-31"])
+@pytest.mark.parametrize("command", ["append", "import", "demo"])
+def test_no_clock_is_before_1970_or_after_9999(tmp_path, command, now):
+    """Names of runs have the time, and records 64 bits for it."""
+    shutil.copytree(EXAMPLE, tmp_path / "mixed-0")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    lines = EXAMPLE / "leader-epoch-checkpoint"
+    argv = {
+        "append": (tmp_path / "mixed-0", lines, "--input", "lines", "--single-replica"),
+        "import": (lines, "--log-dir", tmp_path, "--topic", "t"),
+        "demo": (tmp_path / "demo",),
+    }[command]
+    code, out, err = kafkalog(command, *argv, f"--now={now}")
+    assert (code, out) == (2, ""), err
+    assert f"--now {now} is not the time of a clock: give a time from 1970 to the year 9999" in err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
 @pytest.mark.parametrize("hours", [1, 48])
 def test_hours_before_now_are_a_time_and_not_the_option_for_help(hours):
     """-2h is not -2 and -h."""

@@ -2,14 +2,14 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format import control, meta_properties, partition_metadata
+from kafkalog_cli.format import meta_properties, partition_metadata
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry, PartitionOffset
+from kafkalog_cli.format.control import ABORT, COMMIT
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.json_files import decode_clean_shutdown, decode_quorum_state
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -22,16 +22,8 @@ from kafkalog_cli.ops.checks.log_questions import Answer, EndedTxn
 Ask = Callable[[int], Answer]
 
 
-@unique
-class ControlMarker(Enum):
-    """The kind of control record in a batch. The values are those of the record's key."""
-
-    ABORT = control.ABORT
-    COMMIT = control.COMMIT
-    OTHER = -1
-
-
-MarkerOf = Callable[[Batch], ControlMarker]
+MarkerOf = Callable[[Batch], int | None]
+"""Returns the control type of a batch, None if it cannot be read."""
 
 _Judgement = tuple[Verdict, str]
 _RIGHT: _Judgement = (Verdict.RIGHT, "")
@@ -100,8 +92,9 @@ def _marker_problem(entry: AbortedTxn, answer: Answer, marker_of: MarkerOf) -> s
         return "the batch at the last offset is not a transaction marker"
     if batch.producer_id != entry.producer_id:
         return f"the marker at the last offset is of producer {batch.producer_id}"
-    marker = marker_of(batch)
-    return "" if marker is ControlMarker.ABORT else f"the marker at the last offset is {marker.name}, not ABORT"
+    kind = marker_of(batch)
+    name = "COMMIT" if kind == COMMIT else "OTHER"
+    return "" if kind == ABORT else f"the marker at the last offset is {name}, not ABORT"
 
 
 def _first_problem(entry: AbortedTxn, log: LogBounds, ask: Ask) -> str:
@@ -293,8 +286,6 @@ _BEYOND = {
     FileKind.CLEANER_CHECKPOINT: "a cleaner starts again at the log start",
 }
 
-_ACCEPTED_BY_BROKERS = ("cluster.id is not one that Kafka generates", "directory.id is reserved")
-
 
 def check_offsets(entries: Iterable[PartitionOffset], kind: FileKind, range_of: RangeOf) -> Iterator[Entry]:
     """Check each line of one of the four offset checkpoints against its partition's first and end offset."""
@@ -346,6 +337,6 @@ def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[F
         if not data:
             notes.append(FileNote("empty, as brokers up to 3.6 wrote it"))
     for fault in faults:
-        accepted = fault.message in _ACCEPTED_BY_BROKERS
+        accepted = fault.message == meta_properties.ODD_CLUSTER_ID
         notes.append(fault_note(kind, fault, ExitCode.WARNINGS if accepted else code))
     return [] if fields is None else [Entry(0, fields, Verdict.RIGHT)], notes

@@ -38,7 +38,7 @@ from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
 from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.verify.partition import Level, Verification
+from kafkalog_cli.ops.verify.task import Level, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
 _MOST_PARTITIONS = 3

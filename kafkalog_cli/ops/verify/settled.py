@@ -11,7 +11,8 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import broker_root
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, verify_partition
+from kafkalog_cli.ops.verify.partition import verify_partition
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask
 
 CHANGING = "what changed while it was read"
 

@@ -23,7 +23,6 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
 from kafkalog_cli.ops.verify.places import (
     GivenPolicy,
     PartitionPlaces,
@@ -34,6 +33,7 @@ from kafkalog_cli.ops.verify.places import (
 )
 from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_verification
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.verify.against import Comparison, ReplicaPairs, ReplicaPolicy
@@ -91,13 +91,12 @@ class VerifyPlanner:
         """
         from kafkalog_cli.ops.verify.against import ReplicaPolicy
 
-        log_dir = self._log_dir(partition.path)
-        root = None if log_dir is None else self._root(log_dir)
         target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
         facts = self._facts(target, partition, read_topic_id(self._fs, partition.path))
         compacted = facts.is_compacted
         if compacted is None and facts.is_in_cleaner_checkpoint:
             compacted = True
+        root = self.root_of(partition.path)
         log_start = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
         return ReplicaPolicy(compacted, log_start or 0)
 
@@ -203,10 +202,9 @@ class VerifyPlanner:
 
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
         fs, path, level = self._fs, target.directory.path, self.request.level
-        log_dir, now_ms = self._log_dir(path), self._session.shared.clock.now_ms
+        now_ms, root = self._session.shared.clock.now_ms, self.root_of(path)
         partition = self._open(target)
         check_layout(fs, path, partition.entries)
-        root = None if log_dir is None else self._root(log_dir)
         if target.wanted is not None:
             return VerifyTask(partition, level, now_ms, wanted=target.wanted)
         leftover = None if root is None else staged_finding(root, partition.directory.name)
@@ -214,12 +212,11 @@ class VerifyPlanner:
             return VerifyTask(partition, level, now_ms, leftover=leftover)
         topic_id = read_topic_id(fs, path)
         facts = self._facts(target, partition, topic_id)
-        elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
+        elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(self._log_dir(path))))
         return VerifyTask(partition, level, now_ms, facts=facts, elsewhere=elsewhere)
 
     def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:
-        log_dir = self._log_dir(partition.path)
-        root = None if log_dir is None else self._root(log_dir)
+        log_dir, root = self._log_dir(partition.path), self.root_of(partition.path)
         given = self._given_policy(partition, is_named=target.is_named)
         return topic_facts(self._fs, partition, topic_id, log_dir, self.settings, given, root)
 

@@ -9,6 +9,7 @@ import pytest
 from tests.bad_input.large_files import producers
 from tests.bad_input.makers import TRANSACTIONAL, batch, record
 from tests.bad_input.peaks import BOMBS, peaks
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, end_marker
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
@@ -66,3 +67,19 @@ def test_a_segment_of_very_many_batches_that_must_be_split(tmp_path):
     assert code in (0, 3)
     assert (path / f"{beyond:020}.log").stat().st_size == len(batch(beyond, [record(0, b"k", b"v")]))
     assert mebibytes < 100, mebibytes
+
+
+def test_a_segment_of_very_many_transactions(tmp_path):
+    """A record and its marker take 150 bytes, so that a segment of a gigabyte has seven million."""
+    np = pytest.importorskip("numpy")
+    path, many = tmp_path / "t-0", 2_000_000
+    path.mkdir()
+    data = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")], producer=(7, 0, 0), bits=TRANSACTIONAL)
+    marker = end_marker(0, BASE_TIME_MS, (7, 0), commits=True)
+    batches = np.tile(np.frombuffer(data + marker, np.uint8), (many, 1))
+    for at, first in ((0, 0), (len(data), 1)):  # the base offset, which no CRC covers
+        batches[:, at : at + 8] = np.arange(first, 2 * many, 2).astype(">i8").view(np.uint8).reshape(many, 8)
+    batches.tofile(path / LOG)
+    ((code, mebibytes),) = peaks([("verify", str(path))])
+    assert code in (0, 3)
+    assert mebibytes < MOST_MEBIBYTES, mebibytes

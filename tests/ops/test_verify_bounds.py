@@ -18,7 +18,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import Shutdown
 from kafkalog_cli.ops.timestamp_units import TOLERATED_AHEAD_MS, TimestampOddity, unit_of
-from kafkalog_cli.ops.verify.aborted import AbortedCheck, Marker
+from kafkalog_cli.ops.verify.aborted import AbortedCheck
 from kafkalog_cli.ops.verify.damaged_bytes import BadBatch, checksums_of
 from kafkalog_cli.ops.verify.gaps import GapJudge, cleaner_wrote, has_gap, missing_start, rows_behind_gaps
 from kafkalog_cli.ops.verify.headers import HeaderCheck
@@ -253,14 +253,15 @@ def test_a_transaction_begins_with_its_first_batch_that_has_records(monkeypatch)
     for as_matrix in (False, True):
         check = AbortedCheck(FaultyFilesystem())
         check.see(SimpleNamespace(batches=columns(rows, as_matrix=as_matrix)))
-        assert check._ended == [(0, 0, 5, 7)]
+        assert list(check._ended) == [(0, 0, 5, 7)]
 
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (2, "; 1 more are missing"), (3, "; 2 more are missing")])
 def test_further_transactions_that_are_missing_are_counted(monkeypatch, tmp_path, count, more):
     monkeypatch.setattr("kafkalog_cli.ops.verify.aborted.control_record_at", lambda log, position: ControlRecord(0, {}))
     check = AbortedCheck(FS)
-    check._ended = [Marker(0, 7, at, at + 1) for at in range(count)]
+    for at in range(count):
+        check._ended.append(0, 7, at, at + 1)
     [found] = check.findings(SimpleNamespace(path=f"{tmp_path}/{0:020d}.log"))
     assert found.message == f"no entry for an aborted transaction of producer 7, offsets 0 to 1{more}"
 

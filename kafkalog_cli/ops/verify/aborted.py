@@ -1,7 +1,7 @@
 """Follows transactions through a log: aborted transactions that an index lacks, and invalid markers."""
 
+from array import array
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.disk.names import FileKind
@@ -19,14 +19,28 @@ from kafkalog_cli.ops.checks.segment_walk import BatchRun
 NO_MARKER = "control batch has no transaction marker (IllegalArgumentException)"
 
 
-class Marker(NamedTuple):
-    """A producer's control batch: its position in bytes, and the offsets of the transaction that it ends."""
+_NO_RECORDS = -1
 
-    position: int
-    producer_id: int
-    first_offset: int | None
-    """None if the log has no record of the transaction."""
-    last_offset: int
+
+class _Markers:
+    """Control batches of producers, packed, since a segment of a gigabyte may have millions.
+
+    Each is its position in bytes, its producer id, and the first and last offset of the transaction that it ends.
+    The first offset is -1 if the log has no record of the transaction.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = array("q")
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 4
+
+    def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
+        numbers = iter(self._numbers)
+        return zip(numbers, numbers, numbers, numbers, strict=True)
+
+    def append(self, position: int, producer_id: int, first_offset: int, last_offset: int) -> None:
+        self._numbers.extend((position, producer_id, first_offset, last_offset))
 
 
 class AbortedCheck:
@@ -40,7 +54,7 @@ class AbortedCheck:
         self._fs = fs
         self._tells_markers = tells_markers
         self._open: dict[int, int] = {}
-        self._ended: list[Marker] = []
+        self._ended = _Markers()
 
     def see(self, batch_run: BatchRun) -> None:
         """Note the batches that belong to transactions."""
@@ -52,44 +66,45 @@ class AbortedCheck:
             if producer < 0 or batches.records_count[row] <= 0:
                 continue  # the cleaner emptied the batch: it neither has records of a transaction nor ends it
             if batches.attributes[row] & CONTROL_MASK:
-                first = self._open.pop(producer, None)
+                first = self._open.pop(producer, _NO_RECORDS)
                 is_told = self._tells_markers and not batches.attributes[row] & CODEC_MASK
-                if first is not None or is_told:
-                    marker = int(batches.last_offset[row])
-                    self._ended.append(Marker(int(batches.position[row]), producer, first, marker))
+                if first != _NO_RECORDS or is_told:
+                    self._ended.append(int(batches.position[row]), producer, first, int(batches.last_offset[row]))
             elif batches.attributes[row] & TRANSACTIONAL_MASK:
                 self._open.setdefault(producer, int(batches.base_offset[row]))
 
     def findings(self, log: ReadableFile) -> Iterator[Finding]:
         """Yield a finding per invalid marker, and one if the index of the segment `log` lacks aborted transactions."""
-        ended, self._ended = self._ended, []
-        aborted: list[Marker] = []
+        ended, self._ended = self._ended, _Markers()
+        aborted = _Markers()
         invalid = 0
-        for marker in ended:
-            record = control_record_at(log, marker.position)
+        for position, producer, first, last in ended:
+            record = control_record_at(log, position)
             if isinstance(record, Fault) or not record.is_marker:
                 invalid += 1
                 if self._tells_markers and invalid <= MAX_TOLD:
                     message = record.message if isinstance(record, Fault) else f"a producer's {NO_MARKER}"
-                    offsets, position = (marker.last_offset, marker.last_offset), marker.position
-                    yield finding(FindingKind.CONTROL_RECORD, log.path, message, position=position, offsets=offsets)
-            elif record.type_id == ABORT and marker.first_offset is not None:
-                aborted.append(marker)
+                    yield finding(
+                        FindingKind.CONTROL_RECORD, log.path, message, position=position, offsets=(last, last)
+                    )
+            elif record.type_id == ABORT and first != _NO_RECORDS:
+                aborted.append(position, producer, first, last)
         if self._tells_markers and invalid > MAX_TOLD:
             message = f"{invalid - MAX_TOLD} more batches of the same kind"
             yield finding(FindingKind.CONTROL_RECORD, log.path, message)
-        if not aborted:
+        if not len(aborted):
             return
         path = log.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value
         known = self._indexed(path)
-        missing = [each for each in aborted if known is not None and (each.producer_id, each.last_offset) not in known]
-        if not missing:
+        if known is None:
             return
-        _, producer, first, last = missing[0]
-        message = f"no entry for an aborted transaction of producer {producer}, offsets {first} to {last}"
-        if len(missing) > 1:
-            message += f"; {len(missing) - 1} more are missing"
-        yield finding(FindingKind.TXN_INDEX_WRONG, path, message, offsets=(first if first is not None else last, last))
+        missing = (marker for marker in aborted if (marker[1], marker[3]) not in known)
+        for _, producer, first, last in missing:
+            more = sum(1 for _ in missing)
+            message = f"no entry for an aborted transaction of producer {producer}, offsets {first} to {last}"
+            if more:
+                message += f"; {more} more are missing"
+            yield finding(FindingKind.TXN_INDEX_WRONG, path, message, offsets=(first, last))
 
     def _indexed(self, path: str) -> set[tuple[int, int]] | None:
         """Return the producer id and last offset of each entry.

@@ -161,6 +161,17 @@ def attributes_of_new(fs: WritableFilesystem, directory: str, before: Snapshot) 
     return found._replace(mode=found.mode & 0o666)
 
 
+def unshared_file(fs: WritableFilesystem, path: str) -> tuple[FileStatus, FileAttributes]:
+    """Return status and attributes of a file that is to be written in place. Raises Refused if others share it."""
+    status = fs.status(path)
+    if status is None or not status.is_file or status.is_symlink:
+        raise Refused(path=path, reason="it is a symbolic link, or not a regular file")
+    attributes = fs.attributes(path)
+    if attributes.link_count > 1:
+        raise Refused(path=path, reason="it has a second link: a copy made of links would be changed with it")
+    return status, attributes
+
+
 class _Walk:
     """The names and sizes of the files after each change of the plan."""
 
@@ -193,11 +204,7 @@ class _Walk:
         if not 0 <= change.to_bytes <= change.from_bytes:
             raise ValueError(f"{change.name} cannot be cut from {change.from_bytes} to {change.to_bytes} bytes")
         path = f"{self._directory}/{origin}"
-        status = self._fs.status(path)
-        if status is None or not status.is_file or status.is_symlink:
-            raise Refused(path=path, reason="it is a symbolic link, or not a regular file")
-        if self._fs.attributes(path).link_count > 1:
-            raise Refused(path=path, reason="it has a second link: a copy made of links would be changed with it")
+        unshared_file(self._fs, path)
         if self._sizes[change.name] != change.from_bytes:
             raise self._refused(f"{change.name} has {self._sizes[change.name]} bytes, not {change.from_bytes}")
         if origin in self._cut_origins:

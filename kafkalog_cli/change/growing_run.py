@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from kafkalog_cli.change.changes import attributes_of_new
+from kafkalog_cli.change.changes import attributes_of_new, unshared_file
 from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
 from kafkalog_cli.change.journal import CheckpointEdits, new_run
 from kafkalog_cli.change.journal_undo import remove_run, restore, sweep
@@ -35,7 +35,7 @@ from kafkalog_cli.disk.durable import (
 )
 from kafkalog_cli.disk.fs import FileAttributes, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory, turn_of
-from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
+from kafkalog_cli.errors import KafkalogError, SyncFailed
 
 
 class GrowingRun:
@@ -80,13 +80,7 @@ class GrowingRun:
         return None if self._checkpoints is None else self._checkpoints.log_dir
 
     def _planned_growth(self, name: str) -> PlannedChange:
-        path = f"{self._directory}/{name}"
-        status = self._fs.status(path)
-        if status is None or not status.is_file or status.is_symlink:
-            raise Refused(path=path, reason="it is a symbolic link, or not a regular file")
-        attributes = self._fs.attributes(path)
-        if attributes.link_count > 1:
-            raise Refused(path=path, reason="it has a second link: a copy made of links would be changed with it")
+        status, attributes = unshared_file(self._fs, f"{self._directory}/{name}")
         return PlannedChange(ChangeKind.GROW, name, from_bytes=status.size_bytes, mtime_ns=attributes.mtime_ns)
 
     # -- writing

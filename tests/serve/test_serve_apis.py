@@ -137,6 +137,17 @@ def test_only_topics_of_coordinators_are_internal(tmp_path):
         }
 
 
+def test_each_log_directory_has_its_own_partitions(tmp_path):
+    """Also if one directory is in the other."""
+    for name in ("outer-0", "inside/inner-0"):
+        (tmp_path / name).mkdir(parents=True)
+        write_segment(tmp_path / name, 0, [batch_v2(records(0, 1))])
+    with serving(tmp_path, tmp_path / "inside") as server, KafkaClient(server.server.address) as client:
+        found = client.ask("DescribeLogDirs", 4, topics=None)["results"]
+        topics = {Path(one["logDir"]).name: [topic["name"] for topic in one["topics"]] for one in found}
+        assert topics == {tmp_path.name: ["outer"], "inside": ["inner"]}
+
+
 def test_a_name_that_no_topic_can_have(log_dir):  # noqa: F811
     """Consumers raise InvalidTopicException for it, and wait for a topic that may be created."""
     invalid_topic, unknown_topic = 17, 3

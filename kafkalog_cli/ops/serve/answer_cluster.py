@@ -115,8 +115,10 @@ def describe_cluster(broker: Broker, request: Request) -> Message:
     }
     if kind == _BROKERS:
         return found
-    error = ApiError.MISMATCHED_ENDPOINT_TYPE if kind == _CONTROLLERS else ApiError.UNSUPPORTED_ENDPOINT_TYPE
-    message = f"kafkalog serves an endpoint of the type {_BROKERS}, brokers, and not {kind}"
+    error, message = ApiError.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {kind}"
+    if kind == _CONTROLLERS:
+        error = ApiError.MISMATCHED_ENDPOINT_TYPE
+        message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
     return {**found, "errorCode": error, "errorMessage": message, "clusterId": "", "controllerId": -1, "brokers": []}
 
 

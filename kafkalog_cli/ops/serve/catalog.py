@@ -98,14 +98,14 @@ class ServedCatalog:
 
     def copies_in(self, log_dir: str) -> list[Copy]:
         """Return the copies of served partitions in a log directory."""
-        start = f"{log_dir.rstrip('/')}/"
+        parent = log_dir.rstrip("/")
         copies = (
             copy
             for topic in self.topics.values()
             for number in topic.partitions
             for copy in self.log_dirs.replicas.copies(topic.name, number)
         )
-        return [copy for copy in copies if copy.partition.path.startswith(start)]
+        return [copy for copy in copies if copy.partition.path.rpartition("/")[0] == parent]
 
     def close(self) -> None:
         """Close all files."""

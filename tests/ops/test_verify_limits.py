@@ -236,7 +236,7 @@ def test_positions_of_seven_that_are_missing(second, words):
 
 def check_of_log():
     check = object.__new__(LogCheck)
-    check.findings, check._path, check._told, check._last_good = [], "p", Counter(), -1
+    check.findings, check._path, check._told, check._disordered, check._last_good = [], "p", Counter(), 0, -1
     check._bad, check._bad_count = [], 0
     return check
 

@@ -5,8 +5,8 @@ and severities are in `finding_kinds`. The tables in `diagnoses` hold the texts 
 
 A sidecar file is any file beside the logs: indexes, producer snapshots, checkpoints and metadata files. `root_reports`
 selects the files, `index_reports` reports on a partition, `segment_reports` on one segment. `segment_walk` reads a
-segment once, across damage, and passes each run of batches to the checks: `index_check`, `index_files` and
-`state_check`. `log_questions` collects the offsets that the checks need before the log is read.
+segment once, across damage, and passes each run of batches to the checks: `index_check`, `time_index_check`,
+`index_files` and `state_check`. `log_questions` collects the offsets that the checks need before the log is read.
 `fresh_looks` repeats a check while a broker changes the files.
 
 A `FileReport` has a `Verdict` per entry, and notes on the whole file (`file_report`). An entry is tolerable if a

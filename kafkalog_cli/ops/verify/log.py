@@ -140,6 +140,7 @@ class LogCheck:
         self._bad: list[BadBatch] = []
         self._bad_count = 0
         self._told: Counter[FindingKind] = Counter()
+        self._disordered = 0
         self._last_good = -1
         self._seen_bytes = 0
         self._has_outside = False
@@ -250,7 +251,8 @@ class LogCheck:
         disordered = batch_run.first_disordered
         if disordered is not None:
             # Damage may have changed the offsets of a batch with a bad CRC.
-            if batch_run.batches.valid[disordered] and self._is_told(FindingKind.OFFSETS_NOT_ASCENDING):
+            if batch_run.batches.valid[disordered] and self._disordered < MAX_TOLD:
+                self._disordered += 1  # one for each run: how many batches are out of order is not known
                 self.findings.append(disorder_finding(self._path, batch_run, disordered))
             return
         outside = None if self._has_outside else outside_finding(self._path, batch_run, self._base_offset)

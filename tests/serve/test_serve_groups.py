@@ -124,6 +124,17 @@ def test_a_group_forms_after_the_first_wait_and_is_stable_after_the_leader_has_a
     assert members.group.state is LiveState.STABLE
 
 
+@pytest.mark.parametrize(
+    ("protocol", "is_known"),
+    [((None, None), True), (("consumer", "range"), True), (("connect", "range"), False), (("consumer", "x"), False)],
+)
+def test_a_member_that_knows_another_protocol_gets_no_assignment(members, protocol, is_known):
+    """As GroupMetadataManager.validateSyncGroup."""
+    one = members.join()
+    error = members.groups.sync("g", one.generation, one.member_id, None, [(one.member_id, b"")], protocol).error
+    assert error is (ApiError.NONE if is_known else ApiError.INCONSISTENT_GROUP_PROTOCOL)
+
+
 def test_a_new_member_makes_the_others_join_again(members):
     first = members.join()
     members.settle([first])

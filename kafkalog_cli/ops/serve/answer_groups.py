@@ -101,7 +101,8 @@ def sync(broker: Broker, request: Request) -> Message:
     body = request.body
     given = [(one["memberId"], one["assignment"]) for one in body["assignments"]]
     found = broker.groups.sync(
-        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"), given
+        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"), given,
+        (body.get("protocolType"), body.get("protocolName")),
     )  # fmt: skip
     return {
         "errorCode": found.error, "protocolType": found.protocol_type, "protocolName": found.protocol,

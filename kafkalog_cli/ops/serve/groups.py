@@ -162,13 +162,21 @@ class GroupCoordinator:
             member.has_joined = True
             return self._wait_for_all(group, member)
 
-    def sync(self, group_id: str, generation: int, member_id: str, instance_id: str | None,
-             assignments: Sequence[tuple[str, bytes]]) -> Synced:  # fmt: skip
-        """Take the leader's assignments; return the member's own when they are there."""
+    def sync(  # noqa: PLR0913, PLR0917
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None,
+        assignments: Sequence[tuple[str, bytes]], protocol: tuple[str | None, str | None] = (None, None),
+    ) -> Synced:  # fmt: skip
+        """Take the leader's assignments; return the member's own when they are there.
+
+        `protocol` is the type and the name that the member knows; None is not compared.
+        """
         with self._changed:
             group, error = self._member_of(group_id, generation, member_id, instance_id)
             if group is None or error is not ApiError.NONE:
                 return Synced(error)
+            known = zip(protocol, (group.protocol_type, group.protocol), strict=True)
+            if any(asked not in (None, own) for asked, own in known):
+                return Synced(ApiError.INCONSISTENT_GROUP_PROTOCOL)
             member = group.members[member_id]
             member.deadline = self._deadline(member)
             if group.state is LiveState.COMPLETING and member_id == group.leader:

@@ -47,9 +47,9 @@ EXIT_CODE_MEANINGS: dict[ExitCode, str] = {
 }
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """Return `number` with its noun."""
-    return f"{number} {one if number == 1 else many}"
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return `number` with its noun; `many` is needed for a plural that is not `one` with an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def shell_word(text: str) -> str:

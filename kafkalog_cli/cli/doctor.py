@@ -5,7 +5,8 @@ from typing import Annotated
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.environment import now_of, shown_reading
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
-from kafkalog_cli.cli.verify import LevelChoice, LevelOption
+from kafkalog_cli.cli.verify import LevelChoice
+from kafkalog_cli.ops.choices import Level
 
 
 def doctor(  # noqa: PLR0913, PLR0917 options
@@ -14,7 +15,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
         show_default=False)],
     error_text: Annotated[str, Argument(metavar="[ERROR-TEXT]", show_default=False,
         help="Lines of the broker's log. Their pages are found, also if the broker has another version.")] = "",
-    level: LevelChoice = LevelOption.NORMAL,
+    level: LevelChoice = Level.NORMAL,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
     now: Now = None,
@@ -32,14 +33,13 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.command_output import CommandOutput
     from kafkalog_cli.ops.doctor.examination import examine
     from kafkalog_cli.ops.session.options import SessionOptions
-    from kafkalog_cli.ops.verify.task import Level
     from kafkalog_cli.output.doctor_view import DoctorText, write_objects
 
     environment = context.environment
     shown = CommandOutput(environment, as_json=output.is_json)
     now_ms = None if now is None else now_of(environment, now)
     options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)
-    found = examine(environment.context, options, path, error_text, Level(level.value))
+    found = examine(environment.context, options, path, error_text, level)
     counts = {}
     if shown.lines is not None:
         counts = write_objects(shown.lines, found)

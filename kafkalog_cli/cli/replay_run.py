@@ -11,7 +11,7 @@ from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, combined_exi
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
 from kafkalog_cli.ops.option_values import parse_size_bytes
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest
+from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
 from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
@@ -85,7 +85,7 @@ class ReplayRun:
 
 def _request(environment: Environment, options: ReplayOptions) -> ReplayRequest:
     bounds = options.range.bounds(environment, options.now, "replay")
-    read = ReadRequest(*bounds, isolation=Isolation(options.isolation.value))
+    read = ReadRequest(*bounds, isolation=options.isolation)
     renames = dict(map(_rename, options.rename or ()))
     return ReplayRequest(
         options.paths, options.state, options.topics.selection, read, renames,

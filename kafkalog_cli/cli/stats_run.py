@@ -12,7 +12,7 @@ from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.log_contents import LogContents, together
-from kafkalog_cli.ops.selection import select_partitions
+from kafkalog_cli.ops.selection import select_served
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.stats import MeasuredPartition, StatsRequest, measure_partitions
 from kafkalog_cli.output.ndjson import JsonLines
@@ -34,9 +34,9 @@ class StatsRun:
         self._messages = self._output.messages
 
     def run(self) -> int:
-        """Measure and print; return the exit code. Raises as `select_partitions`."""
+        """Measure and print; return the exit code. Raises as `select_served`."""
         environment, options = self._environment, self._options
-        chosen = select_partitions(environment.fs, options.paths, options.topics.selection)
+        chosen = select_served(environment.fs, options.paths, options.topics.selection)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*(one.path for one in chosen))
         request = StatsRequest(options.top, options.limits.limits())
         total_bytes = sum(map(log_bytes, chosen))

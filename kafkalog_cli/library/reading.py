@@ -22,7 +22,7 @@ from kafkalog_cli.library.verbs import Call, Run, VerbOptions, epoch_ms, path_te
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
-from kafkalog_cli.ops.selection import Selection, select_partitions
+from kafkalog_cli.ops.selection import Selection, select_served
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 
@@ -115,7 +115,7 @@ def find(  # noqa: PLR0913
     )  # fmt: skip
     request = FindRequest(conditions, read, first, last, before, after)
     fs = RealFilesystem()
-    chosen = select_partitions(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
+    chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
     decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))
     decoder, notes = decoding.decoder(fs, [one.path for one in chosen])
     for note in notes:
@@ -190,7 +190,7 @@ def stats(  # noqa: PLR0913
     from kafkalog_cli.ops.stats import StatsRequest, measure_partitions
 
     fs = RealFilesystem()
-    chosen = select_partitions(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
+    chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
     found = list(measure_partitions(fs, chosen, StatsRequest(top, limits), KernelChoice(), jobs=jobs))
     errors: list[KafkalogError] = []
     for one in found:

@@ -107,10 +107,7 @@ def _key_count(found: KeyCounts) -> str:
 def _write_keys(out: ResultStream, path: str, found: KeyCounts) -> None:
     """Write the largest keys, most bytes first, then further keys with the most records."""
     how = f"about {found.keys} (±{found.relative_error:.1%})" if found.relative_error else str(found.keys)
-    others = [
-        (found.tombstones, "tombstone", "tombstones"),
-        (found.null_keys, "record without a key", "records without a key"),
-    ]
+    others = [(found.tombstones, "tombstone", ""), (found.null_keys, "record without a key", "records without a key")]
     words = "".join(f", {counted(count, one, many)}" for count, one, many in others if count)
     out.write(f"{printable(path)}: {how} {'key' if how == '1' else 'keys'}{words}\n")
     for one in dict.fromkeys((*found.largest, *found.most_frequent)):
@@ -130,7 +127,7 @@ def _verdict(audited: Audited) -> str:
         return "not checked"
     corruptions, warnings = (audited.result.count(one) for one in (Severity.CORRUPTION, Severity.WARNING))
     words = [f"corruption ({corruptions})"] if corruptions else []
-    return ", ".join([*words, counted(warnings, "warning", "warnings")] if warnings else words) or NOTHING
+    return ", ".join([*words, counted(warnings, "warning")] if warnings else words) or NOTHING
 
 
 def _totals(audited: Iterable[Audited], seconds: float) -> str:
@@ -139,19 +136,16 @@ def _totals(audited: Iterable[Audited], seconds: float) -> str:
     checked = [one.result for one in audited if isinstance(one.result, Verification)]
     directories = {one.log_dir.path for one in audited if one.log_dir is not None}
     records = [one.records for one in found]
-    parts = [counted(len(found), "partition", "partitions")]
+    parts = [counted(len(found), "partition")]
     if directories:
         parts[0] += f" in {counted(len(directories), 'log directory', 'log directories')}"
     parts.append(sized(sum(one.bytes for one in found)))
     unknown = "" if None not in records else "at least "
-    parts.append(unknown + counted(sum(one or 0 for one in records), "record", "records"))
-    for severity, one, many in (
-        (Severity.CORRUPTION, "corruption", "corruptions"),
-        (Severity.WARNING, "warning", "warnings"),
-    ):
+    parts.append(unknown + counted(sum(one or 0 for one in records), "record"))
+    for severity in (Severity.CORRUPTION, Severity.WARNING):
         count = sum(result.count(severity) for result in checked)
         if count:
-            parts.append(counted(count, one, many))
+            parts.append(counted(count, severity.value))
     failed = len(audited) - len(checked)
     if failed:
         parts.append(f"{failed} not checked")

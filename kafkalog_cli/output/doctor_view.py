@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, TypedDict
 
-from kafkalog_cli.errors import counted
+from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.doctor.broker_messages import Recognised
@@ -164,7 +164,7 @@ class DoctorText:
                 yield self._step(number, step, found.root.path)
         for numbers in alike.values():
             if len(numbers) > _MOST_ALIKE:
-                others = counted(len(numbers) - _MOST_ALIKE, "step", "steps")
+                others = counted(len(numbers) - _MOST_ALIKE, "step")
                 yield f"  {others} more like step {numbers[0]}: --format json has all"
 
     def _step(self, number: int, step: StartStep, log_dir: str) -> str:
@@ -180,7 +180,8 @@ class DoctorText:
         for one in all_found[:_MOST_FINDINGS]:
             yield self._finding(one, found.root.path)
         if len(all_found) > _MOST_FINDINGS:
-            yield f"  {len(all_found) - _MOST_FINDINGS} more findings: kafkalog verify {printable(found.root.path)}"
+            more = counted(len(all_found) - _MOST_FINDINGS, "more finding")
+            yield f"  {more}: kafkalog verify {shell_word(found.root.path)}"
 
     def _finding(self, one: Finding, log_dir: str) -> str:
         at = "" if one.position is None else f" at byte {one.position}"
@@ -209,7 +210,7 @@ class DoctorText:
 def _heading(root: LogDirRoot, partitions: int) -> str:
     of = [] if root.meta is None or root.meta.node_id is None else [f"broker {root.meta.node_id}"]
     of += [] if root.meta is None or root.meta.cluster_id is None else [f"cluster {root.meta.cluster_id}"]
-    parts = [*of, counted(partitions, "partition", "partitions"), _STOPPED[root.shutdown]]
+    parts = [*of, counted(partitions, "partition"), _STOPPED[root.shutdown]]
     return printable(f"{root.path}: {', '.join(parts)}")
 
 

@@ -95,5 +95,5 @@ def export_lines(files: Iterable[MadeFile], seconds: float) -> Iterator[str]:
 def _counted(files: list[MadeFile]) -> str:
     records, size_bytes = sum(one.records for one in files), sum(one.size_bytes for one in files)
     partitions = len({(one.topic, one.partition) for one in files})
-    places = f"{counted(partitions, 'partition', 'partitions')} in {counted(len(files), 'file', 'files')}"
-    return f"{counted(records, 'record', 'records')} of {places}, {sized(size_bytes)}"
+    places = f"{counted(partitions, 'partition')} in {counted(len(files), 'file')}"
+    return f"{counted(records, 'record')} of {places}, {sized(size_bytes)}"

@@ -78,7 +78,7 @@ class GroupsText:
 
 def _heading(described: GroupDescription) -> str:
     group = described.group
-    parts = [described.group_type, described.state.value, counted(len(described.members), "member", "members")]
+    parts = [described.group_type, described.state.value, counted(len(described.members), "member")]
     if group is None:
         parts.append("known only by its offsets")
     else:

@@ -91,9 +91,9 @@ def import_lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run:
         return
     for one in result.done:
         built = one.built
-        line = f"{printable(one.topic)}-{one.partition}: {_counted(built.records, 'record')}"
+        line = f"{printable(one.topic)}-{one.partition}: {counted(built.records, 'record')}"
         line += f", offsets {built.first_offset} to {built.end_offset - 1}" if built.records else ""
-        line += f", {sized(built.size_bytes)} in {_counted(built.segments, 'segment')}"
+        line += f", {sized(built.size_bytes)} in {counted(built.segments, 'segment')}"
         line += f", {built.transactional} of transactions, without transactions now" if built.transactional else ""
         yield line + (f"; read back the same, sha256 {one.proof.digest}" if one.proof is not None else "")
     for topic, found in plan.ids.items():
@@ -101,22 +101,18 @@ def import_lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run:
             yield f"{printable(topic)}: topic id {found.topic_id} ({found.said_by})"
     yield "to undo the import before a broker starts, remove the directories of these partitions"
     records, size = (sum(getattr(one.built, name) for one in result.done) for name in ("records", "size_bytes"))
-    directories = f"{_counted(len(result.done), 'partition')} of {printable(log_dir)}"
-    yield f"{directories}: {_counted(records, 'record')}, {offsets}, {sized(size)}, {spent(seconds)}"
+    directories = f"{counted(len(result.done), 'partition')} of {printable(log_dir)}"
+    yield f"{directories}: {counted(records, 'record')}, {offsets}, {sized(size)}, {spent(seconds)}"
 
 
 def _planned(plan: ImportPlan, offsets: str) -> Iterator[str]:
     for job in plan.jobs or ():
-        rows = "" if job.rows < 0 else f"{_counted(job.rows, 'row')} of "
+        rows = "" if job.rows < 0 else f"{counted(job.rows, 'row')} of "
         found = plan.ids[job.topic]
         topic_id = "no topic id" if found.topic_id is None else f"topic id {found.topic_id} ({found.said_by})"
-        files = f"{rows}{_counted(len(job.files), 'file')}, {sized(job.size_bytes)}"
+        files = f"{rows}{counted(len(job.files), 'file')}, {sized(job.size_bytes)}"
         yield f"{printable(job.name)}: would be made of {files}; {offsets}; {topic_id}"
     if plan.jobs is None:
         size = sized(sum(file.size_bytes for file in plan.files))
-        files = _counted(len(plan.files), "file")
+        files = counted(len(plan.files), "file")
         yield f"would import {files}, {size}; {offsets}; the partitions follow from the rows"
-
-
-def _counted(count: int, word: str) -> str:
-    return counted(count, word, f"{word}s")

@@ -40,21 +40,17 @@ KIND_NAMES: dict[FileKind, str] = {
     FileKind.CLEANER_CHECKPOINT: "cleaner offsets",
 }
 
-STYLE_WORDS: dict[Style, str] = {
-    ANY_STYLE: "one record per batch, any version",
-    Style.PER_BATCH | Style.APPEND_CALL: "last offset of the batch",
-    Style.PER_BATCH: "last offset of the batch",
-    Style.APPEND_CALL: "append call (2.0 to 4.0)",
-    Style.FIRST_OFFSET: "first offset (before 2.0)",
+STYLE_WORDS: dict[Style, tuple[str, str]] = {
+    ANY_STYLE: ("one record per batch, any version", "any version"),
+    Style.PER_BATCH | Style.APPEND_CALL: (
+        "last offset of the batch",
+        "per batch (4.1 and later; 2.0 to 4.0 where every append call was one batch)",
+    ),
+    Style.PER_BATCH: ("last offset of the batch", "per batch (4.1 and later)"),
+    Style.APPEND_CALL: ("append call (2.0 to 4.0)", "append calls (2.0 to 4.0)"),
+    Style.FIRST_OFFSET: ("first offset (before 2.0)", "first offsets (before 2.0)"),
 }
-
-FILE_STYLES: dict[Style, str] = {
-    ANY_STYLE: "any version",
-    Style.PER_BATCH | Style.APPEND_CALL: "per batch (4.1 and later; 2.0 to 4.0 where every append call was one batch)",
-    Style.PER_BATCH: "per batch (4.1 and later)",
-    Style.APPEND_CALL: "append calls (2.0 to 4.0)",
-    Style.FIRST_OFFSET: "first offsets (before 2.0)",
-}
+"""The style of an entry, and that of a whole file."""
 
 _METADATA = (
     FileKind.META_PROPERTIES,
@@ -86,13 +82,13 @@ def report_lines(report: FileReport) -> Iterator[str]:
 
 def _heading(report: FileReport) -> str:
     state = "" if report.state is WorkState.IN_PLACE else f", {report.state.value[1:]}"
-    size = "" if report.size_bytes is None else f", {counted(report.size_bytes, 'byte', 'bytes')}"
+    size = "" if report.size_bytes is None else f", {counted(report.size_bytes, 'byte')}"
     return f"{printable(report.path)}: {KIND_NAMES[report.kind]}{state}{size}"
 
 
 def _entry_line(entry: Entry) -> str:
     fields = " ".join(f"{_camel(name)}: {_value(value)}" for name, value in entry.fields.items())
-    said = STYLE_WORDS[entry.style] if entry.style else entry.detail
+    said = STYLE_WORDS[entry.style][0] if entry.style else entry.detail
     return f"  {fields} {entry.verdict.value}{f', {printable(said)}' if said else ''}\n"
 
 
@@ -111,8 +107,8 @@ def _summary(report: FileReport) -> str:
 
 def _file_style(report: FileReport) -> str:
     if report.style:
-        return FILE_STYLES[report.style]
-    parts = (f"{count} {STYLE_WORDS[style]}" for style, count in sorted(report.style_counts.items()))
+        return STYLE_WORDS[report.style][1]
+    parts = (f"{count} {STYLE_WORDS[style][0]}" for style, count in sorted(report.style_counts.items()))
     return f"mixed: {', '.join(parts)}"
 
 
@@ -329,11 +325,11 @@ class IndexJson:
         self._files += 1
         self._verdicts.update(report.counts)
 
-    def summary(self, exit_code: ExitCode) -> None:
-        """Write the summary, the last line."""
-        self._lines.summary(
-            exit_code, files=self._files, entries=sum(self._verdicts.values()), verdicts=_verdicts(self._verdicts)
-        )
+    @property
+    def counts(self) -> dict[str, object]:
+        """The counts of the summary."""
+        verdicts = _verdicts(self._verdicts)
+        return {"files": self._files, "entries": self._verdicts.total(), "verdicts": verdicts}
 
     def _entry(self, kind: ObjectKind[Any], report: FileReport, place: PlaceObject, entry: Entry) -> None:
         fields: dict[str, object] = {**place, "number": entry.number}

@@ -11,16 +11,7 @@ from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
-from kafkalog_cli.output.log_plan_view import (
-    PlanObject,
-    change_view,
-    deleted_records_question,
-    deleted_records_words,
-    plan_object,
-    roll_words,
-    truncation_question,
-    truncation_words,
-)
+from kafkalog_cli.output.log_plan_view import PlanObject, change_view, plan_object
 from kafkalog_cli.output.ndjson import NEGATIVE_IS_NULL, NULL_IS_ZERO, CodecWord, Count, From, ObjectKind, keywords
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
@@ -83,17 +74,17 @@ DELETED_RECORDS = ObjectKind("kafkalog.deleted-records/1", DeletedRecordsObject)
 
 def roll_view() -> View[Changed[RollPlan]]:
     """Return the View of roll."""
-    return change_view(ROLL, roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)})
+    return change_view(ROLL, _roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)})
 
 
 def truncate_view() -> View[Changed[TruncatePlan]]:
     """Return the View of truncate."""
     return change_view(
         TRUNCATION,
-        truncation_words,
+        _truncation_words,
         ("removed_segments", "cut_bytes"),
         lambda plan: {"removed_segments": len(plan.removed), "cut_bytes": plan.cut_bytes},
-        truncation_question,
+        _truncation_question,
     )
 
 
@@ -101,10 +92,10 @@ def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
     """Return the View of delete-records. `keeps`: removed files are kept, not unlinked."""
     return change_view(
         DELETED_RECORDS,
-        deleted_records_words,
+        _deleted_records_words,
         ("removed_segments", "removed_bytes"),
         lambda plan: {"removed_segments": len(plan.removed), "removed_bytes": plan.removed_bytes},
-        deleted_records_question,
+        _deleted_records_question,
         keeps=keeps,
     )
 
@@ -164,16 +155,63 @@ def _counts(plan: AppendPlan) -> dict[str, int]:
 # ---- text
 
 
+def _roll_words(plan: RollPlan) -> str:
+    """Return what happens to the active segment, in words."""
+    if plan.is_empty:
+        return "nothing to do, the active segment is empty"
+    if not plan.has_work:
+        return "nothing to do"
+    because = plan.cause.value if plan.cause is not None else "forced"
+    return f"rolled at {plan.log_end_offset} ({because})"
+
+
+def _truncation_words(plan: TruncatePlan) -> str:
+    """Return what is removed at the end, in words."""
+    if not plan.drops_records:
+        return "nothing to do" if not plan.has_work else "its files trimmed to its end"
+    parts = [f"truncated to {plan.target_offset}"]
+    batch = plan.cut_batch
+    if batch is not None:
+        split = f"batch {batch.base_offset} to {batch.last_offset} cannot be split"
+        parts = [f"the log ends at {plan.log_end_offset}, not {plan.target_offset}: {split}"]
+    if plan.removed:
+        parts.append(f"{counted(len(plan.removed), 'segment')} removed")
+    if plan.cut_bytes:
+        parts.append(f"{sized(plan.cut_bytes)} cut")
+    return ", ".join(parts)
+
+
+def _truncation_question(plan: TruncatePlan) -> str:
+    """Return the question before records at the end are removed."""
+    parts = [counted(len(plan.removed), "segment")] if plan.removed else []
+    parts += [f"{sized(plan.cut_bytes)} of another segment"] if plan.cut_bytes else []
+    return f"Remove the records from offset {plan.log_end_offset} on ({', '.join(parts)}) from {printable(plan.path)}"
+
+
+def _deleted_records_words(plan: DeleteRecordsPlan) -> str:
+    """Return what is removed at the start, in words."""
+    if not plan.has_work:
+        return "nothing to do"
+    went = f", {counted(len(plan.removed), 'segment')} removed ({sized(plan.removed_bytes)})" if plan.removed else ""
+    return f"records before {plan.log_start_offset} deleted (the log started at {plan.old_start_offset}){went}"
+
+
+def _deleted_records_question(plan: DeleteRecordsPlan) -> str:
+    """Return the question before records at the start are deleted."""
+    removed = f" ({counted(len(plan.removed), 'segment')}, {sized(plan.removed_bytes)})" if plan.removed else ""
+    return f"Delete the records before offset {plan.log_start_offset}{removed} from {printable(plan.path)}"
+
+
 def append_words(plan: AppendPlan) -> str:
     """Return what was appended, in words."""
     appended = plan.appended
     if appended is None or not appended.records:
         return "nothing to append"
-    records = counted(appended.records, "record", "records")
+    records = counted(appended.records, "record")
     batches = counted(appended.batches, "batch", "batches")
     parts = [f"{records} appended at {appended.first_offset} in {batches} ({sized(appended.size_bytes)})"]
     if appended.rolled:
-        parts.append(f"{counted(len(appended.rolled), 'segment', 'segments')} begun")
+        parts.append(f"{counted(len(appended.rolled), 'segment')} begun")
     if plan.is_cut_short:
         parts.append("interrupted")
     return ", ".join(parts)
@@ -190,7 +228,7 @@ def interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int
         done = f"interrupted: {what} of the input {verb} appended, up to offset {end_offsets[number] - 1}, and no more"
     else:
         parts = [
-            f"partition {number}: {counted(count, 'record', 'records')}"
+            f"partition {number}: {counted(count, 'record')}"
             + (f" up to offset {end_offsets[number] - 1}" if count else "")
             for number, count in sorted(appended.items())
         ]

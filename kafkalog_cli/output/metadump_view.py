@@ -51,14 +51,14 @@ def _lines(made: Metadump, seconds: float) -> Iterator[str]:
         batches = counted(counts.opaque_batches, "batch", "batches")
         yield f"{batches} without readable records: verify --level deep reports them in the copy"
     if counts.opaque_records:
-        yield f"{counted(counts.opaque_records, 'record', 'records')} of internal topics without structure"
+        yield f"{counted(counts.opaque_records, 'record')} of internal topics without structure"
     if not made.hashes_names:
         yield "names of topics, groups and transactional ids are as they were (--hash-names replaces them)"
     parts = (
-        counted(made.partitions, "partition", "partitions"),
-        f"{counted(counts.records, 'record', 'records')} without data",
+        counted(made.partitions, "partition"),
+        f"{counted(counts.records, 'record')} without data",
         sized(counts.size_bytes),
         spent(seconds),
     )
     yield f"{printable(made.path)}: {', '.join(parts)}"
-    yield f"next: `kafkalog verify {shell_word(made.path)}`"
+    yield f"next: `kafkalog verify {' '.join(map(shell_word, made.copies))}`"

@@ -1,9 +1,9 @@
 """NDJSON: one object per line with its schema and type; bytes, paths, errors and the summary as objects.
 
 Each kind of object is declared once, as a TypedDict with the meaning of its fields. `same_fields` fills objects from
-the attributes of results, as the declarations say: `From` names an attribute that is not named as its field.
-`docs/generate_schemas.py` writes docs/schemas and docs/output.md from the declarations. The meaning of a field is the
-last string of its `Annotated`.
+the attributes of results, as the declarations say: `From` names an attribute that is not named as its field. Notes such
+as EMPTY_IS_NULL convert a value. `docs/generate_schemas.py` writes docs/schemas and docs/output.md from the
+declarations. The meaning of a field is the last string of its `Annotated`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from kafkalog_cli.ops.recover.salvage import LostOffsets
 from kafkalog_cli.ops.recover.verb import Copied, Recovered
 from kafkalog_cli.output.human import setting_words
 from kafkalog_cli.output.log_plan_view import (
-    _MOST_ALIKE,
     ChangeObject,
     LineEditObject,
     RemarkObject,
@@ -24,6 +23,9 @@ from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, ObjectKind, P
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, Detail, View
+
+_MOST_ALIKE = 3
+"""The most files with the same remark that are listed one by one."""
 
 
 class CutSegmentObject(TypedDict):
@@ -173,7 +175,7 @@ def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
 def recovery_question(plan: RecoverPlan) -> str:
     """Return the question before valid records are removed."""
     parts = [f"cut {sized(sum(cut.size_bytes for cut in plan.cut))}"] if plan.cut else []
-    parts += [f"remove {counted(len(plan.removed), 'segment', 'segments')}"] if plan.removed else []
+    parts += [f"remove {counted(len(plan.removed), 'segment')}"] if plan.removed else []
     words = " and ".join(parts) or plan_words(plan)
     return f"{words[:1].upper()}{words[1:]} in {printable(plan.path)}"
 
@@ -189,11 +191,11 @@ def plan_words(plan: RecoverPlan) -> str:
     if plan.cut:
         done.append(f"{sized(sum(cut.size_bytes for cut in plan.cut))} cut")
     if plan.removed:
-        done.append(f"{counted(len(plan.removed), 'segment', 'segments')} removed")
+        done.append(f"{counted(len(plan.removed), 'segment')} removed")
     if plan.changes:
-        done.append(f"{counted(len({change.name for change in plan.changes}), 'file', 'files')} changed")
+        done.append(f"{counted(len({change.name for change in plan.changes}), 'file')} changed")
     if not done:
-        done.append(f"{counted(len(plan.line_edits), 'checkpoint line', 'checkpoint lines')} changed")
+        done.append(f"{counted(len(plan.line_edits), 'checkpoint line')} changed")
     return ", ".join([*done, where])
 
 
@@ -211,7 +213,7 @@ def salvage_lines(copied: Copied) -> Iterator[str]:
     """Return lines for what was copied, and what is lost."""
     source, result = copied.partition.path, copied.salvaged
     offsets = "no offsets" if result.end_offset is None else f"offsets {result.first_offset} to {result.end_offset}"
-    segments = counted(result.segments, "segment", "segments")
+    segments = counted(result.segments, "segment")
     batches = f"{counted(result.batches, 'batch', 'batches')}, {sized(result.size_bytes)} in {segments}"
     yield f"{printable(source)}: {batches} written to {printable(result.path)}, {offsets}"
     for lost in result.lost:

@@ -69,25 +69,25 @@ def plan_lines(plan: ReplayPlan, offsets: int | None) -> Iterator[str]:
     for topic in plan.topics:
         if topic.is_new:
             settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.settings.items()))
-            partitions = counted(topic.partitions, "partition", "partitions")
+            partitions = counted(topic.partitions, "partition")
             yield printable(f"create topic {topic.name}: {partitions}{settings and f', {settings}'}")
     for one in plan.partitions:
         progress = one.progress
         parts = [f"from offset {progress.next_offset}", sized(one.size_bytes)]
         if one.is_resumed:
-            parts.append(f"{counted(progress.records, 'record', 'records')} acknowledged before")
+            parts.append(f"{counted(progress.records, 'record')} acknowledged before")
         elif one.target_records:
             parts.append(f"the cluster's partition ends at offset {one.target_records}")
         name = f"{progress.target_topic}-{progress.partition}"
         yield printable(f"send {one.copy.partition.path} to {name}: {', '.join(parts)}")
     if offsets is not None:
-        yield f"then commit {counted(offsets, 'offset', 'offsets')} of groups"
+        yield f"then commit {counted(offsets, 'offset')} of groups"
 
 
 def replayed_line(done: ReplayedPartition) -> str:
     """Return the line of a partition that was sent."""
     progress = done.progress
-    parts = [f"{counted(done.sent, 'record', 'records')} sent"]
+    parts = [f"{counted(done.sent, 'record')} sent"]
     if done.recognised:
         parts.append(f"{done.recognised} more were in the cluster already")
     parts.append(f"acknowledged up to offset {progress.next_offset}")

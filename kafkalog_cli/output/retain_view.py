@@ -18,8 +18,6 @@ from kafkalog_cli.output.log_plan_view import (
     changed_lines,
     plan_object,
     removal_undo_words,
-    retention_question,
-    retention_words,
 )
 from kafkalog_cli.output.ndjson import (
     EMPTY_IS_NULL,
@@ -131,7 +129,7 @@ def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
     def lines(changed: Changed[RetainPlan]) -> Iterable[str]:
         plan = changed.plan
         undo = removal_undo_words(changed, keeps=keeps)
-        yield from changed_lines(changed, retention_words(plan), undo, lists_changes=not explains)
+        yield from changed_lines(changed, _retention_words(plan), undo, lists_changes=not explains)
         yield from explain_lines(plan) if explains else ()
 
     def counts(changed: Changed[RetainPlan]) -> dict[str, int]:
@@ -146,9 +144,29 @@ def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
         ("changed", "removed_segments", "removed_bytes", "unlinked_files", "unlinked_bytes"),
         counts,
         change_is_idle,
-        retention_question,
+        _retention_question,
         has_work=change_has_work,
     )
+
+
+def _retention_words(plan: RetainPlan) -> str:
+    """Return what is removed, in words."""
+    if not plan.has_work:
+        return "nothing to do"
+    done = []
+    if plan.removed:
+        done.append(f"{counted(len(plan.removed), 'segment')} removed ({sized(plan.removed_bytes)})")
+    if plan.line_edits and not plan.removed:
+        done.append(f"{counted(len(plan.line_edits), 'checkpoint line')} changed")
+    if plan.due is not None and plan.due.files:
+        done.append(f"{counted(len(plan.due.files), 'old file')} unlinked ({sized(plan.due.size_bytes)})")
+    return ", ".join(done)
+
+
+def _retention_question(plan: RetainPlan) -> str:
+    """Return the question before segments are removed."""
+    segments = counted(len(plan.removed), "segment")
+    return f"Remove {segments} ({sized(plan.removed_bytes)}) from {printable(plan.path)}"
 
 
 def unlinked(due: Any) -> dict[str, int]:
@@ -179,9 +197,9 @@ def freed_line(freed: Freed) -> str:
     path = printable(plan.path)
     parts = []
     if freed.segments:
-        parts.append(f"{counted(len(freed.segments), 'segment', 'segments')} unlinked")
+        parts.append(f"{counted(len(freed.segments), 'segment')} unlinked")
     if freed.old_files:
-        parts.append(f"{counted(freed.old_files, 'old file', 'old files')} unlinked")
+        parts.append(f"{counted(freed.old_files, 'old file')} unlinked")
     if not parts:
         because = plan.protected_by or next((remark.message for remark in plan.remarks), "")
         return f"{path}: nothing unlinked{f', {printable(because)}' if because else ''}"

@@ -144,7 +144,7 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
     for due in plan.files:
         yield Detail(f"  {printable(due.name)}: {sized(due.file.size_bytes)}")
     for run in plan.runs:
-        yield Detail(f"  run {printable(run.run_id)}: {counted(run.files, 'file', 'files')}, {sized(run.size_bytes)}")
+        yield Detail(f"  run {printable(run.run_id)}: {counted(run.files, 'file')}, {sized(run.size_bytes)}")
     if not dry_run:
         yield "  cannot be undone"
 
@@ -152,19 +152,15 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
 def purge_words(plan: PurgePlan) -> str:
     """Return what is permanently removed, in words."""
     if plan.leftover is not None:
-        files = counted(plan.leftover.files, "file", "files")
+        files = counted(plan.leftover.files, "file")
         return f"purged: what an import left that did not end, {files}, {sized(plan.size_bytes)}"
-    files, runs = counted(len(plan.files), "file", "files"), counted(len(plan.runs), "run", "runs")
+    files, runs = counted(len(plan.files), "file"), counted(len(plan.runs), "run")
     return f"purged: {files} and {runs}, {sized(plan.size_bytes)}"
 
 
 def purge_question(plan: PurgePlan) -> str:
     """Return the question before files are permanently removed."""
-    counts = [
-        counted(count, one, many)
-        for count, one, many in ((len(plan.files), "file", "files"), (len(plan.runs), "run", "runs"))
-        if count
-    ]
+    counts = [counted(len(found), one) for found, one in ((plan.files, "file"), (plan.runs, "run")) if found]
     what = " and ".join(counts) or "the rest of an import"
     return f"Remove {what} ({sized(plan.size_bytes)}) for good from {printable(plan.path)}"
 

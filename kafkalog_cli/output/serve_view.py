@@ -34,8 +34,8 @@ SERVING = ObjectKind("kafkalog.serving/1", ServingObject)
 
 def serving_line(serving: Serving) -> str:
     """Return the line about a server, which begins with its address."""
-    topics = counted(serving.catalog.topic_count, "topic", "topics")
-    partitions = counted(len(serving.catalog.partitions), "partition", "partitions")
+    topics = counted(serving.catalog.topic_count, "topic")
+    partitions = counted(len(serving.catalog.partitions), "partition")
     address = serving.old_clients_address
     old = "" if address is None else f" Clients of Kafka 0.7 and 0.8 connect to {address}."
     return f"{serving.bootstrap} serves {topics}, {partitions}, read-only.{old} Ctrl-C stops it.\n"

@@ -189,14 +189,14 @@ class VerifyText:
             counts = self._counts.get(kind, Counter())
             if counts and (kind is not TargetKind.LOG_DIR or set(counts) != {_OK}):
                 parts.append(f"{counted(counts.total(), one, many)}: {self._verdicts(counts)}")
-        notes = f", {counted(self._notes, 'note', 'notes')} (--verbose)" if self._notes else ""
+        notes = f", {counted(self._notes, 'note')} (--verbose)" if self._notes else ""
         return f"{'; '.join(parts)}{notes}, {sized(self._bytes)}, {spent(seconds)}"
 
     def _verdicts(self, counts: Counter[str]) -> str:
         paint = self._paint
         words = [paint.fine(f"{counts[_OK]} OK") if counts[_OK] else "0 OK"]
         if counts[_WARNING]:
-            words.append(paint.warning(counted(counts[_WARNING], "warning", "warnings")))
+            words.append(paint.warning(counted(counts[_WARNING], "warning")))
         words += [paint.bad(f"{counts[verdict]} {verdict}") for verdict in (_DAMAGED, _FAILED) if counts[verdict]]
         return ", ".join(words)
 
@@ -258,10 +258,10 @@ def verification_summary(verification: Verification, paint: Paint = NO_PAINT) ->
     if verification.log is not None and (totals.segments or verification.is_whole):
         parts.append(f"offsets {verification.log.start} to {verification.log.end}")
     if verification.target is TargetKind.PARTITION and (totals.segments or verification.is_whole):
-        parts.append(counted(totals.segments, "segment", "segments"))
+        parts.append(counted(totals.segments, "segment"))
         parts.append(sized(totals.bytes))
     if totals.records:
-        parts.append(counted(totals.records, "record", "records"))
+        parts.append(counted(totals.records, "record"))
     verdict, colour = _verdict(verification, paint)
     gap = "  " if _verdict_of(verification) == _OK else ", "
     line = f"{printable(verification.path)}: {prefix}{verdict}{gap if parts else ''}{', '.join(parts)}"
@@ -274,9 +274,9 @@ def _verdict(verification: Verification, paint: Paint) -> tuple[str, Colour]:
     corrupt, warnings = verification.count(Severity.CORRUPTION), verification.count(Severity.WARNING)
     words = []
     if corrupt:
-        words.append(f"corruption ({counted(corrupt, 'finding', 'findings')})")
+        words.append(f"corruption ({counted(corrupt, 'finding')})")
     if warnings:
-        words.append(counted(warnings, "warning", "warnings"))
+        words.append(counted(warnings, "warning"))
     is_comparison = verification.target is TargetKind.COMPARISON
     nothing = "the replicas agree in all offsets that both have" if is_comparison else "OK"
     return ", ".join(words) or nothing, paint.bad if corrupt else paint.warning if warnings else paint.fine

@@ -333,6 +333,18 @@ def test_a_bad_last_batch_is_corruption_from_its_first_acknowledged_record_on(tm
     assert kinds == [kind]
 
 
+@pytest.mark.parametrize(
+    ("suffix", "kind"), [("stray", "bad-tail-batch"), ("delete", "bad-tail-batch"), ("future", "crc-mismatch")]
+)
+def test_the_high_watermark_is_of_the_partition_in_its_place(tmp_path, suffix, kind):
+    """A directory that was set aside has no line; a copy that is being made in another log directory has its own."""
+    disk = log_dir(tmp_path / "disk", lines=[("replication", "topic", 0, 19)])
+    *written, (data, last, time) = ten_batches()
+    folder = partition(disk, f"topic-0.{'1' * 32}-{suffix}", written=[*written, (data[:-1] + b"X", last, time)])
+    kinds = [one.kind.value for one in verify(folder)[0].findings if one.path.endswith(".log")]
+    assert kinds == [kind]
+
+
 def test_a_segment_may_be_named_after_an_offset_inside_its_first_batch(tmp_path):
     """Also if that batch begins with offset 0."""
     folder = tmp_path / "topic-0"

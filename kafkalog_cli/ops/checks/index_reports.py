@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout
 from kafkalog_cli.format import checkpoint, producer_snapshot, txnindex
@@ -61,7 +62,7 @@ class PartitionReports:
         listed: Partition | None = None,
     ) -> None:
         self._read_context = read_context
-        partition = self._open(path, wanted) if listed is None else listed  # listed before the log is read
+        partition = opened(read_context.fs, path, wanted) if listed is None else listed  # before the log is read
         self._files = DirectoryFiles(read_context.fs, path, partition.directory, wanted, partition.entries)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
         self._next_offsets = dict(pairwise(sorted(self._segments)))
@@ -115,14 +116,6 @@ class PartitionReports:
                 yield small_report(self._files, file)
         if self._files.is_everything_wanted:
             yield from self._missing_state()
-
-    def _open(self, path: str, wanted: frozenset[str] | None) -> Partition:
-        try:
-            return open_partition(self._read_context.fs, path)
-        except NotKafkaLayout:
-            if wanted is None:
-                raise
-        return Partition(path, directory_name(path), ())  # a file that was copied out of its directory
 
     # ---- what is asked of the log before it is walked
 
@@ -308,6 +301,19 @@ class PartitionReports:
                     return None
                 return header if isinstance(header, Batch) else None
         return None
+
+
+def opened(fs: Filesystem, path: str, wanted: frozenset[str] | None) -> Partition:
+    """Return the partition at `path`; an empty one around files that were copied out of their directory (`wanted`).
+
+    Raises the exceptions of `open_partition`.
+    """
+    try:
+        return open_partition(fs, path)
+    except NotKafkaLayout:
+        if wanted is None:
+            raise
+    return Partition(path, directory_name(path), ())
 
 
 def _end_of(segment: Segment, walk: SegmentWalk | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
@@ -315,28 +315,20 @@ def _checkpoint_offset(offset: int, kind: FileKind, log: LogBounds | None) -> tu
     return Verdict.RIGHT, ""
 
 
+_DECODERS: dict[FileKind, Callable[[bytes], tuple[Any, list[Fault]]]] = {
+    FileKind.META_PROPERTIES: meta_properties.decode,
+    FileKind.PARTITION_METADATA: partition_metadata.decode,
+    FileKind.QUORUM_STATE: decode_quorum_state,
+    FileKind.CLEAN_SHUTDOWN: decode_clean_shutdown,
+}
+
+
 def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[FileNote]]:
     """Read `meta.properties`, `partition.metadata`, `.kafka_cleanshutdown` or `quorum-state`: its fields and faults."""
-    fields: dict[str, object] | None = None
-    faults: list[Fault]
-    notes: list[FileNote] = []
-    code = ExitCode.CORRUPTION
-    if kind is FileKind.META_PROPERTIES:
-        meta, faults = meta_properties.decode(data)
-        fields = None if meta is None else meta._asdict()
-    elif kind is FileKind.PARTITION_METADATA:
-        partition, faults = partition_metadata.decode(data)
-        fields = None if partition is None else partition._asdict()
-    elif kind is FileKind.QUORUM_STATE:
-        state, faults = decode_quorum_state(data)
-        fields = None if state is None else state._asdict()
-    else:
-        code = ExitCode.WARNINGS  # a broker still starts as after a clean shutdown
-        shutdown, faults = decode_clean_shutdown(data)
-        fields = None if shutdown is None else shutdown._asdict()
-        if not data:
-            notes.append(FileNote("empty, as brokers up to 3.6 wrote it"))
+    found, faults = _DECODERS[kind](data)
+    is_marker = kind is FileKind.CLEAN_SHUTDOWN  # a broker still starts as after a clean shutdown
+    notes = [FileNote("empty, as brokers up to 3.6 wrote it")] if is_marker and not data else []
     for fault in faults:
-        accepted = fault.message == meta_properties.ODD_CLUSTER_ID
-        notes.append(fault_note(kind, fault, ExitCode.WARNINGS if accepted else code))
-    return [] if fields is None else [Entry(0, fields, Verdict.RIGHT)], notes
+        is_accepted = is_marker or fault.message == meta_properties.ODD_CLUSTER_ID
+        notes.append(fault_note(kind, fault, ExitCode.WARNINGS if is_accepted else ExitCode.CORRUPTION))
+    return [] if found is None else [Entry(0, found._asdict(), Verdict.RIGHT)], notes

@@ -39,10 +39,11 @@ class _Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Metadump:
-    """The copy that was made. `left_out` has the paths of files and directories that were not copied."""
+    """The copy that was made. `copies` are its log directories, `left_out` the paths that were not copied."""
 
     path: str
     log_dirs: tuple[str, ...]
+    copies: tuple[str, ...]
     partitions: int
     counts: Counts
     hashes_names: bool
@@ -85,7 +86,8 @@ def metadump(  # noqa: PLR0913
         raise
     sync_directory(fs, os.path.dirname(os.path.abspath(out)))  # noqa: PTH100, PTH120 - links are not followed
     partitions = sum(1 for name in directories if _is_partition(name))
-    return Metadump(out, tuple(log_dirs), partitions, copier.counts, hash_names, tuple(left_out))
+    copies = tuple(os.path.join(out, name).rstrip("/") for name in _names(log_dirs))  # noqa: PTH118
+    return Metadump(out, tuple(log_dirs), copies, partitions, copier.counts, hash_names, tuple(left_out))
 
 
 def _fill(

@@ -2,21 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, unique
 from typing import NamedTuple
 
+from kafkalog_cli.ops.choices import DamageAnswer as DamageAnswer  # noqa: PLC0414 - others import it from here
 from kafkalog_cli.ops.selection import Selection
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 9092
-
-
-@unique
-class DamageAnswer(Enum):
-    """The answer of a fetch at damaged bytes. STOP answers an error, SKIP continues with the next good batch."""
-
-    STOP = "stop"
-    SKIP = "skip"
 
 
 class ServerLimits(NamedTuple):

@@ -50,7 +50,10 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
     look = _seven if is_seven else _quick if task.level is Level.QUICK else _walked
     looked = look(read_context, task)
     log, root, facts = looked.log, task.root, task.facts
-    lines = CheckpointedOffsets() if root is None else root.offsets_of(partition.topic, partition.number)
+    # The lines of the checkpoints are not about a stray or deleted directory, but about the partition in its place.
+    lines = CheckpointedOffsets()
+    if root is not None and partition.directory.kind in (DirectoryKind.PARTITION, DirectoryKind.FUTURE):
+        lines = root.offsets_of(partition.topic, partition.number)
     found = looked.findings
     if root is not None and root.shutdown is Shutdown.CLEAN:
         found = [*with_acknowledged(found, lines.high_watermark)]
@@ -124,8 +127,7 @@ class _Looked(NamedTuple):
 def _walked(read_context: ReadContext, task: VerifyTask) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
     check = LogCheck(read_context.fs, task)
-    listed = task.partition if task.wanted is None else None
-    reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=check, listed=listed)
+    reports = PartitionReports(read_context, task.partition.path, task.wanted, check, task.partition)
     held = [*reports]
     found = check.findings
     blind = _unread_logs(found)

@@ -12,20 +12,12 @@ from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.choices import Level as Level  # noqa: PLC0414 - others import it from here
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.verify.places import TopicFacts
 
 Advance = Callable[[int, str], None]
 """A callback for progress: the number of bytes just checked, and the path of their file."""
-
-
-@unique
-class Level(Enum):
-    """How thorough a verification is."""
-
-    QUICK = "quick"
-    NORMAL = "normal"
-    DEEP = "deep"
 
 
 @unique

@@ -10,11 +10,12 @@ from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.names import PARTITION_KINDS, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition
+from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.fresh_looks import FreshLooks
+from kafkalog_cli.ops.checks.index_reports import opened
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root, root_above
@@ -203,7 +204,7 @@ class VerifyPlanner:
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
         fs, path, level = self._fs, target.directory.path, self.request.level
         now_ms, root = self._session.shared.clock.now_ms, self.root_of(path)
-        partition = self._open(target)
+        partition = opened(fs, path, target.wanted)
         check_layout(fs, path, partition.entries)
         if target.wanted is not None:
             return VerifyTask(partition, level, now_ms, wanted=target.wanted)
@@ -232,17 +233,9 @@ class VerifyPlanner:
         if target.is_root:
             return 0
         try:
-            return log_bytes(self._open(target), target.wanted)
+            return log_bytes(opened(self._fs, target.directory.path, target.wanted), target.wanted)
         except KafkalogError:
             return 0
-
-    def _open(self, target: _Target) -> Partition:
-        try:
-            return open_partition(self._fs, target.directory.path)
-        except NotKafkaLayout:
-            if target.wanted is None:
-                raise
-        return Partition(target.directory.path, target.directory.directory, ())
 
     # ---- log directories
 

@@ -9,7 +9,8 @@ import pytest
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.group_assignment import uniform_of
 from kafkalog_cli.ops.serve import consumer_groups
-from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator, ConsumerState, Heartbeat
+from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator, Heartbeat
+from kafkalog_cli.ops.serve.groups import LiveState
 from tests.serve.test_serve_fetch import batches, log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving
@@ -53,13 +54,13 @@ def test_one_member_gets_all_and_hears_it_once(group):
     assert (first.error, first.epoch, numbers(first)) == (ApiError.NONE, 1, [0, 1, 2, 3, 4])
     assert numbers(group.beat("m", 1)) is None
     assert numbers(group.beat("m", 1, owned=first.assignment)) == [0, 1, 2, 3, 4]
-    assert group.group.state is ConsumerState.STABLE
+    assert group.group.state is LiveState.STABLE
 
 
 def test_partitions_move_after_their_owner_gave_them_up(group):
     owned = group.join("m1").assignment
     assert numbers(group.join("m2")) == []  # nothing is free yet
-    assert group.group.state is ConsumerState.RECONCILING
+    assert group.group.state is LiveState.RECONCILING
     found = group.beat("m1", 1, owned=owned)
     assert (found.epoch, numbers(found)) == (1, [0, 1, 2])  # the epoch waits for the revocation
     assert numbers(group.beat("m2", 2)) is None
@@ -67,7 +68,7 @@ def test_partitions_move_after_their_owner_gave_them_up(group):
     assert (found.epoch, numbers(found)) == (2, [0, 1, 2])
     found = group.beat("m2", 2)
     assert numbers(found) == [3, 4]
-    assert group.group.state is ConsumerState.STABLE
+    assert group.group.state is LiveState.STABLE
 
 
 def test_a_member_that_does_not_give_up_in_time_is_fenced(group):
@@ -239,7 +240,7 @@ def test_no_partition_has_two_owners_and_all_are_owned_in_the_end(group, seed):
         for number in TOPICS[name][1]
     }
     assert {place for member in members.values() for place in member.owned} == wanted
-    assert group.group.state is ConsumerState.STABLE
+    assert group.group.state is LiveState.STABLE
 
 
 def with_id(log_dir):  # noqa: F811

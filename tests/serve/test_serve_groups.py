@@ -7,7 +7,7 @@ import pytest
 
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve import groups
-from kafkalog_cli.ops.serve.groups import ClassicState, GroupCoordinator, Joining
+from kafkalog_cli.ops.serve.groups import GroupCoordinator, Joining, LiveState
 from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving
@@ -109,7 +109,7 @@ def members():
 def test_a_group_forms_after_the_first_wait_and_is_stable_after_the_leader_has_assigned(members):
     answers = [members.begin(), members.begin()]
     assert all(answer.is_waiting() for answer in answers)
-    assert members.group.state is ClassicState.PREPARING
+    assert members.group.state is LiveState.PREPARING
     members.pass_time(1.0)
     joined = [answer() for answer in answers]
     assert {one.generation for one in joined} == {1}
@@ -117,11 +117,22 @@ def test_a_group_forms_after_the_first_wait_and_is_stable_after_the_leader_has_a
     follower = next(one for one in joined if not one.members)
     waiting = started(lambda: members.groups.sync("g", 1, follower.member_id, None, []))
     assert waiting.is_waiting()
-    assert members.group.state is ClassicState.COMPLETING
+    assert members.group.state is LiveState.COMPLETING
     leader = next(one for one in joined if one.members)
     members.groups.sync("g", 1, leader.member_id, None, [(follower.member_id, b"his")])
     assert waiting().assignment == b"his"
-    assert members.group.state is ClassicState.STABLE
+    assert members.group.state is LiveState.STABLE
+
+
+@pytest.mark.parametrize(
+    ("protocol", "is_known"),
+    [((None, None), True), (("consumer", "range"), True), (("connect", "range"), False), (("consumer", "x"), False)],
+)
+def test_a_member_that_knows_another_protocol_gets_no_assignment(members, protocol, is_known):
+    """As GroupMetadataManager.validateSyncGroup."""
+    one = members.join()
+    error = members.groups.sync("g", one.generation, one.member_id, None, [(one.member_id, b"")], protocol).error
+    assert error is (ApiError.NONE if is_known else ApiError.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def test_a_new_member_makes_the_others_join_again(members):
@@ -169,7 +180,7 @@ def test_a_member_that_waits_for_others_needs_no_heartbeats(members):
     leader, other = members.form(2)
     members.settle([leader, other])
     again = members.begin(leader.member_id, protocols=[*RANGE, *STICKY])
-    until(lambda: members.group.state is ClassicState.PREPARING)
+    until(lambda: members.group.state is LiveState.PREPARING)
     members.pass_time(8.0)
     assert members.beat(other) is ApiError.REBALANCE_IN_PROGRESS  # he lives, and has not joined yet
     members.pass_time(8.0)
@@ -283,7 +294,7 @@ def test_a_follower_that_repeats_its_request_starts_no_rebalance(members):
     again = members.begin(other.member_id)()
     assert (again.generation, again.error) == (1, ApiError.NONE)
     waiting = members.begin(leader.member_id)  # a leader that joins again asks for a rebalance
-    until(lambda: members.group.state is ClassicState.PREPARING)
+    until(lambda: members.group.state is LiveState.PREPARING)
     assert members.begin(other.member_id)().generation == waiting().generation == 2
 
 

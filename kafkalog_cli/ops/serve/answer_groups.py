@@ -13,7 +13,7 @@ from kafkalog_cli.ops.serve.consumer_groups import (
     Place,
     TopicPattern,
 )
-from kafkalog_cli.ops.serve.groups import ClassicGroup, ClassicMember, ClassicState, Joining
+from kafkalog_cli.ops.serve.groups import ClassicGroup, ClassicMember, Joining, LiveState
 
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
@@ -28,7 +28,7 @@ def list_groups(broker: Broker, request: Request) -> Message:
     types = {one.lower() for one in request.body.get("typesFilter", ())}
     groups = []
     for group_id in sorted(live.keys() | broker.committed.groups()):
-        state, kind, group_type = live.get(group_id, (ClassicState.EMPTY.value, _CONSUMER, _CLASSIC))
+        state, kind, group_type = live.get(group_id, (LiveState.EMPTY.value, _CONSUMER, _CLASSIC))
         if (not states or state.lower() in states) and (not types or group_type in types):
             found = {"groupId": group_id, "protocolType": kind or _CONSUMER, "groupState": state}
             groups.append({**found, "groupType": group_type})
@@ -55,7 +55,7 @@ def _classic_described(broker: Broker, group_id: str) -> Message:
             "members": [_classic_member(group, one) for one in list(group.members.values())],
         }  # fmt: skip
     is_known = bool(broker.committed.of_group(group_id))
-    state = ClassicState.EMPTY if is_known else ClassicState.DEAD
+    state = LiveState.EMPTY if is_known else LiveState.DEAD
     return {**found, "groupState": state.value, "protocolType": _CONSUMER if is_known else ""}
 
 
@@ -101,7 +101,8 @@ def sync(broker: Broker, request: Request) -> Message:
     body = request.body
     given = [(one["memberId"], one["assignment"]) for one in body["assignments"]]
     found = broker.groups.sync(
-        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"), given
+        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"), given,
+        (body.get("protocolType"), body.get("protocolName")),
     )  # fmt: skip
     return {
         "errorCode": found.error, "protocolType": found.protocol_type, "protocolName": found.protocol,

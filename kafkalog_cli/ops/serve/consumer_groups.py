@@ -8,12 +8,12 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, unique
 from threading import Lock
 from typing import NamedTuple
 
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.group_assignment import ranges_of, uniform_of
+from kafkalog_cli.ops.serve.groups import LiveState
 
 HEARTBEAT_MS = 5_000
 """The interval in which members send heartbeats (group.consumer.heartbeat.interval.ms)."""
@@ -31,15 +31,6 @@ Place = tuple[str, int]
 NOTHING: frozenset[Place] = frozenset()
 Topics = Callable[[str], tuple[str, Collection[int]] | None]
 """Returns the id and partitions of a topic by its name, None if it cannot be assigned."""
-
-
-@unique
-class ConsumerState(Enum):
-    """The state of a group. The value is Kafka's name."""
-
-    EMPTY = "Empty"
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
 
 
 class TopicPattern(NamedTuple):
@@ -118,13 +109,13 @@ class ConsumerGroup:
         return max(ASSIGNORS, key=lambda one: named[one])
 
     @property
-    def state(self) -> ConsumerState:
+    def state(self) -> LiveState:
         """The state: stable if each member has its target assignment."""
         if not self.members:
-            return ConsumerState.EMPTY
+            return LiveState.EMPTY
         is_done = all(one.given == one.target and not one.revoking for one in self.members.values())
         is_current = all(one.epoch in (self.epoch, _AWAY) for one in self.members.values())
-        return ConsumerState.STABLE if is_done and is_current else ConsumerState.RECONCILING
+        return LiveState.STABLE if is_done and is_current else LiveState.RECONCILING
 
     def by_instance(self, instance_id: str | None) -> ConsumerMember | None:
         """Return the static member with an instance id."""

@@ -21,12 +21,13 @@ NO_GENERATION = -1
 
 
 @unique
-class ClassicState(Enum):
-    """The state of a group. The value is Kafka's name."""
+class LiveState(Enum):
+    """The state of a group that clients join here. The value is Kafka's name."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
     COMPLETING = "CompletingRebalance"
+    RECONCILING = "Reconciling"
     STABLE = "Stable"
     DEAD = "Dead"
 
@@ -87,7 +88,7 @@ class ClassicGroup:
     """A group. `until` is the time at which a rebalance stops waiting for members."""
 
     group_id: str
-    state: ClassicState = ClassicState.EMPTY
+    state: LiveState = LiveState.EMPTY
     generation: int = 0
     protocol_type: str | None = None
     protocol: str | None = None
@@ -156,32 +157,40 @@ class GroupCoordinator:
                 return self._joined(group, member)
             member.joining = asked
             group.protocol_type = asked.protocol_type
-            if group.state is not ClassicState.PREPARING:
+            if group.state is not LiveState.PREPARING:
                 self._begin_rebalance(group)
             member.has_joined = True
             return self._wait_for_all(group, member)
 
-    def sync(self, group_id: str, generation: int, member_id: str, instance_id: str | None,
-             assignments: Sequence[tuple[str, bytes]]) -> Synced:  # fmt: skip
-        """Take the leader's assignments; return the member's own when they are there."""
+    def sync(  # noqa: PLR0913, PLR0917
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None,
+        assignments: Sequence[tuple[str, bytes]], protocol: tuple[str | None, str | None] = (None, None),
+    ) -> Synced:  # fmt: skip
+        """Take the leader's assignments; return the member's own when they are there.
+
+        `protocol` is the type and the name that the member knows; None is not compared.
+        """
         with self._changed:
             group, error = self._member_of(group_id, generation, member_id, instance_id)
             if group is None or error is not ApiError.NONE:
                 return Synced(error)
+            known = zip(protocol, (group.protocol_type, group.protocol), strict=True)
+            if any(asked not in (None, own) for asked, own in known):
+                return Synced(ApiError.INCONSISTENT_GROUP_PROTOCOL)
             member = group.members[member_id]
             member.deadline = self._deadline(member)
-            if group.state is ClassicState.COMPLETING and member_id == group.leader:
+            if group.state is LiveState.COMPLETING and member_id == group.leader:
                 given = dict(assignments)
                 for one in group.members.values():
                     one.assignment = given.get(one.member_id, b"")
                     one.deadline = self._deadline(one)
-                group.state = ClassicState.STABLE
+                group.state = LiveState.STABLE
                 self._changed.notify_all()
-            while group.state is ClassicState.COMPLETING and group.generation == generation and not self._is_stopping:
+            while group.state is LiveState.COMPLETING and group.generation == generation and not self._is_stopping:
                 self._expire(group)
                 self._changed.wait(0.5)
             is_there = group.generation == generation and member_id in group.members
-            if not is_there or group.state is not ClassicState.STABLE:
+            if not is_there or group.state is not LiveState.STABLE:
                 return Synced(ApiError.REBALANCE_IN_PROGRESS)
             return Synced(ApiError.NONE, member.assignment, group.protocol_type, group.protocol)
 
@@ -193,7 +202,7 @@ class GroupCoordinator:
                 return error
             member = group.members[member_id]
             member.deadline = self._deadline(member)
-            is_waiting = group.state is ClassicState.PREPARING
+            is_waiting = group.state is LiveState.PREPARING
             return ApiError.REBALANCE_IN_PROGRESS if is_waiting else ApiError.NONE
 
     def leave(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[ApiError, str]:
@@ -223,7 +232,7 @@ class GroupCoordinator:
             _, error = self._member_of(group_id, generation, member_id, instance_id)
             if error is not ApiError.NONE:
                 return error
-            if group.state is ClassicState.COMPLETING:  # its partitions may be another's now
+            if group.state is LiveState.COMPLETING:  # its partitions may be another's now
                 return ApiError.REBALANCE_IN_PROGRESS
             group.members[member_id].deadline = self._deadline(group.members[member_id])
             return ApiError.NONE
@@ -273,11 +282,11 @@ class GroupCoordinator:
         if not same or not member.has_joined:
             return False
         is_follower = member.member_id != group.leader
-        return group.state is ClassicState.COMPLETING or (group.state is ClassicState.STABLE and is_follower)
+        return group.state is LiveState.COMPLETING or (group.state is LiveState.STABLE and is_follower)
 
     def _begin_rebalance(self, group: ClassicGroup) -> None:
-        is_new = group.state is ClassicState.EMPTY
-        group.state = ClassicState.PREPARING
+        is_new = group.state is LiveState.EMPTY
+        group.state = LiveState.PREPARING
         for one in group.members.values():
             one.has_joined = False
         now = self._clock()
@@ -312,7 +321,7 @@ class GroupCoordinator:
         group.protocol = next((name for name, _ in first.joining.protocols if name in common), None)
         if group.leader not in group.members or not group.members[group.leader].has_joined:
             group.leader = next(one.member_id for one in group.members.values() if one.has_joined)
-        group.state = ClassicState.COMPLETING
+        group.state = LiveState.COMPLETING
         for one in group.members.values():
             one.assignment = b""
             one.deadline = self._deadline(one)
@@ -349,7 +358,7 @@ class GroupCoordinator:
         now = self._clock()
         group.pending = {key: until for key, until in group.pending.items() if until > now}
         # A member that waits in a rebalance sends no heartbeats.
-        is_waiting = group.state is ClassicState.PREPARING
+        is_waiting = group.state is LiveState.PREPARING
         late = [one for one in group.members.values() if one.deadline <= now and not (is_waiting and one.has_joined)]
         self._remove(group, late)
         if not group.members and not group.pending:
@@ -361,9 +370,9 @@ class GroupCoordinator:
         if not members:
             return
         if not group.members:
-            group.state, group.leader = ClassicState.EMPTY, ""
+            group.state, group.leader = LiveState.EMPTY, ""
             group.generation += 1
-        elif group.state in (ClassicState.STABLE, ClassicState.COMPLETING):
+        elif group.state in (LiveState.STABLE, LiveState.COMPLETING):
             self._begin_rebalance(group)
         self._changed.notify_all()
 

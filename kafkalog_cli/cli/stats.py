@@ -35,7 +35,8 @@ def stats(context: CommandContext, options: StatsOptions) -> int:
     TOMBSTONES counts records with a key and a null value. OVER TIME shows the records from the first to the last
     timestamp of all rows.
 
-    Batches with wrong CRCs are left out and reported. Nothing is locked or changed.
+    Batches with wrong CRCs are left out and reported. Directories of deleted, moved or stray partitions count only
+    if their own path is given. Nothing is locked or changed.
     """
     from kafkalog_cli.cli.stats_run import StatsRun
 

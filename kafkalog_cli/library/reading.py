@@ -22,7 +22,7 @@ from kafkalog_cli.library.verbs import Call, Run, VerbOptions, epoch_ms, path_te
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
-from kafkalog_cli.ops.selection import Selection, select_partitions
+from kafkalog_cli.ops.selection import Selection, select_served
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.inspect import InspectedPartition
     from kafkalog_cli.ops.replay.cluster import Cluster
     from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
-    from kafkalog_cli.ops.serve.serving import ServeOptions
+    from kafkalog_cli.ops.serve.options import ServeOptions
     from kafkalog_cli.ops.stats import MeasuredPartition
 
 
@@ -110,12 +110,12 @@ def find(  # noqa: PLR0913
         wanted, tuple(map(parse_json_condition, json)),
     )  # fmt: skip
     start = Start.EARLIEST if from_offset is None else from_offset
-    request = FindRequest(
-        conditions, start, epoch_ms(from_time), to_offset, epoch_ms(until), Isolation(isolation), first, last,
-        before, after, limits=limits,
+    read = ReadRequest(
+        start, epoch_ms(from_time), to_offset, epoch_ms(until), isolation=Isolation(isolation), limits=limits
     )  # fmt: skip
+    request = FindRequest(conditions, read, first, last, before, after)
     fs = RealFilesystem()
-    chosen = select_partitions(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
+    chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
     decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))
     decoder, notes = decoding.decoder(fs, [one.path for one in chosen])
     for note in notes:
@@ -190,7 +190,7 @@ def stats(  # noqa: PLR0913
     from kafkalog_cli.ops.stats import StatsRequest, measure_partitions
 
     fs = RealFilesystem()
-    chosen = select_partitions(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
+    chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
     found = list(measure_partitions(fs, chosen, StatsRequest(top, limits), KernelChoice(), jobs=jobs))
     errors: list[KafkalogError] = []
     for one in found:
@@ -331,8 +331,7 @@ def serve(  # noqa: PLR0913
     of a time, in epoch ms or as a datetime. `on_damage` is stop or skip. Entering the block raises NothingSelected,
     UsageError, PathNotFound, NotKafkaLayout, Unreadable, BadInput, and KafkalogError if the port is taken.
     """
-    from kafkalog_cli.ops.serve.served_partition import DamageAnswer
-    from kafkalog_cli.ops.serve.serving import ServeOptions
+    from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
 
     return LogServer(
         ServeOptions(

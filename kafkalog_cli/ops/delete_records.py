@@ -128,8 +128,7 @@ def _run(work: Work, request: DeleteRecordsRequest) -> Changed[DeleteRecordsPlan
 
     def apply(run: RunInfo) -> Applied | None:
         run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
-        settings = request.load_settings(plan.log_dir, plan.topic)
-        return apply_changes(work.fs, plan, run, MarkerUse.LEFT, settings, held=work.lock)
+        return apply_changes(work.fs, plan, run, MarkerUse.LEFT, request, held=work.lock)
 
     return work.change(plan, apply, warns_first=True)
 

@@ -66,7 +66,7 @@ def parse_clock_ms(text: str, now_ms: int) -> int:
 
 def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
     """Return an integer that looks like a time in another unit, with the unit's name and the time in ms; else None."""
-    from kafkalog_cli.ops.verify.batch_checks import TimestampOddity, unit_of
+    from kafkalog_cli.ops.timestamp_units import TimestampOddity, unit_of
 
     number = int(text) if _INTEGER.fullmatch(text) else 0
     unit = unit_of(number, number)

@@ -24,6 +24,8 @@ from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.settings import SettingsSource
 
+ChangePlanT = TypeVar("ChangePlanT", bound="ChangePlan")
+
 
 class Remark(NamedTuple):
     """A plan's remark on a file. `code` is WARNINGS, CORRUPTION, or REFUSED if the remark prevents the change."""
@@ -64,6 +66,11 @@ class ChangePlan:
     fingerprints: tuple[Fingerprint, ...] = ()
     settings: tuple[Setting, ...] = ()
     is_refused: bool = False
+
+    @classmethod
+    def of(cls: type[ChangePlanT], partition: Partition, log_dir: str | None = None, **fields: Any) -> ChangePlanT:
+        """Return the plan of a partition with these `fields`."""
+        return cls(partition.path, partition.topic, partition.number, log_dir, **fields)
 
     @property
     def name(self) -> str:
@@ -222,16 +229,8 @@ class PlannedLog(Generic[FilesystemT, RequestT]):
 
     def plan(self, kind: type[PlanT], settings: Iterable[Setting], **fields: Any) -> PlanT:
         """Return a plan of `kind` without changes, which used `settings`."""
-        partition = self.partition
-        return kind(
-            partition.path,
-            partition.topic,
-            partition.number,
-            self.root.log_dir,
-            fingerprints=fingerprints_of(self.fs, partition.path),
-            settings=tuple(settings),
-            **fields,
-        )
+        prints = fingerprints_of(self.fs, self.partition.path)
+        return kind.of(self.partition, self.root.log_dir, fingerprints=prints, settings=tuple(settings), **fields)
 
     def delay_ms(self, wanted_ms: int | None) -> int:
         """Return how long `.deleted` files stay: as wanted, or as file.delete.delay.ms says."""

@@ -17,9 +17,9 @@ from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.partition_state import PartitionState
@@ -105,11 +105,11 @@ def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
         return ActiveSegment(segment.base_offset, 0, NO_TIMESTAMP, now_ms, 0, 0)
     segment = log.active()
     with log.draft.reader(segment.log_name) as file:
-        first = header_at(file, 0)
+        first_ms = first_timestamp(file)
     return ActiveSegment(
         segment.base_offset,
         segment.size_bytes,
-        first.max_timestamp if isinstance(first, Batch) else NO_TIMESTAMP,
+        first_ms,
         now_ms,  # without timestamps, a broker that starts now counts from now
         len(segment.offset_index()),
         len(segment.time_index()),
@@ -121,8 +121,7 @@ def _run(work: Work, request: RollRequest) -> Changed[RollPlan]:
     work.check(Action.ROLL, in_place=in_place(plan))
 
     def apply(run: RunInfo) -> Applied | None:
-        settings = request.load_settings(plan.log_dir, plan.topic)
-        return apply_changes(work.fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=work.lock)
+        return apply_changes(work.fs, plan, run, MarkerUse.GIVEN_BACK, request, held=work.lock)
 
     return work.change(plan, apply)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import log_dir_of
-from kafkalog_cli.disk.names import DirectoryName, classify_directory
+from kafkalog_cli.disk.names import DirectoryKind, DirectoryName, classify_directory
 from kafkalog_cli.errors import (
     KafkalogError,
     NothingSelected,
@@ -24,6 +24,7 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.partition import Partition, PartitionPath, Takes, directory_name, open_logdir, open_partition
 
+_NOT_SERVED = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 _GLOB = re.compile(r"[*?\[]")
 _MOST_LISTED = 10
 _MOST_COMPARED = 1000
@@ -113,6 +114,25 @@ def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) ->
     return found
 
 
+def select_served(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
+    """Return the selected partitions that a broker would serve to clients, and partitions whose own path is given.
+
+    Directories of deleted topics, of copies for another log directory, and of stray partitions do not belong to the
+    topic that they are named after. Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
+    """
+    found = served_partitions(fs, paths, selection.takes)
+    if not found:
+        raise nothing_selected(fs, paths, selection)
+    return found
+
+
+def served_partitions(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
+    """Return the partitions of `select_served`, chosen by `takes`: perhaps none."""
+    named = {in_its_log_dir(fs, path).rstrip("/") for path in expand(fs, paths)}
+    found = partitions_taken(fs, paths, takes)
+    return [one for one in found if one.directory.kind not in _NOT_SERVED or one.path in named]
+
+
 def nothing_selected(
     fs: Filesystem, paths: list[str], selection: Selection, what: str = "partition"
 ) -> NothingSelected:
@@ -122,6 +142,11 @@ def nothing_selected(
     with suppress(KafkalogError, OSError):
         for path in expand(fs, paths):
             for partition in partition_paths(fs, path):
+                if partition.directory.kind in _NOT_SERVED and selection.takes(partition.directory):
+                    return NothingSelected(
+                        reason=f"{partition.path} is a directory that a broker does not serve: of a deleted, moved or"
+                        " stray partition. It is taken if its own path is given"
+                    )
                 topic, number = partition.directory.topic, partition.directory.partition
                 if topic is not None and number is not None:
                     found.setdefault(topic, set()).add(number)
@@ -267,7 +292,7 @@ def _matches(fs: Filesystem, pattern: str) -> Iterator[str]:
 
 def select_one(fs: Filesystem, path: str, selection: Selection) -> Partition:
     """Return the selected partition. Raises UsageError for several partitions, NothingSelected for none."""
-    found = select_partitions(fs, [path], selection)
+    found = select_served(fs, [path], selection)
     if len(found) > 1:
         raise UsageError(reason=f"{path} holds {len(found)} partitions: choose one with --topic and --partition")
     return found[0]
@@ -276,9 +301,9 @@ def select_one(fs: Filesystem, path: str, selection: Selection) -> Partition:
 def select_of_topics(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
     """Return the selected partitions. Raises UsageError for a directory of several partitions without a topic.
 
-    Raises also the exceptions of `select_partitions`.
+    Raises also the exceptions of `select_served`.
     """
-    found = select_partitions(fs, paths, selection)
+    found = select_served(fs, paths, selection)
     if not selection.topics:
         named = {in_its_log_dir(fs, path).rstrip("/") or "/" for path in expand(fs, paths)}
         others = [one.path for one in found if one.path not in named]

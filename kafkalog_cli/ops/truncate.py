@@ -125,8 +125,7 @@ def _run(work: Work, request: TruncateRequest) -> Changed[TruncatePlan]:
 
     def apply(run: RunInfo) -> Applied | None:
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
-        settings = request.load_settings(plan.log_dir, plan.topic)
-        return apply_changes(work.fs, plan, run, marker, settings, discard=request.discard, held=work.lock)
+        return apply_changes(work.fs, plan, run, marker, request, discard=request.discard, held=work.lock)
 
     return work.change(plan, apply, warns_first=True)
 

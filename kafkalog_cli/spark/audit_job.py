@@ -39,7 +39,7 @@ from kafkalog_cli.ops.session.observer import SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.work import Outcome, Work
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.sessions import Sessions

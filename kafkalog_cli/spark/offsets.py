@@ -6,22 +6,19 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import DirectoryKind, DirectoryName
+from kafkalog_cli.disk.names import DirectoryName
 from kafkalog_cli.errors import KafkalogError, NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import Partition, Takes
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
 from kafkalog_cli.ops.append.partitioning import partition_of_key
 from kafkalog_cli.ops.listing.root import broker_root
 from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.partition_state import BrokerViews, PartitionState, log_bounds
 from kafkalog_cli.ops.read.request import Isolation, growing_end
-from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partitions_taken
+from kafkalog_cli.ops.selection import served_partitions
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, RecordRange, TopicPartition, names_of
 from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions, local_path
-
-LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
-"""Directories that a broker does not serve to clients; they are read only if their own path is given."""
 
 
 class OffsetRange(NamedTuple):
@@ -47,7 +44,7 @@ def partitions_of(fs: Filesystem, options: SourceOptions) -> list[Partition]:
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable; UsageError if a partition is found twice.
     """
-    chosen = _served(fs, list(map(local_path, options.paths)), partial(_chooses, options))
+    chosen = served_partitions(fs, list(map(local_path, options.paths)), partial(_chooses, options))
     _check_chosen(options, chosen)
     return unique(chosen)
 
@@ -64,23 +61,6 @@ def unique(partitions: Iterable[Partition]) -> list[Partition]:
                 " or each record comes twice"
             )
     return partitions
-
-
-def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | None = None) -> list[Partition]:
-    """Return the partitions under `paths` that a broker would serve, and partitions whose own path is given.
-
-    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
-    """
-    found = _served(fs, paths, (selection or Selection()).takes)
-    if not found:
-        raise nothing_selected(fs, paths, selection or Selection())
-    return found
-
-
-def _served(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
-    named = {in_its_log_dir(fs, path).rstrip("/") for path in expand(fs, paths)}
-    found = partitions_taken(fs, paths, takes)
-    return [one for one in found if one.directory.kind not in LEFT_OUT or one.path in named]
 
 
 def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[OffsetRange]:

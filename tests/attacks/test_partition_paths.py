@@ -138,10 +138,9 @@ def test_a_partition_to_which_several_paths_lead_is_read_once(place):
 def test_the_data_source_takes_it_once(place):
     pytest.importorskip("pyspark")
     from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.ops.selection import Selection
-    from kafkalog_cli.spark.offsets import served_partitions
+    from kafkalog_cli.ops.selection import Selection, select_served
 
-    found = served_partitions(RealFilesystem(), [*PATHS, f"ld/{NAME}-0"], Selection())
+    found = select_served(RealFilesystem(), [*PATHS, f"ld/{NAME}-0"], Selection())
     assert [partition.path for partition in found] == [str(place / "ld" / f"{NAME}-0")]
 
 

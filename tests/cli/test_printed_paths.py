@@ -156,3 +156,22 @@ def test_a_segment_among_files_of_others(corpus, tmp_path):
             assert path.read_bytes() == b"of others"
             assert path.name not in ran.out + ran.err, (command, ran)
         check_steps(ran.out + ran.err, place, tmp_path, foreign, is_log_dir=False)
+
+
+@pytest.mark.parametrize("cases", [("v2-logappend",), ("v2-logappend", "v2-none")])
+def test_the_step_after_a_metadump_verifies_all_its_log_directories(cases, corpus, tmp_path, monkeypatch):
+    """The copies of several log directories are directories in OUT, which is not a log directory itself."""
+    monkeypatch.chdir(tmp_path)
+    sources = [f"disk of {case}" for case in cases]
+    for case, source in zip(cases, sources, strict=True):
+        meta = writable_copy(corpus / case / "data", tmp_path / source) / "meta.properties"
+        meta.write_text(re.sub("directory.id=.*", f"directory.id={case:A<22}", meta.read_text()))
+    code, out, _ = kafkalog("metadump", *sources, "for support")
+    (step,) = STEP.findall(out)
+    assert code == 0
+    argv = words_of(step, tmp_path, with_globs=True)
+    assert argv[:2] == ["kafkalog", "verify"]
+    code, out, err = kafkalog(*argv[1:])
+    assert (code, err) == (0, ""), out
+    partitions = sum(path.is_dir() for source in sources for path in (tmp_path / source).iterdir())
+    assert out.startswith(f"{partitions} partitions: {partitions} OK")

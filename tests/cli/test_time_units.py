@@ -20,7 +20,7 @@ ASKS = [
     ("dump-log", "--until"),
     ("lookup-time", None),
 ]
-NOWS = ["dump-log", "ls", "read", "verify", "retain", "compact", "roll", "recover", "lookup-time"]
+NOWS = ["dump-log", "ls", "read", "verify", "retain", "compact", "roll", "recover", "lookup-time", "demo"]
 
 
 def kafkalog(*argv):

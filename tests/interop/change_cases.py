@@ -283,7 +283,7 @@ def _retain(fs, partition, state, source, case, run):
 def _roll(fs, partition, state, source, case, run):
     request = RollRequest(NOW_MS, source, force=case.force, arriving_bytes=case.arriving_bytes)
     plan = plan_roll(fs, partition, state, request)
-    done = _applied(fs, plan, run, request, MarkerUse.GIVEN_BACK)
+    done = apply_changes(fs, plan, run, MarkerUse.GIVEN_BACK, request, held=None)
     return plan, case.force or plan.cause is not None or done is not None, done
 
 
@@ -296,11 +296,7 @@ def _truncate(fs, partition, state, source, case, run):
         return _truncate_anyhow(fs, partition, state, case, request.load_settings(state.log_dir, "t")), None, None
     plan = plan_truncate(fs, partition, state, request)
     marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
-    return plan, None, _applied(fs, plan, run, request, marker)
-
-
-def _applied(fs, plan, run, request, marker):
-    return apply_changes(fs, plan, run, marker, request.load_settings(plan.log_dir, plan.topic), held=None)
+    return plan, None, apply_changes(fs, plan, run, marker, request, held=None)
 
 
 def _truncate_anyhow(fs, partition, state, case, settings):
@@ -322,7 +318,7 @@ def _truncate_anyhow(fs, partition, state, case, settings):
 def _delete_records(fs, partition, state, source, case, run):
     request = DeleteRecordsRequest(NOW_MS, source, before_offset=case.offset)
     plan = plan_delete_records(fs, partition, state, request)
-    return plan, None, _applied(fs, plan, run, request, MarkerUse.LEFT)
+    return plan, None, apply_changes(fs, plan, run, MarkerUse.LEFT, request, held=None)
 
 
 VERBS_OF_OURS = {"retain": _retain, "roll": _roll, "truncate": _truncate, "delete-records": _delete_records}

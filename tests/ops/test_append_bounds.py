@@ -18,7 +18,7 @@ from kafkalog_cli.ops.append.columns import PlainRun, RecordRun
 from kafkalog_cli.ops.append.inputs import SkippedRecords, without_first
 from kafkalog_cli.ops.append.partitioning import Partitioner, number_of_partitions
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin, _number, _timestamp
-from kafkalog_cli.ops.verify.batch_checks import OTHER_UNITS
+from kafkalog_cli.ops.timestamp_units import OTHER_UNITS
 
 NOW_MS = 1_700_000_000_000
 BEFORE_MS, AFTER_MS = 50, 30

@@ -23,8 +23,8 @@ from kafkalog_cli.ops.retain.plan import Retained, RetainRequest, Stay, fates_of
 from kafkalog_cli.ops.retain.retain import line_edits, plan_retain
 from kafkalog_cli.ops.roll import RollRequest, plan_roll
 from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.timestamp_units import TimestampOddity
 from kafkalog_cli.ops.truncate import TruncateRequest, plan_truncate
-from kafkalog_cli.ops.verify.batch_checks import TimestampOddity
 from kafkalog_cli.ops.verify.gaps import missing_start
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.plain_changes import files, make
@@ -304,7 +304,7 @@ def test_epochs_begin_with_the_log_though_it_began_there_before(log_dir):
         (log_dir / name).unlink(missing_ok=True)
     left = open_partition(FS, str(log_dir / "t-0"))
     facts = SimpleNamespace(is_compacted=False, is_in_cleaner_checkpoint=False, is_tiered=False)
-    assert missing_start(FS, left._replace(leftovers=()), None, facts) is None
+    assert [*missing_start(FS, left._replace(leftovers=()), None, facts)] == []
 
 
 def test_the_leftover_of_an_import_goes_when_the_delay_is_over(tmp_path):

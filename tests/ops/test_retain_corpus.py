@@ -132,8 +132,8 @@ def test_delete_records(corpus, log_dir):
     request = DeleteRecordsRequest(times("retention.log"), SettingsSource(FS, config, None), before_offset=57)
     plan = plan_delete_records(FS, partition, Roots(FS).state(str(log_dir), partition), request)
     assert (plan.removed, plan.removed_bytes, plan.old_start_offset, plan.log_start_offset) == ((0,), 3664, 0, 57)
-    run, load = RunInfo("r1", "delete-records", (), request.now_ms), request.load_settings(plan.log_dir, plan.topic)
-    apply_changes(FS, plan, run, MarkerUse.LEFT, load, held=None)
+    run = RunInfo("r1", "delete-records", (), request.now_ms)
+    apply_changes(FS, plan, run, MarkerUse.LEFT, request, held=None)
     ours, broker = contents(log_dir / "ret-records-0"), contents(case / "after" / "ret-records-0")
     ours[EPOCHS] = with_broker_epochs(ours[EPOCHS], 120, (0, 2))
     assert ours == broker

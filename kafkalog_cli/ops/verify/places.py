@@ -1,6 +1,7 @@
 """Where a partition belongs: its topic id in the metadata log, its replicas, and other directories with it."""
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -49,12 +50,16 @@ def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
     return TopicIdFile(None if found is None else found.topic_id, problems)
 
 
+_Places = defaultdict[tuple[object, str, int], dict[str, None]]
+"""Paths, each once, by the broker, a topic's name or id, and the partition number."""
+
+
 class PartitionPlaces:
     """The directories of partitions, by topic name and by topic id, each with the broker and the partition number."""
 
     def __init__(self) -> None:
-        self._by_name: dict[tuple[object, str, int], list[str]] = {}
-        self._by_id: dict[tuple[object, str, int], list[str]] = {}
+        self._by_name: _Places = defaultdict(dict)
+        self._by_id: _Places = defaultdict(dict)
         self._real_parents: dict[str, str] = {}
 
     def add(self, fs: Filesystem, partition: PartitionPath, meta: MetaProperties | None) -> None:
@@ -64,10 +69,10 @@ class PartitionPlaces:
             return
         broker = _broker(meta)
         path = self._real_path(partition.path)
-        _append(self._by_name, (broker, directory.topic, directory.partition), path)
+        self._by_name[broker, directory.topic, directory.partition][path] = None
         topic_id = read_topic_id(fs, partition.path).topic_id
         if topic_id is not None:
-            _append(self._by_id, (broker, topic_id, directory.partition), path)
+            self._by_id[broker, topic_id, directory.partition][path] = None
 
     def findings(self, partition: Partition, topic_id: str | None, meta: MetaProperties | None) -> Iterator[Finding]:
         """Yield findings about other directories of the same partition."""
@@ -98,12 +103,6 @@ class PartitionPlaces:
         if parent not in self._real_parents:
             self._real_parents[parent] = os.path.realpath(parent or "/")
         return f"{self._real_parents[parent].rstrip('/')}/{name}"
-
-
-def _append(places: dict[tuple[object, str, int], list[str]], key: tuple[object, str, int], path: str) -> None:
-    found = places.setdefault(key, [])
-    if path not in found:
-        found.append(path)
 
 
 def _broker(meta: MetaProperties | None) -> object:

@@ -30,11 +30,11 @@ from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.request import growing_end
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity, check_outside
-from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.selection import Selection, select_served
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.offset_limits import RecordRange
-from kafkalog_cli.spark.offsets import OffsetRange, served_partitions, unique, wanted_part
+from kafkalog_cli.spark.offsets import OffsetRange, unique, wanted_part
 from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
 
@@ -55,9 +55,9 @@ class ExportPlan(NamedTuple):
 
 
 def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selection) -> list[Partition]:
-    """Return the selected partitions by topic and number. Raises as `served_partitions` and `unique`."""
+    """Return the selected partitions by topic and number. Raises as `select_served` and `unique`."""
     full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
-    return unique(served_partitions(fs, full, selection))
+    return unique(select_served(fs, full, selection))
 
 
 def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: ExportRequest, known: Progress) -> ExportPlan:

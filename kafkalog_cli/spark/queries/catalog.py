@@ -19,7 +19,8 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.spark.offsets import served_partitions, unique
+from kafkalog_cli.ops.selection import Selection, select_served
+from kafkalog_cli.spark.offsets import unique
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.ranges import ScanRange
 from kafkalog_cli.spark.schema import (
@@ -207,13 +208,13 @@ def _expression(field: Any, *, is_read: bool) -> str:
 
 
 class Catalog:
-    """The views under some paths. Raises as `served_partitions`."""
+    """The views under some paths. Raises as `select_served`."""
 
     def __init__(self, fs: Filesystem, paths: Sequence[str]) -> None:
         self.fs = fs
         self.case_sensitive = False
         """The value of spark.sql.caseSensitive."""
-        self._partitions = [one for one in served_partitions(fs, list(paths)) if _is_text(one.path)]
+        self._partitions = [one for one in select_served(fs, list(paths), Selection()) if _is_text(one.path)]
         self._topics: dict[str, list[Partition]] = {}
         for one in self._partitions:
             if one.segments or one.directory.is_metadata_log:

@@ -18,6 +18,10 @@ _MOST_TRIES = 100
 _RUN_ID = re.compile(r"\d{8}T\d{6}(\.\d{3})?Z-[a-z][a-z-]*-[0-9a-z]+")
 
 
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999: a later time gets this name."""
+
+
 def new_run_id(action: str, now_ms: int) -> str:
     """Return a name for a run: its time, its action and a random suffix, so that names sort by time and are unique.
 
@@ -26,7 +30,7 @@ def new_run_id(action: str, now_ms: int) -> str:
     from datetime import datetime, timezone
     from secrets import token_hex
 
-    seconds, milliseconds = divmod(now_ms, 1000)
+    seconds, milliseconds = divmod(min(now_ms, _LAST_MS), 1000)
     time = f"{datetime.fromtimestamp(seconds, timezone.utc):%Y%m%dT%H%M%S}.{milliseconds:03d}Z"
     for _ in range(_MOST_TRIES):
         name = f"{time}-{action}-{token_hex(2)}"

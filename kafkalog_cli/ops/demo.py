@@ -25,6 +25,7 @@ from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.inputs import STDIN, AppendInputs
 from kafkalog_cli.ops.append.verb import APPEND, Appending, AppendOptions
+from kafkalog_cli.ops.option_values import MAX_MS
 from kafkalog_cli.ops.purge import PURGE, PurgeRequest
 from kafkalog_cli.ops.session.observer import SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
@@ -69,9 +70,13 @@ def make_demo(context: Context, path: str, now_ms: int) -> Demo:
         fs.make_directory(path)
     elif not status.is_directory or fs.list_directory(path):
         raise UsageError(reason=f"demo makes a new directory; {path} is there and is not empty")
-    written_at = datetime.fromtimestamp(now_ms / 1000, timezone.utc).strftime("%a %b %d %H:%M:%S UTC %Y")
+    written_at = datetime.fromtimestamp(min(now_ms, MAX_MS) // 1000, timezone.utc)
     meta = MetaProperties(1, _CLUSTER_ID, NODE_ID, _DIRECTORY_ID)
-    _write(fs, f"{path}/{FileKind.META_PROPERTIES.value}", meta_properties.encode(meta, written_at))
+    _write(
+        fs,
+        f"{path}/{FileKind.META_PROPERTIES.value}",
+        meta_properties.encode(meta, f"{written_at:%a %b %d %H:%M:%S UTC %Y}"),
+    )
     # Writers leave the metadata log alone: its records are appended under another name.
     begin = PartOfDemo("metadata-0", metadata_lines(now_ms - 73 * 3_600_000, _DIRECTORY_ID), Writing())
     _append(context, path, begin, _METADATA_ID, now_ms)

@@ -12,13 +12,13 @@ _SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
 _INTEGER = re.compile(r"-?\d{1,19}")
 
 
-_MAX_MS = 253_402_300_799_999
+MAX_MS = 253_402_300_799_999
 """The end of the year 9999, the last that `datetime` can represent."""
 
 
 def iso_time(timestamp_ms: int) -> str:
     """Return epoch ms as ISO 8601 in UTC; the number itself before 1970 and after the year 9999."""
-    if not 0 <= timestamp_ms <= _MAX_MS:
+    if not 0 <= timestamp_ms <= MAX_MS:
         return str(timestamp_ms)
     from datetime import datetime, timezone
 
@@ -59,8 +59,8 @@ def parse_time_ms(text: str, now_ms: int) -> int:
 def parse_clock_ms(text: str, now_ms: int) -> int:
     """Parse the time of --now as `parse_time_ms` does. Raises UsageError, also for a time that no clock has."""
     found = parse_time_ms(text, now_ms)
-    if not 0 <= found <= _MAX_MS:
-        raise UsageError(reason=f"--now {text} is not the time of a clock: give a time from 1970 to the year 9999")
+    if not 0 <= found < 1 << 63:
+        raise UsageError(reason=f"--now {text} is not the time of a clock: it is before 1970, or has more than 64 bits")
     return found
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -269,12 +269,9 @@ def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | N
     if given is not None:
         return dict.fromkeys(topics, given)
     counts: dict[str, int] = {}
-    known: dict[str, ClusterMetadata | None] = {}
+    metadata_in = cache(partial(_metadata_in, fs))
     for topic, one in topics.items():
-        parent = one.path.rpartition("/")[0] or "."
-        if parent not in known:
-            known[parent] = _metadata_in(fs, parent)
-        metadata = known[parent]
+        metadata = metadata_in(one.path.rpartition("/")[0] or ".")
         state = None if metadata is None else metadata.topics.get(topic)
         if state is None or not state.partitions:
             raise UsageError(

@@ -81,9 +81,7 @@ class KeyStatistics:
         self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
         self._totals: Integers = np.zeros((4, 0), dtype=np.int64)  # records, bytes, and the errors of both
         self._smallest: Hashes = np.zeros(0, dtype=np.uint64)
-        self._let_go: Integers = np.zeros(
-            2, dtype=np.int64
-        )  # the most records and bytes that a dropped key may have had
+        self._let_go: Integers = np.zeros(2, dtype=np.int64)  # the most records and bytes of a dropped key
         self._has_let_go = False
         self._names: dict[int, tuple[bytes, int]] = {}
 
@@ -109,10 +107,7 @@ class KeyStatistics:
     def counts(self) -> KeyCounts:
         """Return the totals of all records so far."""
         self._take_in()
-        count = len(self._hashes)
-        error = 0.0
-        if self._has_let_go:
-            count, error = self._estimate()
+        count, error = self._estimate() if self._has_let_go else (len(self._hashes), 0.0)
         records, size_bytes = self._top_rows()
         return KeyCounts(
             count,
@@ -165,9 +160,8 @@ class KeyStatistics:
         """
         import numpy as np
 
-        rows = {row for rows in self._top_rows() for row in rows}
         names = {}
-        for row in rows:
+        for row in {row for rows in self._top_rows() for row in rows}:
             value = int(self._hashes[row])
             found = self._names.get(value)
             if found is None:

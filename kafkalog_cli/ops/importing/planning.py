@@ -130,7 +130,8 @@ class Planner:
         """
         told: set[tuple[str, str]] = set()
         for job in jobs:
-            _check_name(job.topic)
+            if not is_topic_name(job.topic):
+                raise UsageError(reason=f"{job.topic!r} is not a topic name")
             partition = Partition(f"{self.log_dir}/{job.name}", classify_directory(job.name), ())
             if partition.directory.kind is not DirectoryKind.PARTITION:
                 raise UsageError(reason=f"{job.name} is not a partition name")
@@ -216,12 +217,6 @@ def ids_of_files(files: Sequence[InputFile], request: ImportRequest) -> dict[str
         if topic is not None and file.topic_id is not None:
             found.setdefault(topic, set()).add(file.topic_id)
     return found
-
-
-def _check_name(topic: str) -> None:
-    """Raise UsageError for an invalid topic name, as a broker does (Topic.validate)."""
-    if not is_topic_name(topic):
-        raise UsageError(reason=f"{topic!r} is not a topic name")
 
 
 _RECORD = ("timestamp", "key", "value", "headers")

@@ -249,7 +249,7 @@ class _Head:
         self._next()
 
     def _next(self) -> None:
-        self._part = next((part for part in self._parts if part.num_rows), None)
+        self._part: Any = next((part for part in self._parts if part.num_rows), None)
         if self._part is None:
             return
         self._offsets = self._part.column("offset").to_numpy(zero_copy_only=False)
@@ -261,7 +261,6 @@ class _Head:
     @property
     def schema(self) -> Any:
         """The columns of the current batch."""
-        assert self._part is not None
         return self._part.schema
 
     @property
@@ -272,15 +271,12 @@ class _Head:
     @property
     def last(self) -> int:
         """The last offset of the current batch."""
-        assert self._offsets is not None
         return int(self._offsets[-1])
 
     def taken(self, bound: int) -> Any:
         """Remove and return the rows of the current batch up to the offset `bound`."""
         import numpy as np
 
-        assert self._part is not None
-        assert self._offsets is not None
         count = int(np.searchsorted(self._offsets, bound, side="right"))
         found, self._part = self._part.slice(0, count), self._part.slice(count)
         self._offsets = self._offsets[count:]

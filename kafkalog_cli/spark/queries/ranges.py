@@ -7,7 +7,7 @@ for any plan by which Spark then runs the query, because the range belongs to th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -40,9 +40,9 @@ class ScanRange(NamedTuple):
         mine, its = self.records, other.records
         records = RecordRange(
             max(mine.from_offset, its.from_offset),
-            _least(mine.to_offset, its.to_offset),
-            _greatest(mine.since_ms, its.since_ms),
-            _least(mine.until_ms, its.until_ms),
+            _of_given(min, mine.to_offset, its.to_offset),
+            _of_given(max, mine.since_ms, its.since_ms),
+            _of_given(min, mine.until_ms, its.until_ms),
         )
         return ScanRange(self.partitions & other.partitions, records)
 
@@ -53,11 +53,14 @@ class ScanRange(NamedTuple):
         mine, its = self.records, other.records
         records = RecordRange(
             min(mine.from_offset, its.from_offset),
-            None if mine.to_offset is None or its.to_offset is None else max(mine.to_offset, its.to_offset),
-            None if mine.since_ms is None or its.since_ms is None else min(mine.since_ms, its.since_ms),
-            None if mine.until_ms is None or its.until_ms is None else max(mine.until_ms, its.until_ms),
+            _if_both(max, mine.to_offset, its.to_offset),
+            _if_both(min, mine.since_ms, its.since_ms),
+            _if_both(max, mine.until_ms, its.until_ms),
         )
         return ScanRange(self.partitions | other.partitions, records)
+
+
+_NOTHING = ScanRange(frozenset())
 
 
 def used_ranges(plan: Any, partitions: Mapping[str, frozenset[int]]) -> dict[str, ScanRange]:
@@ -120,11 +123,7 @@ class _Condition:
         values = list(elements(expression.hset().toSeq()))
         if name is None or not all(type(one) is int for one in values):
             return self.whole
-        return reduce(ScanRange.either, (self._range(name, "EqualTo", one) for one in values), self._nothing)
-
-    @property
-    def _nothing(self) -> ScanRange:
-        return ScanRange(frozenset())
+        return reduce(ScanRange.either, (self._range(name, "EqualTo", one) for one in values), _NOTHING)
 
     def _compared(self, column: Any, kind: str, literal: Any) -> ScanRange:
         name = self._name(column)
@@ -177,9 +176,9 @@ def _is_literal(expression: Any) -> bool:
     return bool(expression.getClass().getSimpleName() == "Literal")
 
 
-def _least(one: int | None, other: int | None) -> int | None:
-    return one if other is None else other if one is None else min(one, other)
+def _of_given(pick: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
+    return one if other is None else other if one is None else pick(one, other)
 
 
-def _greatest(one: int | None, other: int | None) -> int | None:
-    return one if other is None else other if one is None else max(one, other)
+def _if_both(pick: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else pick(one, other)

@@ -197,6 +197,38 @@ def test_a_partition_in_two_directories_of_a_broker(tmp_path):
     partition(two)
     assert told(one, two) == [("twin-directories", "one/topic-0"), ("twin-directories", "two/topic-0")]
     assert told(one / "topic-0", two) == [("twin-directories", "one/topic-0"), ("twin-directories", "two/topic-0")]
+
+
+@pytest.mark.parametrize(
+    ("own", "findings"),
+    [
+        (topic_id(2), [("topic-id-differs", "topic-0/partition.metadata")]),
+        (None, [("partition-metadata-missing", "topic-0/partition.metadata")]),
+    ],
+)
+def test_a_directory_that_a_broker_sets_aside_is_no_second_one(tmp_path, own, findings):
+    """A broker renames it to -stray, and starts with the partition in its other directory (LogManager.loadLog)."""
+    one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", directory=2)
+    partition(one, of=own)
+    partition(two)
+    log = metadata_log(tmp_path / "meta", *topic(1, "topic"))
+    assert told(one, two, metadata=log) == findings
+    (aside,) = [each for result in verify(one, two, metadata=log) for each in result.findings]
+    assert "recover" not in aside.next_step, "a second directory of the partition would result"
+    assert str(two / "topic-0") in aside.next_step
+    assert "starts an empty partition" not in aside.broker_effect
+    unknown = [("twin-directories", f"{name}/topic-0") for name in ("one", "two")]
+    assert [one for one in told(one, two) if one[0] == "twin-directories"] == unknown
+
+
+def test_two_directories_that_a_broker_sets_aside(tmp_path):
+    one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", directory=2)
+    partition(one)
+    partition(two)
+    log = metadata_log(tmp_path / "meta", *topic(1, "topic", replicas=(2, 3)))
+    assert told(one, two, metadata=log) == [("not-a-replica", "one/topic-0"), ("not-a-replica", "two/topic-0")]
+    log = metadata_log(tmp_path / "all", *topic(1, "topic", replicas=(2, 1)))
+    assert told(one, two, metadata=log) == [("twin-directories", "one/topic-0"), ("twin-directories", "two/topic-0")]
     assert told(one) == []
 
 

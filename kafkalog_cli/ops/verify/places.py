@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory_name
-from kafkalog_cli.errors import KafkalogError, shell_word
+from kafkalog_cli.errors import KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
@@ -19,6 +19,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.partition_facts import Replication, is_set_aside
+from kafkalog_cli.ops.recover.recover import path_of_stray
 from kafkalog_cli.ops.settings import SettingsSource
 
 KRAFT_VERSION = 1
@@ -292,6 +293,12 @@ def _stray_step(
     else:
         why = "the partition is not assigned to this broker"
         step = f"`{recover_command(partition.path, log_dir, settings)}` restores it if the metadata log has its topic"
+        metadata = settings.metadata(log_dir)
+        if metadata is not None and metadata.is_complete:
+            try:
+                path_of_stray(fs, partition, log_dir, settings)
+            except Refused as refused:  # so recover would not restore it
+                why, step = str(refused.details["reason"]), "nothing has to be done: a broker leaves it alone"
     message = f"a broker set it aside: {why}; {step}"  # text output has only the message
     effect = "a broker leaves it alone"
     return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)

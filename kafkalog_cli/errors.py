@@ -9,7 +9,7 @@ base class. The man page of a command lists the codes that it has.
 import errno
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from enum import IntEnum, unique
 
 
@@ -47,9 +47,9 @@ EXIT_CODE_MEANINGS: dict[ExitCode, str] = {
 }
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """Return `number` with its noun."""
-    return f"{number} {one if number == 1 else many}"
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return `number` with its noun; `many` is needed for a plural that is not `one` with an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def shell_word(text: str) -> str:
@@ -337,6 +337,12 @@ def _number_of(error: BaseException) -> int | None:
         seen.add(id(cause))
         cause = cause.__cause__
     return errno.ENOSPC if isinstance(error, NoSpace) else None  # of another process, which has the cause
+
+
+def worst_exit_code(codes: Set[ExitCode]) -> ExitCode:
+    """Return one exit code for the files of one target: a failure, then corruption, then the largest."""
+    worst = (code for code in (ExitCode.FAILURE, ExitCode.CORRUPTION) if code in codes)
+    return next(worst, max(codes, default=ExitCode.OK))
 
 
 def combined_exit_code(codes: list[ExitCode]) -> ExitCode:

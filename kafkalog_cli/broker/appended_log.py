@@ -8,14 +8,13 @@ from kafkalog_cli.broker.loaded_segment import LoadedSegment
 from kafkalog_cli.broker.open_log import ActiveSegment, Arriving, OpenLog, RollCause, RollLimits, roll_cause
 from kafkalog_cli.broker.producer_state import CompletedTxn, ProducerReplay
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
-from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import Content
 from kafkalog_cli.disk.fs import WritableFile
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.batch_encoder import EncodedBatches
-from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.reading.scan import Chunk, Generation
 
 _FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
@@ -68,7 +67,8 @@ class AppendTarget:
         # A broker that was killed may not have created the indexes of an empty segment.
         has_indexes = self.size_bytes > 0 or segment.index_name in draft
         segment = log.active() if has_indexes else segment
-        self.first_timestamp = _first_timestamp(draft, segment)
+        with draft.reader(segment.log_name) as file:
+            self.first_timestamp = first_timestamp(file)
         self.indexes = GrowingIndexes(
             self.base_offset, settings.index_interval_bytes, settings.segment_index_bytes, self.size_bytes
         )
@@ -245,11 +245,3 @@ class AppendedLog:
         self._producers.take()
         if name in self._draft and not was_there:
             self._run.put(name, self._draft.content(name))
-
-
-def _first_timestamp(draft: Draft, segment: LoadedSegment) -> int:
-    if not segment.size_bytes:
-        return NO_TIMESTAMP
-    with draft.reader(segment.log_name) as file:
-        first = header_at(file, 0)
-    return first.max_timestamp if isinstance(first, Batch) else NO_TIMESTAMP

@@ -44,9 +44,9 @@ class OpenLog:
             self._cut_unused(FileKind.OFFSET_INDEX, OffsetIndex)
             self._cut_unused(FileKind.TIME_INDEX, TimeIndex)
 
-    def segments(self) -> list[LoadedSegment]:
-        """Return the segments as they are in the draft, in ascending order."""
-        return [LoadedSegment(self.draft, base_offset, self.settings) for base_offset in self.base_offsets]
+    def segments(self, draft: Draft | None = None) -> list[LoadedSegment]:
+        """Return the segments as they are in the draft, or in a fork of it, in ascending order."""
+        return [LoadedSegment(draft or self.draft, base_offset, self.settings) for base_offset in self.base_offsets]
 
     def active(self) -> LoadedSegment:
         """Open the last segment. Raises LoadFailed if a broker would recover the segment when it opens it."""
@@ -101,8 +101,9 @@ class OpenLog:
         `draft` is a fork of the log's draft; its snapshots change as at that start. Raises LoadFailed.
         """
         snapshots = ProducerSnapshots(draft, self.settings)
-        segments = [LoadedSegment(draft, base_offset, self.settings) for base_offset in self.base_offsets]
-        snapshots.rebuild(segments, self.log_start_offset, self.log_end_offset, from_clean_stop=self.is_clean)
+        snapshots.rebuild(
+            self.segments(draft), self.log_start_offset, self.log_end_offset, from_clean_stop=self.is_clean
+        )
         return snapshots
 
     def take_snapshot_at_end(self) -> None:
@@ -322,16 +323,14 @@ def _truncate_segment(log: OpenLog, segment: LoadedSegment, target_offset: int) 
     before = segment.size_bytes
     draft, knows_times = log.draft, log.knows_times(segment)
     offsets, times = segment.offset_index(), segment.time_index()
-    slot = offsets.floor_slot(target_offset)
-    kept = slot if slot >= 0 and offsets[slot].offset == target_offset else slot + 1
-    draft.cut(segment.index_name, kept * offsets.layout.size)
-    slot = times.floor_slot(target_offset, field=1)
-    kept = slot if slot >= 0 and times[slot].offset == target_offset else slot + 1
-    draft.cut(segment.time_index_name, kept * times.layout.size)
+    for name, entries, field in ((segment.index_name, offsets, 0), (segment.time_index_name, times, 1)):
+        slot = entries.floor_slot(target_offset, field)
+        kept = slot if slot >= 0 and entries[slot].offset == target_offset else slot + 1
+        draft.cut(name, kept * entries.layout.size)
     if segment.txn_index_name in draft:
-        entries, _ = txnindex.decode(draft.read(segment.txn_index_name), segment.base_offset)
-        kept = next((at for at, entry in enumerate(entries) if entry.last_offset >= target_offset), len(entries))
-        if kept < len(entries):
+        aborted, _ = txnindex.decode(draft.read(segment.txn_index_name), segment.base_offset)
+        kept = next((at for at, entry in enumerate(aborted) if entry.last_offset >= target_offset), len(aborted))
+        if kept < len(aborted):
             draft.cut(segment.txn_index_name, kept * txnindex.ABORTED_TXN.size)
     if found is None:
         return None, 0

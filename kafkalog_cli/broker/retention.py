@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from enum import Enum, unique
+from itertools import accumulate
 from typing import NamedTuple
 
 UNLIMITED = -1
@@ -62,75 +63,28 @@ def retain(
 ) -> Retention:
     """Decide which of `segments` (in ascending order) retention removes at `now_ms`.
 
+    Each pass removes segments from the first on, until one stays. Segments above the high watermark and an empty active
+    segment stay. The size limit removes a segment if the segments after it have as many bytes as the limit.
     `largest_timestamp` returns the largest timestamp in ms of a segment, given its position in `segments`. It is
     called only for segments that the time limit may remove, and for the first segment that it keeps.
     """
-    log = _Log(segments, bounds)
-    log.take(RetentionPass.LOG_START, lambda _, upper: upper is not None and upper <= log.log_start_offset)
-    if limits.deletes and limits.retention_bytes >= 0 and log.size_bytes >= limits.retention_bytes:
-        log.take(RetentionPass.SIZE, _Excess(log, limits.retention_bytes).takes)
+    following = [*(segment.base_offset for segment in segments[1:]), bounds.log_end_offset]
+    sizes = [segment.size_bytes for segment in segments]
+    total, last = sum(sizes), len(segments) - 1
+    behind = [total - up_to for up_to in accumulate(sizes)]
+    checks: list[tuple[RetentionPass, Callable[[int], bool]]] = [
+        (RetentionPass.LOG_START, lambda at: at < last and following[at] <= bounds.log_start_offset)
+    ]
+    if limits.deletes and limits.retention_bytes >= 0:
+        checks.append((RetentionPass.SIZE, lambda at: behind[at] >= limits.retention_bytes))
     if limits.deletes and limits.retention_ms >= 0:
         # A segment that is exactly as old as the limit stays.
-        log.take(RetentionPass.TIME, lambda at, _: now_ms - largest_timestamp(at) > limits.retention_ms)
-    return Retention(tuple(log.passes), log.log_start_offset, log.rolls)
-
-
-class _Excess:
-    """The bytes of a log above its size limit; segments are removed while the rest is not below the limit."""
-
-    def __init__(self, log: "_Log", retention_bytes: int) -> None:
-        self._log = log
-        self._bytes = log.size_bytes - retention_bytes
-
-    def takes(self, at: int, _: int | None) -> bool:
-        """Whether the segment fits in the excess; if so, its size is subtracted from the excess."""
-        size_bytes = self._log.segments[at].size_bytes
-        if self._bytes < size_bytes:
-            return False
-        self._bytes -= size_bytes
-        return True
-
-
-class _Log:
-    """The segments of a log during retention; the first `len(passes)` of them are removed."""
-
-    def __init__(self, segments: Sequence[RetainedSegment], bounds: RetentionBounds) -> None:
-        self.segments = segments
-        self.passes: list[RetentionPass] = []
-        self.rolls = False
-        self.log_start_offset = bounds.log_start_offset
-        self._bounds = bounds
-
-    @property
-    def size_bytes(self) -> int:
-        """Total size of the remaining segments."""
-        return sum(segment.size_bytes for segment in self.segments[len(self.passes) :])
-
-    def take(self, why: RetentionPass, goes: Callable[[int, int | None], bool]) -> None:
-        """Remove segments from the first on, while `goes` returns True for them.
-
-        The arguments of `goes` are the position of the segment and the next base offset, None for the last segment.
-        Segments above the high watermark and an empty active segment stay.
-        """
-        first = len(self.passes)
-        for at in range(first, len(self.segments)):
-            is_last = at + 1 == len(self.segments)
-            following = None if is_last else self.segments[at + 1].base_offset
-            upper = self._bounds.log_end_offset if following is None else following
-            # The high watermark is checked first: `goes` counts bytes, and must not count a segment that stays.
-            if self._bounds.high_watermark < upper or not goes(at, following):
+        checks.append((RetentionPass.TIME, lambda at: now_ms - largest_timestamp(at) > limits.retention_ms))
+    passes: list[RetentionPass] = []
+    for why, goes in checks:
+        for at in range(len(passes), len(segments)):
+            if bounds.high_watermark < following[at] or not goes(at) or (at == last and not sizes[at]):
                 break
-            if is_last and not self.segments[at].size_bytes:
-                break
-            self.passes.append(why)
-        if len(self.passes) > first:
-            self._advance()
-
-    def _advance(self) -> None:
-        """Move the log start offset to the first remaining segment."""
-        if len(self.passes) == len(self.segments):
-            self.rolls = True
-            base_offset = self._bounds.log_end_offset
-        else:
-            base_offset = self.segments[len(self.passes)].base_offset
-        self.log_start_offset = max(self.log_start_offset, base_offset)
+            passes.append(why)
+    log_start_offset = max(bounds.log_start_offset, following[len(passes) - 1]) if passes else bounds.log_start_offset
+    return Retention(tuple(passes), log_start_offset, bool(passes) and len(passes) == len(segments))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.durable import sync, sync_directory, temporary_of
+from kafkalog_cli.disk.durable import replace_file, sync_directory, try_to_link
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem, read_all
-from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints, turn_of
+from kafkalog_cli.disk.lock import LockPolicy, root_files_locked
 from kafkalog_cli.disk.names import FileKind, moved_aside
 from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
 from kafkalog_cli.format import checkpoint
@@ -90,7 +90,7 @@ def change_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]
     Raises Refused for a symbolic link, and for a file that a broker cannot read: the rewritten file would lack the
     unreadable lines. Raises what `lock_checkpoints` raises, and OSError as the disk reports it; the file is unchanged.
     """
-    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+    with root_files_locked(fs, log_dir, _PATIENCE):
         for kind in _kinds(edits):
             file = _load(fs, log_dir, kind)
             changed = _edited(file.rows, [edit for edit in edits if edit.kind is kind])
@@ -106,7 +106,7 @@ def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines])
     A file that did not exist and would be empty is removed. Raises what `change_lines` raises. A second call changes
     nothing.
     """
-    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+    with root_files_locked(fs, log_dir, _PATIENCE):
         for before in old:
             file = _load(fs, log_dir, before.kind)
             rows = _restored(file.rows, before.lines)
@@ -148,7 +148,7 @@ def rebuild_damaged(
     log_dir, kinds = known.log_dir, [kind for kind in OFFSET_CHECKPOINTS if known.needs_rebuild(kind)]
     if not kinds:
         return []
-    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+    with root_files_locked(fs, log_dir, _PATIENCE):
         for kind in kinds:
             path = checkpoint_path(log_dir, kind)
             status = fs.status(path)
@@ -168,8 +168,10 @@ def rebuild_damaged(
             offsets = {(e.topic, e.partition): e for e in entries if checkpoint.can_name(e.topic) and e.offset >= 0}
             file = _File(kind, path, data, fs.attributes(path), [])
             kept_as = f"{path}.damaged-{run_id}"
-            fs.link(path, kept_as)
-            sync_directory(fs, log_dir)
+            if try_to_link(fs, path, kept_as):
+                sync_directory(fs, log_dir)
+            else:
+                replace_file(fs, kept_as, data, file.attributes, keep_mtime=True)
             _replace(fs, log_dir, file, checkpoint.encode_offsets(list(offsets.values())), None)
             rebuilt.append(RebuiltCheckpoint(path, faults[0] if faults else None, kept_as, len(offsets)))
     return rebuilt
@@ -314,25 +316,11 @@ def _encode(rows: list[_Row]) -> bytes:
 
 
 def _replace(fs: WritableFilesystem, log_dir: str, file: _File, data: bytes, mtime_ns: int | None) -> None:
-    """Replace the bytes of the file through a synced temporary file. After a failed sync nothing is renamed."""
-    temporary = temporary_of(file.path)
+    """Replace the bytes of the file. `mtime_ns` is its mtime afterwards; None: the present time."""
     attributes = file.attributes or _attributes_of_new(fs, log_dir)
-    try:
-        with fs.create(temporary, attributes) as new:
-            new.write(0, data)
-            if mtime_ns is not None:
-                fs.set_attributes(temporary, _dated(attributes, mtime_ns))
-            sync(new)
-        fs.rename(temporary, file.path)
-    except OSError:
-        with suppress(OSError):
-            fs.unlink(temporary)
-        raise
-    sync_directory(fs, log_dir)
-
-
-def _dated(attributes: FileAttributes, mtime_ns: int) -> FileAttributes:
-    return FileAttributes(attributes.mode, attributes.owner_id, attributes.group_id, mtime_ns, attributes.xattrs)
+    if mtime_ns is not None:
+        attributes = attributes._replace(mtime_ns=mtime_ns)
+    replace_file(fs, file.path, data, attributes, keep_mtime=mtime_ns is not None)
 
 
 def _attributes_of_new(fs: WritableFilesystem, log_dir: str) -> FileAttributes:

@@ -13,13 +13,12 @@ crashed, leaves its reasons: the marker then stays away.
 import base64
 import json
 from collections.abc import Collection, Mapping
-from contextlib import nullcontext
 from typing import NamedTuple
 
 from kafkalog_cli.change.manifest import FileFacts, Manifest, RunState, difference_of_files, read_manifest
 from kafkalog_cli.disk.durable import not_changed, replace_file, sync_directory, try_to_remove
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
-from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints, turn_of
+from kafkalog_cli.disk.lock import LockPolicy, root_files_locked
 from kafkalog_cli.disk.names import FileKind, moved_from_root
 from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused, SyncFailed
 
@@ -50,7 +49,7 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
     """
     path, held_path = _paths(log_dir)
     try:
-        with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+        with root_files_locked(fs, log_dir, _PATIENCE):
             found = fs.status(path)
             if found is not None:
                 if found.is_symlink or not found.is_file:
@@ -94,7 +93,7 @@ def release_marker(
     finished. Raises OSError and SyncFailed as the disk reports them, Unreadable, Locked; the marker may be away then.
     """
     path, held_path = _paths(log_dir)
-    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+    with root_files_locked(fs, log_dir, _PATIENCE):
         held = read_held_marker(fs, log_dir)
         is_there = fs.status(path) is not None
         if is_there or held is None:
@@ -152,7 +151,7 @@ def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partitio
     Unreadable, Locked.
     """
     try:
-        with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+        with root_files_locked(fs, log_dir, _PATIENCE):
             held = read_held_marker(fs, log_dir)
             if held is None or partition not in held.reasons.get(run_id, ()):
                 return False

@@ -322,26 +322,7 @@ class _ReadOnce:
         return _Remembered(path, self._known[path])
 
 
-class _DraftedFile:
-    """The common part of the two kinds of drafted files."""
-
-    path: str
-    size_bytes: int
-
-    def close(self) -> None:
-        """Do nothing: a subclass that holds an open file closes it."""
-
-    def __enter__(self) -> _DraftedFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def read_into(self, position: int, buffer: memoryview) -> int:
-        raise NotImplementedError
-
-
-class _StoredFile(_DraftedFile):
+class _StoredFile(ReadableFile):
     """A part of a file that is on the disk."""
 
     def __init__(self, path: str, file: ReadableFile, part: _Stored) -> None:
@@ -361,7 +342,7 @@ class _StoredFile(_DraftedFile):
         self._file.close()
 
 
-class _Remembered(_DraftedFile):
+class _Remembered(ReadableFile):
     """A file of the disk that was read before."""
 
     def __init__(self, path: str, data: bytes) -> None:
@@ -374,8 +355,11 @@ class _Remembered(_DraftedFile):
         buffer[: len(part)] = part
         return len(part)
 
+    def close(self) -> None:
+        """Do nothing: the file was closed when it was read."""
 
-class _WrittenFile(_DraftedFile):
+
+class _WrittenFile(ReadableFile):
     """A file that exists in the draft only."""
 
     def __init__(self, path: str, spool: _Spool, part: _Written) -> None:
@@ -390,6 +374,9 @@ class _WrittenFile(_DraftedFile):
         done = self._spool.read_into(self._part.start + position, buffer[:written]) if written else 0
         buffer[done:wanted] = bytes(wanted - done)
         return wanted
+
+    def close(self) -> None:
+        """Do nothing: the spool stays open."""
 
 
 class _DraftedContent(Content):

@@ -7,12 +7,12 @@ Later runs do not undo it by themselves; `undo` does.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 
 from kafkalog_cli.change.changes import attributes_of_new
 from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
-from kafkalog_cli.change.journal import CheckpointEdits
+from kafkalog_cli.change.journal import CheckpointEdits, new_run
 from kafkalog_cli.change.journal_undo import remove_run, restore, sweep
 from kafkalog_cli.change.manifest import (
     ChangeKind,
@@ -23,17 +23,15 @@ from kafkalog_cli.change.manifest import (
     snapshot,
     write_manifest,
 )
-from kafkalog_cli.change.runs import run_directory, runs_directory
+from kafkalog_cli.change.runs import run_directory
 from kafkalog_cli.disk.durable import (
-    NO_HARD_LINKS,
     Content,
     half_changed,
+    keep_file,
     not_changed,
-    read_pieces,
     replace_file,
     sync,
     sync_directory,
-    write_with_holes,
 )
 from kafkalog_cli.disk.fs import FileAttributes, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory, turn_of
@@ -71,21 +69,11 @@ class GrowingRun:
         fs, edits = self._fs, () if self._checkpoints is None else self._checkpoints.edits
         before = snapshot(fs, self._directory, self._log_dir, edits)
         planned = [self._planned_growth(name) for name in grows]
-        try:
-            fs.make_directory(self._run_directory)
-        except FileExistsError as error:
-            raise Refused(path=self._run_directory, reason="there is a run of this name") from error
-        try:
-            fs.set_attributes(self._run_directory, fs.attributes(self._directory))
+        with new_run(fs, self._directory, run.run_id):
             self._attributes = attributes_of_new(fs, self._directory, before)
             self._growth = UnseenGrowth(fs, self._directory, self._attributes)
             self._manifest = Manifest(run, RunState.GROWING, self._directory, before, tuple(planned), edits)
             write_manifest(fs, self._directory, self._manifest, self._attributes)
-            sync_directory(fs, runs_directory(self._directory))
-            sync_directory(fs, self._directory)
-        except BaseException:
-            remove_run(fs, self._run_directory)
-            raise
 
     @property
     def _log_dir(self) -> str | None:
@@ -100,25 +88,6 @@ class GrowingRun:
         if attributes.link_count > 1:
             raise Refused(path=path, reason="it has a second link: a copy made of links would be changed with it")
         return PlannedChange(ChangeKind.GROW, name, from_bytes=status.size_bytes, mtime_ns=attributes.mtime_ns)
-
-    def _replaced(self, name: str) -> PlannedChange:
-        """Keep a file under a second name, as a copy if the file system has no hard links."""
-        path, kept = f"{self._directory}/{name}", f"{name}.old"
-        try:
-            self._fs.link(path, f"{self._run_directory}/{kept}")
-        except OSError as error:
-            if error.errno not in NO_HARD_LINKS:
-                raise
-            self._copy(path, f"{self._run_directory}/{kept}")
-        return PlannedChange(ChangeKind.REPLACE, name, kept=kept)
-
-    def _copy(self, path: str, to: str) -> None:
-        attributes, status = self._fs.attributes(path), self._fs.status(path)
-        size_bytes = 0 if status is None else status.size_bytes
-        with closing(read_pieces(self._fs, path, 0, size_bytes)) as pieces, self._fs.create(to, attributes) as file:
-            write_with_holes(file, 0, pieces)
-            self._fs.set_attributes(to, attributes)
-            sync(file)
 
     # -- writing
 
@@ -137,7 +106,8 @@ class GrowingRun:
     def _planned(self, name: str) -> PlannedChange:
         if self._fs.status(f"{self._directory}/{name}") is None:
             return PlannedChange(ChangeKind.MAKE, name)
-        return self._replaced(name)
+        keep_file(self._fs, f"{self._directory}/{name}", f"{self._run_directory}/{name}.old")
+        return PlannedChange(ChangeKind.REPLACE, name, kept=f"{name}.old")
 
     def growing(self, name: str) -> WritableFile:
         """Open a file that grows; create the file if it was announced and does not exist."""

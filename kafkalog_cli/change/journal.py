@@ -10,7 +10,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -32,15 +32,16 @@ from kafkalog_cli.change.manifest import (
 )
 from kafkalog_cli.change.runs import run_directory, runs_directory
 from kafkalog_cli.disk.durable import (
-    NO_HARD_LINKS,
     NOTHING_CHANGED,
     NameChanges,
     half_changed,
     is_no_room,
+    keep_file,
     not_changed,
     read_pieces,
     sync,
     sync_directory,
+    try_to_link,
     write_with_holes,
 )
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, LockHandle, WritableFile, WritableFilesystem
@@ -49,8 +50,6 @@ from kafkalog_cli.errors import KafkalogError, NoSpaceToKeep, Refused, SyncFaile
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 
 _orders = count(1)
-_HAVE_DISCARD = ("recover", "truncate")
-"""The commands with the option --discard."""
 
 
 class CheckpointEdits(NamedTuple):
@@ -66,7 +65,7 @@ def apply(  # noqa: PLR0913
     changes: Sequence[Change] | Prepare,
     *,
     run: RunInfo,
-    discard: bool = False,
+    discard: bool | None = None,
     checkpoints: CheckpointEdits | None = None,
     facts: Mapping[str, object] | None = None,
     held: LockHandle | None = None,
@@ -77,7 +76,7 @@ def apply(  # noqa: PLR0913
     The result is None if there is nothing to change. `changes` may be a function: it is called when the directory of
     the run exists, writes the new files there, and returns the changes.
     `held` is the partition's lock if the caller has it; otherwise the lock is taken here with `policy`.
-    `discard`: removed data is not kept, and the run cannot be undone.
+    `discard`: removed data is not kept, and the run cannot be undone; None: the command has no option --discard.
 
     Raises Refused if the directory is not in the state that the plan was made for, and ValueError if the plan
     contradicts itself. Raises Locked, NoSpace or NotChanged if everything is as it was, and HalfChanged if `undo`
@@ -98,6 +97,27 @@ def apply(  # noqa: PLR0913
     finally:
         if held is None and lock is not None:
             lock.release()
+
+
+@contextmanager
+def new_run(fs: WritableFilesystem, directory: str, run_id: str) -> Iterator[None]:
+    """Create the directory of a run, and sync it after the block, which writes the manifest last.
+
+    After an error the directory is removed. Raises Refused if there is a run of this name, OSError, SyncFailed.
+    """
+    path = run_directory(directory, run_id)
+    try:
+        fs.make_directory(path)
+    except FileExistsError as error:
+        raise Refused(path=path, reason="there is a run of this name") from error
+    try:
+        fs.set_attributes(path, fs.attributes(directory))
+        yield
+        sync_directory(fs, runs_directory(directory))
+        sync_directory(fs, directory)
+    except BaseException:
+        remove_run(fs, path)
+        raise
 
 
 class StagingArea:
@@ -149,14 +169,15 @@ class _Application:
         directory: str,
         prepare: Prepare,
         run: RunInfo,
-        discard: bool,
+        discard: bool | None,
         checkpoints: CheckpointEdits | None,
     ) -> None:
         self._fs = fs
         self._directory = directory.rstrip("/") or "/"
         self._told = prepare
         self._info = run
-        self._discard = discard
+        self._discard = bool(discard)
+        self._has_discard = discard is not None
         self._checkpoints = checkpoints
         self._run_directory = run_directory(self._directory, run.run_id)
         self._attributes_of_new: FileAttributes | None = None
@@ -186,12 +207,7 @@ class _Application:
             (None, ()) if self._checkpoints is None else (self._checkpoints.log_dir, self._checkpoints.edits)
         )
         before = snapshot(self._fs, self._directory, log_dir, edits)
-        try:
-            self._fs.make_directory(self._run_directory)
-        except FileExistsError as error:
-            raise Refused(path=self._run_directory, reason="there is a run of this name") from error
-        try:
-            self._fs.set_attributes(self._run_directory, self._fs.attributes(self._directory))
+        with new_run(self._fs, self._directory, self._info.run_id):
             self._attributes_of_new = attributes_of_new(self._fs, self._directory, before)
             area = StagingArea(self._fs, self._run_directory, self._attributes_of_new)
             changes = self._told(area)
@@ -211,11 +227,6 @@ class _Application:
             if any(change.kept for change in planned):
                 sync_directory(self._fs, self._run_directory)  # a manifest never refers to a file that may be missing
             write_manifest(self._fs, self._directory, manifest, self._attributes_of_new)
-            sync_directory(self._fs, runs_directory(self._directory))
-            sync_directory(self._fs, self._directory)
-        except BaseException:
-            remove_run(self._fs, self._run_directory)
-            raise
         return manifest
 
     def _staged(self, changes: Sequence[Change], origins: Sequence[str | None]) -> tuple[PlannedChange, ...]:
@@ -265,7 +276,7 @@ class _Application:
             with closing(read_pieces(self._fs, path, change.to_bytes, change.from_bytes)) as pieces:
                 _, sha256 = self._write(kept, pieces, self._fs.attributes(path))
         except (OSError, SyncFailed) as error:
-            if self._info.action in _HAVE_DISCARD and is_no_room(error):
+            if self._has_discard and is_no_room(error):
                 raise NoSpaceToKeep(path=self._directory, reason=NOTHING_CHANGED) from error
             raise
         return planned._replace(kept=kept, sha256=sha256)
@@ -279,7 +290,9 @@ class _Application:
         if self._discard:
             return PlannedChange(ChangeKind.DROP, change.name)
         kept = f"{at:04d}.dropped"
-        return PlannedChange(ChangeKind.DROP, change.name, kept=kept, linked=self._link(path, kept))
+        return PlannedChange(
+            ChangeKind.DROP, change.name, kept=kept, linked=try_to_link(self._fs, path, f"{self._run_directory}/{kept}")
+        )
 
     def _stage_put(self, at: int, change: Put, old: str | None) -> PlannedChange:
         staged, kept = f"{at:04d}.new", None
@@ -295,7 +308,7 @@ class _Application:
             )
         if old is not None and not self._discard:
             kept = f"{at:04d}.old"
-            self._keep(old, kept)
+            keep_file(self._fs, old, f"{self._run_directory}/{kept}")
         return PlannedChange(
             ChangeKind.PUT,
             change.name,
@@ -307,34 +320,14 @@ class _Application:
             mtime_ns=written.mtime_ns,
         )
 
-    def _keep(self, old: str, kept: str) -> None:
-        """Keep a file that will be replaced: under a second name, or as a copy if hard links are not supported."""
-        if not self._link(old, kept):
-            attributes = self._fs.attributes(old)
-            status = self._fs.status(old)
-            with closing(read_pieces(self._fs, old, 0, 0 if status is None else status.size_bytes)) as pieces:
-                self._write(kept, pieces, attributes, keep_mtime=True)
-
-    def _link(self, path: str, kept: str) -> bool:
-        """Link the file into the run's directory as `kept`. Return False if hard links are not supported."""
-        try:
-            self._fs.link(path, f"{self._run_directory}/{kept}")
-        except OSError as error:
-            if error.errno in NO_HARD_LINKS:
-                return False
-            raise
-        return True
-
     def _write(
-        self, name: str, pieces: Iterable[bytes], attributes: FileAttributes | None, *, keep_mtime: bool = False
+        self, name: str, pieces: Iterable[bytes], attributes: FileAttributes | None
     ) -> tuple[FileFacts, str | None]:
         """Write and sync a file in the run's directory. Return its facts and the SHA-256 of its bytes in hex."""
         path = f"{self._run_directory}/{name}"
         digest = hashlib.sha256()
         with self._fs.create(path, attributes) as file:
             write_with_holes(file, 0, _digested(pieces, digest))
-            if keep_mtime and attributes is not None:
-                self._fs.set_attributes(path, attributes)
             sync(file)
         return self._facts(name), digest.hexdigest()
 

@@ -23,18 +23,19 @@ from kafkalog_cli.change.manifest import (
 )
 from kafkalog_cli.change.runs import MANIFEST, is_run_id, run_directory, run_ids
 from kafkalog_cli.disk.durable import (
-    NO_HARD_LINKS,
     NameChanges,
     read_pieces,
     remove_if_there,
     sync,
     sync_directory,
+    try_to_link,
     try_to_remove,
+    try_to_remove_directory,
     write_with_holes,
 )
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory
-from kafkalog_cli.errors import HalfChanged, KafkalogError, PathNotFound, Refused, UnsupportedFormat, shell_word
+from kafkalog_cli.errors import HalfChanged, KafkalogError, Refused, UnsupportedFormat, shell_word
 
 _CHANGED_SINCE = "the partition has changed since the run: "
 
@@ -131,10 +132,7 @@ def remove_run(fs: WritableFilesystem, path: str) -> None:
     The manifest is removed first: a run without a manifest has changed nothing.
     """
     try_to_remove(fs, f"{path}/{MANIFEST}")
-    with suppress(OSError, PathNotFound):
-        for entry in fs.list_directory(path):
-            try_to_remove(fs, entry.path)
-        fs.remove_directory(path)
+    try_to_remove_directory(fs, path)
 
 
 def is_ours(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
@@ -253,12 +251,8 @@ class _Restorer:
         if change.kept is None:
             raise Refused(path=path, reason="the run did not keep it")
         self._names.announce(filled=path)
-        try:
-            # A link, not a rename: either half of a rename between directories may be lost, and with it the file.
-            self._fs.link(f"{self._kept}/{change.kept}", path)
-        except OSError as error:
-            if error.errno not in NO_HARD_LINKS:
-                raise
+        # A link, not a rename: either half of a rename between directories may be lost, and with it the file.
+        if not try_to_link(self._fs, f"{self._kept}/{change.kept}", path):
             self._fs.rename(f"{self._kept}/{change.kept}", path)
 
     def _put(self, change: PlannedChange, path: str) -> None:
@@ -302,13 +296,7 @@ class _Restorer:
         """Replace `path` atomically with the kept file, which keeps its own name too if hard links are supported."""
         second = kept + ".back"
         remove_if_there(self._fs, second)
-        try:
-            self._fs.link(kept, second)
-        except OSError as error:
-            if error.errno not in NO_HARD_LINKS:
-                raise
-            second = kept
-        self._fs.rename(second, path)
+        self._fs.rename(second if try_to_link(self._fs, kept, second) else kept, path)
 
     def _is_origin(self, found: FileFacts, change: PlannedChange) -> bool:
         """Whether `found` is the file of a CUT or MOVE, and not another file that has the same name for some time."""

@@ -14,7 +14,6 @@ from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.durable import (
-    NO_HARD_LINKS,
     attributes_in,
     half_published,
     not_changed,
@@ -22,6 +21,7 @@ from kafkalog_cli.disk.durable import (
     remove_if_there,
     replace_file,
     sync_directory,
+    try_to_link,
     try_to_remove,
 )
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
@@ -314,13 +314,8 @@ class OutputDirectory:
             raise Refused(path=path, reason="a file has this name already, and is not replaced")
         parent = path.rpartition("/")[0]
         changed = self._make(parent) | {parent}
-        if target is None:
-            try:
-                self._fs.link(staged, path)
-            except OSError as error:
-                if error.errno not in NO_HARD_LINKS:
-                    raise
-                self._fs.rename(staged, path)
+        if target is None and not try_to_link(self._fs, staged, path):
+            self._fs.rename(staged, path)
         return changed
 
     def _make(self, directory: str) -> set[str]:

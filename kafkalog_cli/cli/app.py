@@ -16,7 +16,6 @@ from kafkalog_cli.cli.environment import Environment, styles_as_wanted
 from kafkalog_cli.cli.plain_parser import NotPlainError, plain_call
 from kafkalog_cli.disk.kernels import COMPILING
 from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, next_step
-from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import OutputFailed
 
 _COMPLETION = "_KAFKALOG_COMPLETE"
@@ -49,7 +48,7 @@ def _run(argv: list[str], environment: Environment) -> int:
         except Answered as answer:
             return _answer(str(answer), environment)
     except KafkalogError as error:
-        Messages(environment.stderr, as_json=environment.wants_json).exception(error)
+        environment.messages.exception(error)
         return int(error.exit_code)
     except BrokenPipeError:
         return _closed_pipe(environment)
@@ -125,14 +124,12 @@ def _is_option(name: str) -> bool:
 
 def _complain(environment: Environment, text: str, step: str) -> None:
     """Report that the compiled kernels do not load; the run continues without them."""
-    Messages(environment.stderr, as_json=environment.wants_json).tell("no-compiled-kernels", text, next_step=step)
+    environment.messages.tell("no-compiled-kernels", text, next_step=step)
 
 
 def _announce_compilation(environment: Environment) -> None:
     """Report that the kernels are compiled now, which makes the first run on much data slow."""
-    Messages(environment.stderr, as_json=environment.wants_json).warn(
-        "compiling-kernels", f"{COMPILING} (kafkalog warmup does it beforehand)"
-    )
+    environment.messages.warn("compiling-kernels", f"{COMPILING} (kafkalog warmup does it beforehand)")
 
 
 def _wants_json(argv: list[str], found: Configuration) -> bool:
@@ -155,7 +152,7 @@ def _unexpected(error: Exception, environment: Environment) -> int:
 def _tell(environment: Environment, kind: str, text: str, code: ExitCode, step: str = "") -> None:
     """Report a message about the whole run, as a line of text or as a JSON object."""
     with suppress(OSError, OutputFailed):  # there is nowhere to report it
-        Messages(environment.stderr, as_json=environment.wants_json).tell(kind, text, exit_code=code, next_step=step)
+        environment.messages.tell(kind, text, exit_code=code, next_step=step)
 
 
 def _output_failed(failed: OutputFailed, environment: Environment) -> int:

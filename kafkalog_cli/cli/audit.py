@@ -15,7 +15,7 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.cli.session_groups import OnSpark
-from kafkalog_cli.cli.verify import LevelOption
+from kafkalog_cli.ops.choices import Level
 
 
 # fmt: off
@@ -23,9 +23,9 @@ class AuditOptions(NamedTuple):
     """The options of audit."""
 
     paths: PartitionPaths = None
-    level: Annotated[LevelOption, Option(
+    level: Annotated[Level, Option(
         help="Thoroughness, as in verify: quick reads headers, normal every byte, deep every"
-        " record.")] = LevelOption.NORMAL
+        " record.")] = Level.NORMAL
     keys: Annotated[bool, Option("--keys",
         help="Report also the number of keys, and the most frequent and largest keys. This reads every"
         " record.")] = False

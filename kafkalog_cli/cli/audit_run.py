@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkalog_cli import __version__
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment, now_of, time_of
 from kafkalog_cli.disk.named_places import check_named_directory, check_new_file, check_no_stream, new_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
@@ -26,12 +27,10 @@ from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.same_place import check_outside
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.session.work import of_the_system
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.ops.verify.task import TargetKind, Verification
 from kafkalog_cli.output.audit_view import write_audit, write_audited, write_change, write_changes
-from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
-from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.audit_job import Audit, AuditRequest
 from kafkalog_cli.spark.starting import need_pyspark
 
@@ -48,8 +47,8 @@ class AuditRun:
         self._environment = environment
         self._options = options
         self._as_json = options.output_format.is_json
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=self._as_json)
+        self._output = CommandOutput(environment, as_json=self._as_json)
+        self._messages = self._output.messages
         self._began = environment.clock()
 
     def run(self) -> int:
@@ -64,7 +63,7 @@ class AuditRun:
         need_pyspark()
         now_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
         request = AuditRequest(
-            selection, Level(options.level.value), now_ms, options.metadata, options.decoding.limits,
+            selection, options.level, now_ms, options.metadata, options.decoding.limits,
             options.top if options.keys else None,
         )  # fmt: skip
         audit = Audit(environment.fs, options.paths, request)
@@ -124,29 +123,32 @@ class AuditRun:
     def _tell(
         self, audited: Sequence[Audited], found: Sequence[AuditChange] | None, failure: KafkalogError | None
     ) -> ExitCode:
-        environment = self._environment
-        locks = LockWarnings(environment.fs, self._messages.report)
+        out, quiet = self._output.out, self._options.quiet
+        locks = LockWarnings(self._environment.fs, self._messages.report)
         for one in audited:
             if isinstance(one.result, Failed):
                 self._messages.exception(one.result.error)
             elif one.result.target is TargetKind.PARTITION:  # a log directory has a finding for its lock
                 locks.about_partitions(one.path)
         code = combined_exit_code([one.exit_code for one in audited]) if failure is None else failure.exit_code
-        if self._as_json:
-            self._write_objects(audited, found or (), code)
+        counts = {}
+        if self._output.lines is not None:
+            counts = self._write_objects(self._output.lines, audited, found or ())
         else:
-            write_audit(self._out, audited, environment.clock() - self._began, quiet=self._options.quiet)
+            write_audit(out, audited, self._environment.clock() - self._began, quiet=quiet)
             if found is not None:
-                write_changes(self._out, found, quiet=self._options.quiet)
-        self._out.flush()
+                write_changes(out, found, quiet=quiet)
+        self._output.end(code, **counts)
         if found is not None and not found:
             self._messages.warn("nothing-before", "the history has no run to compare these directories with")
         if failure is not None:
             self._messages.exception(failure)
         return code
 
-    def _write_objects(self, audited: Sequence[Audited], found: Sequence[AuditChange], code: ExitCode) -> None:
-        lines = JsonLines(self._out)
+    def _write_objects(
+        self, lines: JsonLines, audited: Sequence[Audited], found: Sequence[AuditChange]
+    ) -> dict[str, int]:
+        """Write the objects; return the counts of the summary."""
         for one in audited:
             if not self._options.quiet or one.exit_code is not ExitCode.OK:
                 write_audited(lines, one)
@@ -154,14 +156,13 @@ class AuditRun:
             write_change(lines, change)
         statistics = [one.statistics for one in audited if one.statistics is not None]
         checked = [one.result for one in audited if isinstance(one.result, Verification)]
-        lines.summary(
-            code,
-            partitions=len(statistics),
-            failures=len(audited) - len(checked),
-            bytes=sum(one.bytes for one in statistics),
-            records=sum(one.records or 0 for one in statistics),
+        return {
+            "partitions": len(statistics),
+            "failures": len(audited) - len(checked),
+            "bytes": sum(one.bytes for one in statistics),
+            "records": sum(one.records or 0 for one in statistics),
             **{f"{one.value}s": sum(result.count(one) for result in checked) for one in Severity},
-        )
+        }
 
 
 def _replaced(audit: Audit, history: History, run: HistoryRun) -> dict[str, str]:

@@ -17,7 +17,6 @@ from kafkalog_cli.cli.options import (
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 from kafkalog_cli.ops.cluster_entries import ClusterPart
-from kafkalog_cli.output.stream import ResultStream
 
 POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIME_HELP}"
 
@@ -44,29 +43,27 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     partitions with leaders and in-sync replicas, settings, ACLs, SCRAM users, quotas and delegation tokens. Secrets are
     not printed. Of several replicas of the metadata log, the furthest is taken.
 
-    Partitions on disk that the cluster does not give to this broker or log directory are listed. Without a metadata
-    log, as in ZooKeeper clusters, meta.properties and the checkpoints are printed. Nothing is locked or changed.
+    Without --at, partitions on disk that the cluster does not give to this broker or log directory are listed. Without
+    a metadata log, as in ZooKeeper clusters, meta.properties and the checkpoints are printed. Nothing is locked or
+    changed.
     """
+    from kafkalog_cli.cli.command_output import CommandOutput
     from kafkalog_cli.ops.cluster import describe_cluster
-    from kafkalog_cli.output.messages import Messages
+    from kafkalog_cli.output.cluster_view import ClusterText, write_objects
 
     environment = context.environment
-    out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
+    shown = CommandOutput(environment, as_json=output.is_json)
     points = (_point(environment, at, now), _point(environment, since, now))
     found = describe_cluster(environment.fs, paths, metadata, *points, topics=frozenset(topic or ()))
     parts = [one for one in ClusterPart if not part or one in part]
     code = combined_exit_code(list(found.codes))
-    if output.is_json:
-        from kafkalog_cli.output.cluster_view import write_objects
-        from kafkalog_cli.output.ndjson import JsonLines
-
-        write_objects(JsonLines(out), found, parts, code)
+    counts = {}
+    if shown.lines is not None:
+        counts = write_objects(shown.lines, found, parts)
     else:
-        from kafkalog_cli.output.cluster_view import ClusterText
-
-        ClusterText(out).write(found, parts)
-    out.flush()
-    messages.report(*found.notes)
+        ClusterText(shown.out).write(found, parts)
+    shown.end(code, **counts)
+    shown.messages.report(*found.notes)
     return code
 
 

@@ -22,18 +22,15 @@ class Answered(Exception):
     """An option is a question, such as --version: its answer is printed, and the command is not called."""
 
 
-class CommandContext:
+class CommandContext(NamedTuple):
     """One call of a command. `values` are those of its options by the names of its parameters, `typed` is a part of it.
 
     The values of options that are eager are there before those of other options.
     """
 
-    __slots__ = ("environment", "typed", "values")
-
-    def __init__(self, environment: Environment, values: Mapping[str, Any], typed: Collection[str]) -> None:
-        self.environment = environment
-        self.values = values
-        self.typed = typed
+    environment: Environment
+    values: Mapping[str, Any]
+    typed: Collection[str]
 
     def is_typed(self, option: str) -> bool:
         """Whether an option, such as "--sort", has its value from the command line, not from a variable or the file."""
@@ -148,7 +145,7 @@ class Command:
         if self._surroundings is None:
             return self._call(context)
         with self._surroundings(context) as environment:
-            return self._call(CommandContext(environment, context.values, context.typed))
+            return self._call(context._replace(environment=environment))
 
     def _call(self, context: CommandContext) -> int:
         values = {name: _value_of(name, annotation, context.values) for name, annotation in self._annotations.items()}

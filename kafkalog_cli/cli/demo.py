@@ -3,7 +3,9 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.output.stream import ResultStream
 
 
 def demo(
@@ -18,11 +20,9 @@ def demo(
     group's offsets. The broker was killed, a partition ends in half a batch, and another has a flipped bit.
     """
     from kafkalog_cli.ops.demo import demo_lines, make_demo
-    from kafkalog_cli.ops.option_values import parse_time_ms
-    from kafkalog_cli.output.stream import ResultStream
 
     environment = context.environment
-    now_ms = environment.now_ms() if now is None else parse_time_ms(now, environment.now_ms())
+    now_ms = environment.now_ms() if now is None else now_of(environment, now)
     made = make_demo(environment.context, directory.rstrip("/") or "/", now_ms)
     out = ResultStream(environment.stdout)
     for line in demo_lines(made):

@@ -54,9 +54,9 @@ def groups(context: CommandContext, options: GroupsOptions) -> int:
     Several log directories may have copies of a partition: the copy with the last leader epoch, and of these the
     longest, is taken. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.describe_groups_run import GroupsRun
+    from kafkalog_cli.cli.describe_groups_run import run_groups
 
-    return GroupsRun(context.environment, options).run()
+    return run_groups(context.environment, options)
 
 
 command = Command(groups, surroundings=shown_reading)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import UsageError, combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.group_assignment import assign_ranges
 from kafkalog_cli.ops.group_history import group_history
-from kafkalog_cli.ops.groups import GroupDescription, GroupsRequest, describe_groups, offsets_retention
+from kafkalog_cli.ops.groups import GroupsRequest, describe_groups, offsets_retention
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.groups_view import (
     ASSIGNMENT_COLUMNS,
@@ -18,92 +18,65 @@ from kafkalog_cli.output.groups_view import (
     OFFSET_CHANGE,
     RANGE_ASSIGNMENT,
     GroupsText,
-    assignment_object,
     assignment_row,
     change_line,
-    change_object,
-    group_object,
 )
 from kafkalog_cli.output.human import TextTable, write_table
-from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.describe_groups import GroupsOptions
 
 
-class GroupsRun:
-    """Prints the groups of some log directories."""
+def run_groups(environment: Environment, options: GroupsOptions) -> int:
+    """Print the groups; return the exit code. Raises as `describe_groups` and `offsets_retention`."""
+    if options.history and options.assign:
+        raise UsageError(reason="--history and --assign exclude each other")
+    output = CommandOutput(environment, as_json=options.output.is_json)
+    retention = offsets_retention(environment.fs, options.broker_config)
+    log_dirs = LogDirs(environment.fs, options.paths, options.metadata, environment.kernels)
+    LockWarnings(environment.fs, output.messages.report).about(*log_dirs.replicas.log_dirs)
+    request = GroupsRequest(frozenset(options.group or ()), frozenset(options.topic or ()), retention)
+    if options.history:
+        counts = _print_history(output, log_dirs, request)
+    elif options.assign:
+        counts = _print_assignment(output, log_dirs, request)
+    else:
+        counts = _print_groups(output, log_dirs, request, members=options.members)
+    code = output.end(combined_exit_code(log_dirs.codes), **counts)
+    output.messages.report(*log_dirs.notes)
+    return code
 
-    def __init__(self, environment: Environment, options: GroupsOptions) -> None:
-        self._environment = environment
-        self._options = options
-        self._as_json = options.output.is_json
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=self._as_json)
 
-    def run(self) -> int:
-        """Print the groups; return the exit code. Raises as `describe_groups` and `offsets_retention`."""
-        options, fs = self._options, self._environment.fs
-        if options.history and options.assign:
-            raise UsageError(reason="--history and --assign exclude each other")
-        retention = offsets_retention(fs, options.broker_config)
-        log_dirs = LogDirs(fs, options.paths, options.metadata, self._environment.kernels)
-        LockWarnings(fs, self._messages.report).about(*log_dirs.replicas.log_dirs)
-        request = GroupsRequest(frozenset(options.group or ()), frozenset(options.topic or ()), retention)
-        if options.history:
-            return self._history(log_dirs, request)
-        found = describe_groups(log_dirs, request)
-        if options.assign:
-            return self._assignment(log_dirs, found)
-        if self._as_json:
-            self._write_objects(log_dirs, found)
+def _print_history(output: CommandOutput, log_dirs: LogDirs, request: GroupsRequest) -> dict[str, int]:
+    counts = {"changes": 0, "back": 0}
+    for change in group_history(log_dirs, request):
+        counts["changes"] += 1
+        counts["back"] += change.is_back
+        output.show(OFFSET_CHANGE, change, change_line)
+    return counts
+
+
+def _print_assignment(output: CommandOutput, log_dirs: LogDirs, request: GroupsRequest) -> dict[str, int]:
+    groups, topics = list(describe_groups(log_dirs, request)), request.topics
+    found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
+    if output.lines is not None:
+        for one in found:
+            output.lines.record(RANGE_ASSIGNMENT, one)
+    elif found:
+        write_table(output.out, TextTable(ASSIGNMENT_COLUMNS, [assignment_row(one) for one in found]))
+    return {"groups": len(groups), "assignments": len(found)}
+
+
+def _print_groups(output: CommandOutput, log_dirs: LogDirs, request: GroupsRequest, *, members: bool) -> dict[str, int]:
+    counts = {"groups": 0, "offsets": 0}
+    text = GroupsText(output.out, members=members)
+    for described in describe_groups(log_dirs, request):
+        counts["groups"] += 1
+        counts["offsets"] += len(described.offsets)
+        if output.lines is not None:
+            output.lines.record(GROUP, described)
         else:
-            text = GroupsText(self._out, members=options.members)
-            for described in found:
-                text.group(described)
-            text.end(retention)
-        return self._end(log_dirs)
-
-    def _history(self, log_dirs: LogDirs, request: GroupsRequest) -> int:
-        lines = None
-        if self._as_json:
-            lines = JsonLines(self._out)
-        changes = back = 0
-        for change in group_history(log_dirs, request):
-            changes += 1
-            back += change.is_back
-            if lines is None:
-                self._out.write(change_line(change))
-            else:
-                lines.object(OFFSET_CHANGE, change_object(change))
-        if lines is not None:
-            lines.summary(combined_exit_code(log_dirs.codes), changes=changes, back=back)
-        return self._end(log_dirs)
-
-    def _assignment(self, log_dirs: LogDirs, described: Iterable[GroupDescription]) -> int:
-        topics, groups = self._options.topic, list(described)
-        found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
-        if self._as_json:
-            lines = JsonLines(self._out)
-            for one in found:
-                lines.object(RANGE_ASSIGNMENT, assignment_object(one))
-            lines.summary(combined_exit_code(log_dirs.codes), groups=len(groups), assignments=len(found))
-        elif found:
-            write_table(self._out, TextTable(ASSIGNMENT_COLUMNS, [assignment_row(one) for one in found]))
-        return self._end(log_dirs)
-
-    def _end(self, log_dirs: LogDirs) -> int:
-        self._out.flush()
-        self._messages.report(*log_dirs.notes)
-        return combined_exit_code(log_dirs.codes)
-
-    def _write_objects(self, log_dirs: LogDirs, found: Iterable[GroupDescription]) -> None:
-        lines = JsonLines(self._out)
-        groups = offsets = 0
-        for described in found:
-            groups += 1
-            offsets += len(described.offsets)
-            lines.object(GROUP, group_object(described))
-        lines.summary(combined_exit_code(log_dirs.codes), groups=groups, offsets=offsets)
+            text.group(described)
+    if output.lines is None:
+        text.end(request.retention)
+    return counts

@@ -5,8 +5,8 @@ from typing import Annotated
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.environment import now_of, shown_reading
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
-from kafkalog_cli.cli.verify import LevelChoice, LevelOption
-from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.cli.verify import LevelChoice
+from kafkalog_cli.ops.choices import Level
 
 
 def doctor(  # noqa: PLR0913, PLR0917 options
@@ -15,7 +15,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
         show_default=False)],
     error_text: Annotated[str, Argument(metavar="[ERROR-TEXT]", show_default=False,
         help="Lines of the broker's log. Their pages are found, also if the broker has another version.")] = "",
-    level: LevelChoice = LevelOption.NORMAL,
+    level: LevelChoice = Level.NORMAL,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
     now: Now = None,
@@ -30,29 +30,25 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     The commands come from the findings and from the pages of the broker's lines. Commands that change nothing come
     first, then copies, then changes that can be undone. Nothing is locked or changed.
     """
+    from kafkalog_cli.cli.command_output import CommandOutput
     from kafkalog_cli.ops.doctor.examination import examine
     from kafkalog_cli.ops.session.options import SessionOptions
-    from kafkalog_cli.ops.verify.partition import Level
-    from kafkalog_cli.output.messages import Messages
+    from kafkalog_cli.output.doctor_view import DoctorText, write_objects
 
     environment = context.environment
-    out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
+    shown = CommandOutput(environment, as_json=output.is_json)
     now_ms = None if now is None else now_of(environment, now)
     options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)
-    found = examine(environment.context, options, path, error_text, Level(level.value))
-    if output.is_json:
-        from kafkalog_cli.output.doctor_view import write_objects
-        from kafkalog_cli.output.ndjson import JsonLines
-
-        write_objects(JsonLines(out), found)
+    found = examine(environment.context, options, path, error_text, level)
+    counts = {}
+    if shown.lines is not None:
+        counts = write_objects(shown.lines, found)
     else:
-        from kafkalog_cli.output.doctor_view import DoctorText
-
-        DoctorText(out).write(found)
-    out.flush()
-    messages.report(*found.notes)
+        DoctorText(shown.out).write(found)
+    shown.end(found.exit_code, **counts)
+    shown.messages.report(*found.notes)
     if found.text_is_unknown:
-        messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
+        shown.messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
     return found.exit_code
 
 

@@ -1,17 +1,10 @@
 """`kafkalog dump-index`: print index and sidecar files, with each entry checked against the log."""
 
-from typing import TYPE_CHECKING
-
 from kafkalog_cli.cli.declared import Command, CommandContext
-from kafkalog_cli.cli.environment import Environment, shown_reading_into_files
+from kafkalog_cli.cli.environment import shown_reading_into_files
 from kafkalog_cli.cli.groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, OutputFormat, PathsArgument
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
-from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.output.stream import ResultStream
-
-if TYPE_CHECKING:
-    from kafkalog_cli.ops.selection import Selection
 
 
 def dump_index(
@@ -30,36 +23,26 @@ def dump_index(
     """
     if not paths:
         raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
-    return _dump(context.environment, paths, topics.selection, decoding.limits, output)
-
-
-def _dump(
-    environment: "Environment", paths: list[str], selection: "Selection", limits: Limits, output: OutputFormat
-) -> int:
-    """Print the reports in order; return the exit code. A failure ends only its file or partition."""
+    from kafkalog_cli.cli.command_output import CommandOutput
     from kafkalog_cli.ops.checks.root_reports import Ignored, Trouble, index_reports
     from kafkalog_cli.ops.checks.segment_reports import ReadContext
     from kafkalog_cli.ops.session.observer import LockWarnings
     from kafkalog_cli.output.index_view import IndexJson, report_lines
-    from kafkalog_cli.output.messages import Messages
-    from kafkalog_cli.output.ndjson import JsonLines
 
-    out = ResultStream(environment.stdout)
-    messages = Messages(environment.stderr, as_json=output.is_json)
-    json = IndexJson(JsonLines(out)) if output.is_json else None
-    warnings = LockWarnings(environment.fs, messages.report)
+    environment = context.environment
+    shown = CommandOutput(environment, as_json=output.is_json)
+    json = None if shown.lines is None else IndexJson(shown.lines)
+    warnings = LockWarnings(environment.fs, shown.messages.report)
     codes: list[ExitCode] = []
-    context = ReadContext(environment.fs, limits, environment.kernels, environment.sleep)
-    for reported in index_reports(context, paths, selection):
+    read_context = ReadContext(environment.fs, decoding.limits, environment.kernels, environment.sleep)
+    for reported in index_reports(read_context, paths, topics.selection):  # a failure ends only its file or partition
         if isinstance(reported, Ignored):
-            out.flush()
+            shown.out.flush()
             message = "ignored: it is not an index, a snapshot, a checkpoint or a metadata file"
-            messages.warn("ignored", message, path=reported.path)
+            shown.messages.warn("ignored", message, path=reported.path)
             continue
         if isinstance(reported, Trouble):
-            out.flush()
-            messages.exception(reported.error)
-            codes.append(reported.error.exit_code)
+            codes.append(shown.fail(reported.error))
             continue
         warnings.about_partitions(reported.path.rpartition("/")[0] or ".")
         codes.append(reported.exit_code)
@@ -67,12 +50,8 @@ def _dump(
             json.report(reported)
         else:
             for line in report_lines(reported):
-                out.write(line)
-    code = combined_exit_code(codes)
-    if json is not None:
-        json.summary(code)
-    out.flush()
-    return int(code)
+                shown.out.write(line)
+    return shown.end(combined_exit_code(codes), **({} if json is None else json.counts))
 
 
 command = Command(dump_index, surroundings=shown_reading_into_files)

@@ -117,21 +117,21 @@ def dump_log(  # noqa: PLR0913 the real tool has these options
     """
     from kafkalog_cli.cli.dump_log_run import DumpLogRun, DumpRequest
 
-    topic_decoder = next((name for name, wanted in (
-        ("offsets", offsets_decoder),
-        ("transaction-log", transaction_log_decoder),
-        ("cluster-metadata", cluster_metadata_decoder),
-        ("remote-log-metadata", remote_log_metadata_decoder),
-        ("share-group-state", share_group_state_decoder),
-    ) if wanted), None)  # fmt: skip
+    topic = next((name for name, is_wanted in (  # in the order of precedence of the real tool
+        ("__consumer_offsets", offsets_decoder),
+        ("__transaction_state", transaction_log_decoder),
+        ("__cluster_metadata", cluster_metadata_decoder),
+        ("__remote_log_metadata", remote_log_metadata_decoder),
+        ("__share_group_state", share_group_state_decoder),
+    ) if is_wanted), None)  # fmt: skip
     environment = context.environment
     is_json = output_format.is_json
-    contents = print_data_log or topic_decoder is not None or bool(key_decoder_class or value_decoder_class)
+    contents = print_data_log or topic is not None or bool(key_decoder_class or value_decoder_class)
     request = DumpRequest(
         contents=contents,
         deep=deep_iteration or contents or is_json or key is not None,
         skip_metadata=skip_record_metadata,
-        topic_decoder=topic_decoder,
+        decoded_topic=topic,
         key_decoder=key_decoder_class or DEFAULT_DECODER,
         value_decoder=value_decoder_class or DEFAULT_DECODER,
         max_bytes=max_bytes,

@@ -21,11 +21,11 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import directory_name, segment_of_file
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, GivesUp, SegmentDump
+from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
-from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
+from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
 from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_FROM_BATCHES
 from kafkalog_cli.output.messages import Messages
@@ -40,24 +40,17 @@ if TYPE_CHECKING:
     from kafkalog_cli.output.record_json_printer import JsonPrinter
     from kafkalog_cli.output.redact import Redaction
 
-TOPIC_OF_DECODER = {
-    "offsets": "__consumer_offsets",
-    "transaction-log": "__transaction_state",
-    "share-group-state": "__share_group_state",
-    "cluster-metadata": "__cluster_metadata",
-    "remote-log-metadata": "__remote_log_metadata",
-}
 SEGMENT_SUFFIXES = (".log", ".checkpoint", ".kafka")
 SIDECAR_SUFFIXES = (".index", ".timeindex", ".snapshot", ".txnindex")
 
 
 class DumpRequest(NamedTuple):
-    """The options of one run, with kafka-dump-log's meanings."""
+    """The options of one run, with kafka-dump-log's meanings. `decoded_topic`: records are decoded as this topic's."""
 
     contents: bool
     deep: bool
     skip_metadata: bool
-    topic_decoder: str | None
+    decoded_topic: str | None
     key_decoder: str
     value_decoder: str
     max_bytes: int
@@ -79,7 +72,7 @@ class DumpRequest(NamedTuple):
         """Whether keys and payloads are printed as strings or not at all: the compiled renderer supports only this."""
         strings = (STRING_DECODER, "string")
         plain = (
-            self.topic_decoder is None
+            self.decoded_topic is None
             and not self.redaction
             and self.key_decoder in strings
             and self.value_decoder in strings
@@ -125,7 +118,7 @@ class DumpLogRun:
                 self._codes.append(ExitCode.OK)
                 self._dump(java_path(path))
         self._out.flush()
-        self._messages.mirrored_parts(self._reports.text())
+        self._messages.mirrored(self._reports.text())
         code = ExitCode.FAILURE if any(self._codes) else ExitCode.OK
         if self._request.strict:
             code = combined_exit_code(self._codes)
@@ -178,7 +171,7 @@ class DumpLogRun:
                 self._fail(path, None, "not a file of a log directory: its name has no suffix")
             else:
                 self._out.flush()
-                self._messages.mirrored(f"Ignoring unknown file {self._shown_path(path)}\n")
+                self._messages.mirrored([f"Ignoring unknown file {self._shown_path(path)}\n"])
         except KafkalogError as error:
             self._out.flush()
             self._messages.exception(error)
@@ -189,24 +182,21 @@ class DumpLogRun:
             self._fail(path, None, f"cannot be read: {error.strerror or error}")
 
     def _dump_sidecar(self, path: str, name: str, suffix: str) -> None:
-        from kafkalog_cli.cli.dump_sidecar_run import SidecarDump, SidecarOptions
+        from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
 
         if self._sidecars is None:
             request = self._request
-            options = SidecarOptions(
-                request.sanity_only, request.verify_only, request.max_message_bytes, request.limits, request.version
-            )  # fmt: skip
             # JSON output has no place for this text: the checks still run as for text, and report problems on stderr.
             out = ResultStream(io.BytesIO()) if request.is_json else self._out
-            self._sidecars = SidecarDump(self._fs, out, self._reports, options, self._shown_path)
+            self._sidecars = SidecarDump(self._fs, out, self._reports, request, self._shown_path)
         if self._request.is_json:
             self._sidecar_objects(path)
         problem = self._sidecars.dump(path, name, suffix)
-        if isinstance(problem, GivesUp):
-            self._fail(path, problem.position, problem.message)
-        elif problem is not None:
+        if isinstance(problem, str):
             self._out.flush()
-            self._messages.mirrored(f"{problem}\n")
+            self._messages.mirrored([f"{problem}\n"])
+        elif problem is not None:
+            self._fail(path, problem.position, problem.message)
 
     def _sidecar_objects(self, path: str) -> None:
         """Print the checked entries of an index or snapshot, and an object for its file, as dump-index does.
@@ -338,7 +328,7 @@ class DumpLogRun:
 
         directory = directory_name(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
-        topic = TOPIC_OF_DECODER.get(self._request.topic_decoder or "", directory.topic or "")
+        topic = self._request.decoded_topic or directory.topic
         redaction = self._request.redaction or NO_REDACTION
         options = RecordJsonOptions(
             redaction, decode=topic_decode(topic), values=self._values.of_topic(directory.topic)
@@ -350,9 +340,7 @@ class DumpLogRun:
     def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:
         request = self._request
         if seven_base_offset is not None:
-            return SevenPrinter(
-                self._out, SevenText(deep=request.deep, contents=request.contents), seven_base_offset
-            )  # fmt: skip
+            return SevenPrinter(self._out, seven_base_offset, deep=request.deep, contents=request.contents)
         text = LogText(
             decoder=decoder if request.contents else None,
             skip_metadata=request.skip_metadata,
@@ -376,10 +364,10 @@ class DumpLogRun:
 
     def _decoder(self) -> KeyValueDecoder | str:
         """Return the decoder of this run, or the unknown decoder's name."""
-        if self._request.topic_decoder is not None:
-            from kafkalog_cli.output.topic_decoders import topic_decoder
+        if self._request.decoded_topic is not None:
+            from kafkalog_cli.output.topic_decoders import TopicDecoder
 
-            return self._redacted(topic_decoder(self._request.topic_decoder, self._request.version))
+            return self._redacted(TopicDecoder(self._request.decoded_topic, self._request.version))
         for name in (self._request.value_decoder, self._request.key_decoder):
             if name not in DECODERS:
                 return name

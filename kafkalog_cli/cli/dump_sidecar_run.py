@@ -1,30 +1,21 @@
 """The indexes and snapshots of one run of `kafkalog dump-log`."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.format import producer_snapshot, txnindex
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.java_text import parse_long
-from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.ops.dump import GivesUp, check_offset_index, check_time_index
+from kafkalog_cli.ops.dump_indexes import GivesUp, check_offset_index, check_time_index
 from kafkalog_cli.output.dump_printer import DumpReports
 from kafkalog_cli.output.dump_text import aborted_txn_line, java_absolute_path, producer_line
 from kafkalog_cli.output.stream import ResultStream
 
-
-class SidecarOptions(NamedTuple):
-    """kafka-dump-log's options for indexes; `max_message_bytes` are read at an entry's position."""
-
-    sanity_only: bool
-    verify_only: bool
-    max_message_bytes: int
-    limits: Limits
-    version: KafkaVersion = NEWEST
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.dump_log_run import DumpRequest
 
 
 class SidecarDump:
@@ -35,7 +26,7 @@ class SidecarDump:
         fs: Filesystem,
         out: ResultStream,
         reports: DumpReports,
-        options: SidecarOptions,
+        options: "DumpRequest",
         shown_path: Callable[[str], str],
     ) -> None:
         self._fs = fs

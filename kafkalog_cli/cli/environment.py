@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -16,13 +17,13 @@ from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotChanged, UsageError, as_typed
 from kafkalog_cli.format.surroundings import restored_variables
-from kafkalog_cli.ops.option_values import as_if_milliseconds, parse_time_ms, wall_clock_ms
+from kafkalog_cli.ops.option_values import as_if_milliseconds, parse_clock_ms, parse_time_ms, wall_clock_ms
 from kafkalog_cli.output.stream import has_styles, terminal_columns
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.declared import CommandContext
     from kafkalog_cli.ops.session.options import Context
-
+    from kafkalog_cli.output.messages import Messages
 
 POLL_SECONDS = 0.1
 
@@ -119,6 +120,13 @@ class Environment:
     """The values of the configuration file."""
 
     @property
+    def messages(self) -> Messages:
+        """The messages of the whole run, before its command has any of its own."""
+        from kafkalog_cli.output.messages import Messages
+
+        return Messages(self.stderr, as_json=self.wants_json)
+
+    @property
     def context(self) -> Context:
         """The part of the environment that a session uses."""
         from kafkalog_cli.ops.session.options import Context
@@ -148,11 +156,8 @@ def shown_reading(context: CommandContext, *, prints_while_reading: bool = False
         yield replace(environment, fs=fs, stdout=out, stderr=err)
 
 
-@contextmanager
-def shown_reading_into_files(context: CommandContext) -> Iterator[Environment]:
-    """Yield as `shown_reading` for a command that prints while it reads."""
-    with shown_reading(context, prints_while_reading=True) as environment:
-        yield environment
+shown_reading_into_files = partial(shown_reading, prints_while_reading=True)
+"""The surroundings of a command that prints while it reads."""
 
 
 def time_of(environment: Environment, text: str, now: str | None) -> int:
@@ -160,9 +165,7 @@ def time_of(environment: Environment, text: str, now: str | None) -> int:
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     reading = _other_reading(text, environment.argv)
     if reading is not None:
-        from kafkalog_cli.output.messages import Messages
-
-        Messages(environment.stderr, as_json=environment.wants_json).warn("time-unit", reading)
+        environment.messages.warn("time-unit", reading)
     return parse_time_ms(text, clock_ms)
 
 
@@ -174,7 +177,7 @@ def now_of(environment: Environment, text: str) -> int:
     reading = _other_reading(text, environment.argv)
     if reading is not None:
         raise UsageError(reason=f"--now: {reading}")
-    return parse_time_ms(text, environment.now_ms())
+    return parse_clock_ms(text, environment.now_ms())
 
 
 def _other_reading(text: str, argv: Sequence[str]) -> str | None:

@@ -6,7 +6,6 @@ from typing import Annotated, NamedTuple
 from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.groups import Contents, ReadTopics, WantedRange
 from kafkalog_cli.cli.options import (
-    IsolationLevel,
     IsolationOption,
     Now,
     OutputFormat,
@@ -15,6 +14,7 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.cli.session_groups import OnSpark
+from kafkalog_cli.ops.choices import Isolation
 
 
 class Files(Enum):
@@ -67,7 +67,7 @@ class ExportOptions(NamedTuple):
     mode: Annotated[Damage, selection_option(
         help="At damage: export nothing, or leave out unreadable records and report them (exit code 3 or"
         " 4).")] = Damage.FAILFAST
-    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
+    isolation: IsolationOption = Isolation.READ_UNCOMMITTED
     include_control: Annotated[bool, selection_option("--include-control",
         help="Include the markers of transactions.")] = False
     contents: Contents = Contents()

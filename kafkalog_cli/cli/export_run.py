@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, OnDamage
 from kafkalog_cli.ops.ranges import Range
-from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines, exported_object
-from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
-from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.export.job import Export, ExportResult, exported_partitions
 from kafkalog_cli.spark.starting import need_pyspark
 
@@ -30,7 +28,8 @@ class ExportRun:
         self._environment = environment
         self._options = options
         self._as_json = options.report.is_json
-        self._messages = Messages(environment.stderr, as_json=self._as_json)
+        self._output = CommandOutput(environment, as_json=self._as_json)
+        self._messages = self._output.messages
 
     def run(self) -> int:
         """Export; return the exit code.
@@ -75,7 +74,7 @@ class ExportRun:
             file_format.codecs[0] if options.codec is None else options.codec.value,
             options.by_day,
             wanted or Range(),
-            Isolation(options.isolation.value),
+            options.isolation,
             OnDamage(options.mode.value),
             options.include_control,
             options.state is not None,
@@ -94,25 +93,22 @@ class ExportRun:
                 f"{len(result.completed)} files of an earlier run, which was cut off after its commit, are in place"
             )
             self._messages.warn("completed", message)
-        out = ResultStream(self._environment.stdout)
-        if self._as_json:
-            self._write_objects(JsonLines(out), result)
-        elif result.files or not self._options.quiet:
+        counts = self._write_objects(self._output.lines, result) if self._output.lines is not None else {}
+        if not self._as_json and (result.files or not self._options.quiet):
             for line in export_lines(result.files, seconds):
-                out.write(line)
-        out.flush()
+                self._output.out.write(line)
+        self._output.end(result.exit_code, **counts)
 
-    def _write_objects(self, lines: JsonLines, result: ExportResult) -> None:
-        """Write an object for each file not reported before; those of an earlier, cut-off run come first."""
-        output = self._options.output
-        assert output is not None
+    def _write_objects(self, lines: JsonLines, result: ExportResult) -> dict[str, int]:
+        """Write an object for each file not reported before; return the counts of the summary.
+
+        The files of an earlier, cut-off run come first.
+        """
+        assert self._options.output is not None
+        output = self._options.output.rstrip("/")
         for files, of_earlier_run in ((result.completed, True), (result.files, False)):
             for file in files:
-                lines.object(EXPORTED, exported_object(file, output, of_earlier_run=of_earlier_run))
-        lines.summary(
-            result.exit_code,
-            **export_counts([*result.completed, *result.files]),
-            of_earlier_run=len(result.completed),
-            damaged=len(result.damage) + result.untold,
-            gaps=len(result.gaps),
-        )
+                lines.record(EXPORTED, file, path=f"{output}/{file.path}", of_earlier_run=of_earlier_run)
+        counts = export_counts([*result.completed, *result.files])
+        damaged, gaps = len(result.damage) + result.untold, len(result.gaps)
+        return counts | {"of_earlier_run": len(result.completed), "damaged": damaged, "gaps": gaps}

@@ -5,7 +5,8 @@ from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Contents, OutputLimits, RangeOptions, ReadTopics
-from kafkalog_cli.cli.options import Format, IsolationLevel, IsolationOption, Jobs, Now, OutputFormat, output_option
+from kafkalog_cli.cli.options import Format, IsolationOption, Jobs, Now, OutputFormat, output_option
+from kafkalog_cli.ops.choices import Isolation
 
 _condition = partial(Option, rich_help_panel="Conditions")
 
@@ -29,7 +30,7 @@ class FindOptions(NamedTuple):
         help="Ignore the case of ASCII letters in --value and --regex.")] = False
     topics: ReadTopics = ReadTopics()
     range: RangeOptions = RangeOptions()
-    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
+    isolation: IsolationOption = Isolation.READ_UNCOMMITTED
     now: Now = None
     first: Annotated[int | None, output_option("--first", metavar="N", min=1,
         help="Stop after the first N matches of each partition.")] = None
@@ -52,11 +53,6 @@ class FindOptions(NamedTuple):
     output_format: Format = OutputFormat.TEXT
     jobs: Jobs = 0
     limits: OutputLimits = OutputLimits()
-
-    @property
-    def is_json(self) -> bool:
-        """Whether each line of the output is a JSON object."""
-        return self.output_format.is_json
 # fmt: on
 
 

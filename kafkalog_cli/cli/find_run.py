@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import default_jobs
 from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of
@@ -24,17 +25,15 @@ from kafkalog_cli.ops.find.partition_search import (
     SearchedPartition,
     find_records,
 )
-from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.selection import select_served
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText, match_count, write_marked
+from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText, write_marked
 from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES
-from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.progress import Progress, beside
-from kafkalog_cli.output.stream import ResultStream, paint_of, printable
+from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.stream import paint_of, printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.find import FindOptions
@@ -46,15 +45,16 @@ class FindRun:
     def __init__(self, environment: Environment, options: FindOptions) -> None:
         self._environment = environment
         self._options = options
-        self._progress = Progress(environment.stderr, "find", as_json=options.is_json, clock=environment.clock)
-        self._out = ResultStream(beside(self._progress, environment.stdout))
-        self._messages = Messages(beside(self._progress, environment.stderr), as_json=options.is_json)
+        self._as_json = options.output_format.is_json
+        self._progress = Progress(environment.stderr, "find", as_json=self._as_json, clock=environment.clock)
+        self._shown = CommandOutput(environment, as_json=self._as_json, progress=self._progress)
+        self._out, self._messages = self._shown.out, self._shown.messages
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
         self._fields = fields_of(options.print_ or "key,value")
-        self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, options.is_json)
+        self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, self._as_json)
         self._request = self._checked_request()
         options.contents.decoding.check()
-        is_compiled = options.is_json and not options.contents.decoding
+        is_compiled = self._as_json and not options.contents.decoding
         if is_compiled and not self._request.has_context and not options.only_counts:
             environment.kernels.need(*JSON_LINES)
         self._paint = paint_of(self._out) if self._out.is_terminal else None
@@ -87,11 +87,8 @@ class FindRun:
                         self._end_partition(event)
                     else:
                         self._show(chosen[len(done)], event)
-        code = _exit_code(done)
-        if options.is_json:
-            self._write_summary(done, code)
-        self._out.flush()
-        return code
+        matches, matching = sum(one.matches for one in done), sum(one.matches > 0 for one in done)
+        return self._shown.end(_exit_code(done), matches=matches, partitions=len(done), matching_partitions=matching)
 
     def _advance(self, path: str, size_bytes: int) -> None:
         if path.endswith((".log", ".kafka")):
@@ -118,9 +115,9 @@ class FindRun:
     def _writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
         """Return the function that writes the records of a segment."""
         self._values = self._values or self._output.values(partition)
-        if self._options.is_json and self._request.has_context:
+        if self._as_json and self._request.has_context:
             return self._json_writer(partition, segment)
-        if self._options.is_json or self._output.kcat_format is not None:
+        if self._as_json or self._output.kcat_format is not None:
             printer = self._output.printer(partition, segment, self._values)
             return lambda found: printer.block(found.block)
         text = FoundText(self._out, self._fields, partition, self._request.conditions, self._paint, self._values)
@@ -157,24 +154,25 @@ class FindRun:
             self._messages.warn("undecoded", one.message, path=searched.partition.path)
         if not self._options.only_counts:
             return
-        if self._options.is_json:
-            JsonLines(self._out).object(MATCH_COUNT, match_count(searched))
+        if self._shown.lines is not None:
+            self._shown.lines.record(MATCH_COUNT, searched)
         elif searched.matches:
             name = searched.partition.directory.name
             self._out.write(f"{printable(name) if self._out.is_terminal else name}:{searched.matches}\n")
 
     def _checked_request(self) -> FindRequest:
         options = self._options
-        if options.kcat_format is not None and (options.is_json or options.print_ is not None):
+        if options.kcat_format is not None and (self._as_json or options.print_ is not None):
             raise UsageError(reason="-f cannot be combined with --format json or --print")
         if options.only_counts and (options.kcat_format is not None or any(self._around())):
             raise UsageError(reason="--count prints no records: it cannot be combined with -f, -A, -B or -C")
         if options.first is not None and options.last is not None:
             raise UsageError(reason="find takes one of --first and --last")
         bounds = options.range.bounds(self._environment, options.now, "find")
+        isolation, limits = options.isolation, options.limits.limits()
         return FindRequest(
-            self._conditions(), *bounds, Isolation(options.isolation.value),
-            options.first, options.last, *self._around(), options.only_counts, options.limits.limits(),
+            self._conditions(), ReadRequest(*bounds, isolation=isolation, limits=limits),
+            options.first, options.last, *self._around(), options.only_counts,
         )  # fmt: skip
 
     def _around(self) -> tuple[int, int]:
@@ -196,11 +194,6 @@ class FindRun:
             None if options.value is None else _bytes(options.value),
             options.ignore_case, pattern, tuple(headers), tuple(map(parse_json_condition, options.json_path or ())),
         )  # fmt: skip
-
-    def _write_summary(self, done: list[SearchedPartition], code: ExitCode) -> None:
-        matches = sum(one.matches for one in done)
-        matching = sum(one.matches > 0 for one in done)
-        JsonLines(self._out).summary(code, matches=matches, partitions=len(done), matching_partitions=matching)
 
 
 def _bytes(text: str) -> bytes:

@@ -9,6 +9,7 @@ from functools import partial
 from shlex import join
 from typing import TYPE_CHECKING
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.session_groups import OnSpark
 from kafkalog_cli.disk.lock import LockPolicy
@@ -20,10 +21,7 @@ from kafkalog_cli.ops.importing.planning import ImportResult
 from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files, topic_ids
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.output.import_view import IMPORTED, import_lines, imported_objects
-from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
-from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.import_ import ImportOptions
@@ -70,7 +68,8 @@ class ImportRun:
         self._environment = environment
         self._options = options
         self._as_json = options.printing.output.is_json
-        self._messages = Messages(environment.stderr, as_json=self._as_json)
+        self._output = CommandOutput(environment, as_json=self._as_json)
+        self._messages = self._output.messages
         self._request = _request(options)
 
     def run(self) -> int:
@@ -136,15 +135,12 @@ class ImportRun:
             self._messages.warn("lost", f"{told}, and removed it", path=f"{options.log_dir}/{name}", next_step=step)
         for note in result.notes:
             self._messages.warn(note.kind, note.message, path=note.path)
-        out = ResultStream(self._environment.stdout)
-        if self._as_json:
-            lines = JsonLines(out)
+        if self._output.lines is not None:
             for fields in imported_objects(result, options.log_dir, dry_run=options.safety.dry_run):
-                lines.object(IMPORTED, fields)
-            records = sum(one.built.records for one in result.done)
-            earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
-            lines.summary(result.exit_code, partitions=len(result.done), records=records, **earlier)
+                self._output.lines.object(IMPORTED, fields)
         elif result.plan is not None:
             for line in import_lines(result, options.log_dir, seconds, dry_run=options.safety.dry_run):
-                out.write(line + "\n")
-        out.flush()
+                self._output.out.write(line + "\n")
+        records = sum(one.built.records for one in result.done)
+        earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
+        self._output.end(result.exit_code, partitions=len(result.done), records=records, **earlier)

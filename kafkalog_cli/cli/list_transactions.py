@@ -6,7 +6,6 @@ from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.environment import now_of, shown_reading
 from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat, selection_option
 from kafkalog_cli.errors import combined_exit_code
-from kafkalog_cli.output.stream import ResultStream
 
 
 def transactions(  # noqa: PLR0913, PLR0917 options
@@ -30,30 +29,26 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     command that does is printed, for use when the broker runs. For a younger transaction, or without all partitions
     of __transaction_state, the state is unknown. Nothing is locked or changed.
     """
+    from kafkalog_cli.cli.command_output import CommandOutput
     from kafkalog_cli.ops.coordinators import LogDirs as Directories
     from kafkalog_cli.ops.open_transactions import find_transactions
     from kafkalog_cli.ops.session.observer import LockWarnings
-    from kafkalog_cli.output.messages import Messages
-    from kafkalog_cli.output.transactions_view import write_transactions
+    from kafkalog_cli.output.transactions_view import write_objects, write_transactions
 
     environment = context.environment
-    out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
+    shown = CommandOutput(environment, as_json=output.is_json)
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
     log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
-    LockWarnings(environment.fs, messages.report).about(*log_dirs.replicas.log_dirs)
+    LockWarnings(environment.fs, shown.messages.report).about(*log_dirs.replicas.log_dirs)
     found = find_transactions(log_dirs, now_ms, max_transaction_timeout * 60_000)
-    if output.is_json:
-        from kafkalog_cli.output.ndjson import JsonLines
-        from kafkalog_cli.output.transactions_view import write_objects
-
-        lines = JsonLines(out)
-        counts = write_objects(lines, found, now_ms)
-        lines.summary(combined_exit_code(log_dirs.codes), **counts)
+    counts = {}
+    if shown.lines is not None:
+        counts = write_objects(shown.lines, found, now_ms)
     else:
-        write_transactions(out, found, now_ms)
-    out.flush()
-    messages.report(*log_dirs.notes)
-    return combined_exit_code(log_dirs.codes)
+        write_transactions(shown.out, found, now_ms)
+    code = shown.end(combined_exit_code(log_dirs.codes), **counts)
+    shown.messages.report(*log_dirs.notes)
+    return code
 
 
 command = Command(transactions, surroundings=shown_reading)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, NoTimestamps, combined_exit_code
 from kafkalog_cli.log.log_end import LogBounds
@@ -22,9 +23,7 @@ from kafkalog_cli.output.lookup_view import (
     partition_line,
     topic_line,
 )
-from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.stream import ResultStream, paint_of
+from kafkalog_cli.output.stream import paint_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,46 +42,32 @@ class LookupPrinter:
     """Prints answers as text, or as one object per line."""
 
     def __init__(self, environment: Environment, partition: Partition, *, as_json: bool) -> None:
-        self._out = ResultStream(environment.stdout)
-        messages = Messages(environment.stderr, as_json=as_json)
-        LockWarnings(environment.fs, messages.report).about_partitions(partition.path)
+        self._output = CommandOutput(environment, as_json=as_json)
+        LockWarnings(environment.fs, self._output.messages.report).about_partitions(partition.path)
         self._partition = partition
-        self._as_json = as_json
         self._answers = 0
 
-    def found(self, found: Found) -> None:
-        """Print a record or batch."""
-        if self._as_json:
-            self.fields({**found_object(found, self._partition)})
+    def found(self, found: Found, **broker: object) -> None:
+        """Print a record or batch; JSON output has the fields of a broker's answer too."""
+        if self._output.lines is not None:
+            self.fields({**found_object(found, self._partition), **broker})
             return
         for piece in found_lines(found):
-            self._out.write(piece)
-
-    def found_by_time(self, answer: lookup_time.TimeFound, found: Found) -> None:
-        """Print a record, and a broker's answer if it differs; `found` is that of `answer`."""
-        notes = answer.notes if answer.broker is None else (*answer.notes, broker_note(answer.broker))
-        found = found.noted(*notes)
-        if self._as_json:
-            self.fields({**found_object(found, self._partition), **broker_fields(answer.broker)})
-        else:
-            self.found(found)
+            self._output.out.write(piece)
 
     def fields(self, fields: dict[str, object]) -> None:
         """Print an answer that is not a record; as text, one line `name: value` per field, and a line per note."""
         self._answers += 1
-        if self._as_json:
-            JsonLines(self._out).object(LOOKUP, fields)
+        if self._output.lines is not None:
+            self._output.lines.object(LOOKUP, fields)
             return
         for name, value in fields.items():
             for one in value if isinstance(value, list) else [value]:
-                self._out.write(f"{name.replace('_', ' ').removesuffix('s')}: {one}\n")
+                self._output.out.write(f"{name.replace('_', ' ').removesuffix('s')}: {one}\n")
 
     def end(self, code: ExitCode) -> ExitCode:
         """Print the summary in JSON output; return the exit code."""
-        if self._as_json:
-            JsonLines(self._out).summary(code, answers=self._answers)
-        self._out.flush()
-        return code
+        return self._output.end(code, answers=self._answers)
 
 
 def answer_time(environment: Environment, partition: Partition, question: TimeQuestion, *, as_json: bool) -> ExitCode:
@@ -100,17 +85,15 @@ def answer_time(environment: Environment, partition: Partition, question: TimeQu
         answer = found_by_question(environment, partition, question)
         if answer.found is None:
             raise no_record(environment, partition, question, answer)
-        printer.found_by_time(answer, answer.found)
+        printer.found(answer.found.noted(*_notes(answer)), **broker_fields(answer.broker))
     return printer.end(ExitCode.OK)
 
 
 def offsets_before_time(partition: Partition, question: TimeQuestion, most: int, bounds: LogBounds) -> list[int]:
     """Return the segment starts that --before asks for."""
-    if question.latest:
-        return lookup_time.latest_offsets(partition, most, bounds)
-    if question.time_ms is None:
-        return lookup_time.earliest_offsets(partition, most, bounds)
-    return lookup_time.offsets_before(partition, question.time_ms, most, bounds, question.now_ms)
+    word = lookup_time.LATEST if question.latest else lookup_time.EARLIEST
+    time_ms = word if question.time_ms is None else question.time_ms
+    return lookup_time.offsets_before(partition, time_ms, most, bounds, question.now_ms)
 
 
 def latest_fields(bounds: LogBounds) -> dict[str, object]:
@@ -130,6 +113,11 @@ def found_by_question(environment: Environment, partition: Partition, question: 
     if question.time_ms is None:
         return lookup_time.lookup_max_timestamp(environment.fs, partition)
     return lookup_time.lookup_time(environment.fs, partition, question.time_ms)
+
+
+def _notes(answer: lookup_time.TimeFound) -> tuple[str, ...]:
+    """Return the notes of an answer, with a broker's answer if it differs."""
+    return answer.notes if answer.broker is None else (*answer.notes, broker_note(answer.broker))
 
 
 def no_record(
@@ -152,50 +140,43 @@ class TopicAnswers:
     def __init__(self, environment: Environment, question: TimeQuestion, *, as_json: bool) -> None:
         self._environment = environment
         self._question = question
-        self._as_json = as_json
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=as_json)
+        self._output = CommandOutput(environment, as_json=as_json)
         self._outside: list[NoRecordAtTime] = []
         self._codes: list[ExitCode] = []
         self._answered = 0
 
     def print_all(self, partitions: list[Partition]) -> ExitCode:
         """Print the answers and the closing line; return the exit code."""
-        locks = LockWarnings(self._environment.fs, self._messages.report)
+        locks = LockWarnings(self._environment.fs, self._output.messages.report)
         for partition in partitions:
             locks.about_partitions(partition.path)
             self._print_one(partition)
-        self._out.flush()
-        if self._outside and len(self._outside) == len(partitions):
-            for error in joined_errors(self._outside):
-                self._failed(error)
-        elif self._outside:
+        without = len(self._outside)
+        if without and without == len(partitions):
+            self._codes += map(self._output.fail, joined_errors(self._outside))
+        elif without:
             self._codes.append(ExitCode.OK)
+        if self._output.lines is None:
+            self._output.out.write(topic_line(len(partitions), self._answered, without))
         code = combined_exit_code(self._codes)
-        if self._as_json:
-            counts = {"partitions": len(partitions), "answers": self._answered, "without": len(self._outside)}
-            JsonLines(self._out).summary(code, **counts)
-        else:
-            self._out.write(topic_line(len(partitions), self._answered, len(self._outside)))
-        self._out.flush()
-        return code
+        return self._output.end(code, partitions=len(partitions), answers=self._answered, without=without)
 
     def _print_one(self, partition: Partition) -> None:
         try:
             fields, text = self._answer(partition)
         except KafkalogError as error:
-            self._failed(error)
+            self._codes.append(self._output.fail(error))
             return
         except OSError as error:
-            self._out.flush()
-            self._messages.not_read(partition.path, error)
+            self._output.out.flush()
+            self._output.messages.not_read(partition.path, error)
             self._codes.append(ExitCode.FAILURE)
             return
-        if self._as_json:
+        if self._output.lines is not None:
             name = {"topic": partition.directory.topic, "partition": partition.directory.partition}
-            JsonLines(self._out).object(LOOKUP, {**name, **fields})
+            self._output.lines.object(LOOKUP, {**name, **fields})
         else:
-            self._out.write(f"{paint_of(self._out).wrapped(text, indent='  ')}\n")
+            self._output.out.write(f"{paint_of(self._output.out).wrapped(text, indent='  ')}\n")
 
     def _answer(self, partition: Partition) -> tuple[dict[str, Any], str]:
         """Return the members of the JSON object, and the line of text."""
@@ -215,14 +196,14 @@ class TopicAnswers:
 
     def _record(self, partition: Partition) -> tuple[dict[str, Any], str]:
         answer = found_by_question(self._environment, partition, self._question)
-        notes = answer.notes if answer.broker is None else (*answer.notes, broker_note(answer.broker))
+        notes = _notes(answer)
         if answer.found is None:
             self._outside.append(no_record(self._environment, partition, self._question, answer))
             return {"offset": None, "notes": list(notes)}, partition_line(partition, [], notes=notes)
         self._done()
         found = answer.found.noted(*notes)
         fields: dict[str, Any] = {}
-        if self._as_json:
+        if self._output.lines is not None:
             fields = {**found_object(found, partition), **broker_fields(answer.broker)}
         line = partition_line(partition, [answer.offset], timestamp_ms=found.record_timestamp, notes=found.notes)
         return fields, line
@@ -230,8 +211,3 @@ class TopicAnswers:
     def _done(self) -> None:
         self._answered += 1
         self._codes.append(ExitCode.OK)
-
-    def _failed(self, error: KafkalogError) -> None:
-        self._out.flush()
-        self._messages.exception(error)
-        self._codes.append(error.exit_code)

@@ -1,7 +1,6 @@
 """`kafkalog ls`: list log directories, partition directories and files."""
 
 from contextlib import AbstractContextManager, nullcontext
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -11,6 +10,7 @@ from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument
 from kafkalog_cli.cli.session_groups import Safety, SettingSources, session_options
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.choices import SortKey
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.ls_run import UsageOptions
@@ -19,22 +19,12 @@ if TYPE_CHECKING:
 _space_option = partial(Option, rich_help_panel="Space on the disk")
 
 
-class SortName(Enum):
-    """The order of rows; numbers from the largest to the smallest."""
-
-    BY_NAME = "name"
-    SIZE = "size"
-    ALLOCATED = "allocated"
-    SEGMENTS = "segments"
-    FREEABLE = "freeable"
-
-
 class Space(NamedTuple):
     """The options of which any shows the space on the disk instead, and the time for its plans."""
 
     by_topic: Annotated[bool, _space_option("--topics",
         help="Show what fills the disk: a row per topic, over all log directories.")] = False  # fmt: skip
-    sort: Annotated[SortName | None, _space_option(
+    sort: Annotated[SortKey | None, _space_option(
         help="Show what fills the disk in this order: by name, or the largest first. allocated is the space on the"
         " disk, which differs from the size of sparse files, such as preallocated indexes.")] = None  # fmt: skip
     freeable: Annotated[bool, _space_option("--freeable",
@@ -100,11 +90,10 @@ def _usage_options(paths: list[str], space: Space, planning: "SessionOptions | N
     if not (space.by_topic or space.freeable) and space.sort is None:
         return None
     from kafkalog_cli.cli.ls_run import UsageOptions
-    from kafkalog_cli.ops.listing.usage import SortKey
 
-    if space.sort is SortName.FREEABLE and planning is None:
+    if space.sort is SortKey.FREEABLE and planning is None:
         raise UsageError(reason="--sort freeable needs --freeable")
-    key = SortKey.BY_NAME if space.sort is None else SortKey(space.sort.value)
+    key = space.sort or SortKey.BY_NAME
     return UsageOptions(space.by_topic, key, planning, tuple(paths))
 
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.choices import SortKey
 from kafkalog_cli.ops.listing.paths import Lister, Listing
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
-from kafkalog_cli.ops.listing.usage import Freeable, SortKey, Usage, by_log_dir, by_topic, in_order, usage_of
+from kafkalog_cli.ops.listing.usage import Freeable, Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.ops.selection import Selection, expand, nothing_selected
 from kafkalog_cli.ops.session.observer import lock_sentence
 from kafkalog_cli.output.listing import ListingText, UsageText
 from kafkalog_cli.output.listing_json import ListingJson, UsageJson
 from kafkalog_cli.output.listing_records import PARTITION
-from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.listing.listing import PartitionListing
@@ -58,19 +57,13 @@ class LsRun:
     def __init__(self, environment: Environment, request: LsRequest) -> None:
         self._fs = environment.fs
         self._request = request
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=request.json)
-        self._json = JsonLines(self._out) if request.json else None
-        self._usage = self._usage_run(environment)
+        self._output = CommandOutput(environment, as_json=request.json)
+        self._messages, lines, segments = self._output.messages, self._output.lines, request.segments
+        self._usage = None if request.usage is None else UsageRun(environment, request.usage, self._output, self._fail)
         self._printer: ListingText | ListingJson = (
-            ListingText(self._out, segments=request.segments)
-            if self._json is None
-            else ListingJson(self._json, segments=request.segments)
+            ListingText(self._output.out, segments=segments) if lines is None else ListingJson(lines, segments=segments)
         )
-        self._lister = Lister(
-            environment.fs, request.selection, segments=request.segments, transactions=request.transactions
-        )
-        self._selection = request.selection
+        self._lister = Lister(environment.fs, request.selection, segments=segments, transactions=request.transactions)
         self._codes: list[ExitCode] = []
         self._counts = _Counts()
         self._warned: set[str] = set()
@@ -90,25 +83,9 @@ class LsRun:
             code = self._usage.end()
             self._codes += [code] if code is ExitCode.INTERRUPTED else []
         if not self._codes:
-            self._fail(nothing_selected(self._fs, paths, self._selection))
-        code = combined_exit_code(self._codes)
-        if self._json is not None:
-            counts = {name: getattr(self._counts, name) for name in _Counts.__slots__}
-            self._json.summary(code, **counts, **({} if self._usage is None else self._usage.counts))
-        self._out.flush()
-        return code
-
-    @property
-    def _plans(self) -> bool:
-        usage = self._request.usage
-        return usage is not None and usage.planning is not None
-
-    def _usage_run(self, environment: Environment) -> UsageRun | None:
-        options = self._request.usage
-        if options is None:
-            return None
-
-        return UsageRun(environment, options, self._out, self._json, self._fail)
+            self._fail(nothing_selected(self._fs, paths, self._request.selection))
+        counts = {} if self._usage is None else self._usage.counts
+        return self._output.end(combined_exit_code(self._codes), **asdict(self._counts), **counts)
 
     def _path(self, path: str) -> None:
         try:
@@ -122,7 +99,7 @@ class LsRun:
         for fault in listing.faults:
             found = fault.fault
             # Byte 0 stands also for a file that is missing, or for a directory: only JSON has it.
-            position = found.position if found.position or self._json is not None else None
+            position = found.position if found.position or self._request.json else None
             self._messages.damage(found, fault.path, position, is_warning=not fault.is_corruption)
         for _, failure in listing.failures:
             self._fail(failure)
@@ -149,8 +126,8 @@ class LsRun:
 
     def _warn_of_lock(self, root: LogDirRoot) -> None:
         """Warn about the lock's owner: readers take no lock."""
-        owner = root.lock_owner
-        if self._plans and owner is not None:  # the session that plans warns of it
+        owner, usage = root.lock_owner, self._request.usage
+        if usage is not None and usage.planning is not None and owner is not None:  # the session that plans warns of it
             return
         if root.path in self._warned or (owner is None and root.lock_problem is None):
             return
@@ -190,14 +167,13 @@ class UsageRun:
         self,
         environment: Environment,
         options: UsageOptions,
-        out: ResultStream,
-        lines: JsonLines | None,
+        output: CommandOutput,
         fail: Callable[[KafkalogError], None],
     ) -> None:
         self._environment = environment
         self._options = options
-        self._out = out
-        self._lines = lines
+        self._out = output.out
+        self._lines = output.lines
         self._fail = fail
         self._found: dict[str, PartitionListing] = {}
         self._roots: dict[str, tuple[LogDirRoot, list[PartitionListing]]] = {}

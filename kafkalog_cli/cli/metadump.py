@@ -1,14 +1,11 @@
 """`kafkalog metadump`: copy log directories without the data in them."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import Format, OutputFormat
 from kafkalog_cli.errors import ExitCode, UsageError
-
-if TYPE_CHECKING:
-    from kafkalog_cli.ops.metadump.copying import Metadump
-    from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.output.stream import paint_of
 
 
 def metadump(
@@ -30,42 +27,25 @@ def metadump(
     commits. Settings of topics and numbers stay; other settings may be passwords and are replaced. Names of topics,
     groups and transactional ids stay unless --hash-names is given. Stop the broker first. The source is only read.
     """
+    from kafkalog_cli.cli.command_output import CommandOutput
     from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
     from kafkalog_cli.ops.session.observer import LockWarnings
-    from kafkalog_cli.output.messages import Messages
+    from kafkalog_cli.output.metadump_view import METADUMP, metadump_text
     from kafkalog_cli.output.progress import Progress
-    from kafkalog_cli.output.stream import ResultStream
 
     environment = context.environment
     if paths is None or len(paths) < 2:
         raise UsageError(reason="metadump needs a LOG_DIR and OUT; see kafkalog metadump --help")
-    out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
+    shown = CommandOutput(environment, as_json=output.is_json)
     began = environment.clock()
-    LockWarnings(environment.fs, messages.report).about(*(path.rstrip("/") or "/" for path in paths[:-1]))
+    LockWarnings(environment.fs, shown.messages.report).about(*(path.rstrip("/") or "/" for path in paths[:-1]))
     with Progress(environment.stderr, "metadump", as_json=output.is_json, clock=environment.clock) as progress:
         made = copy_without_data(
             environment.fs, paths[:-1], paths[-1], hash_names=hash_names, begin=progress.expect, report=progress.advance
         )
-    _print(out, made, environment.clock() - began, is_json=output.is_json)
-    out.flush()
-    return ExitCode.OK
-
-
-def _print(out: "ResultStream", made: "Metadump", seconds: float, *, is_json: bool) -> None:
-    if is_json:
-        from kafkalog_cli.output.metadump_view import METADUMP, metadump_object
-        from kafkalog_cli.output.ndjson import JsonLines
-
-        lines = JsonLines(out)
-        lines.object(METADUMP, metadump_object(made))
-        lines.summary(ExitCode.OK, partitions=made.partitions, records=made.counts.records, files=made.counts.files)
-    else:
-        from kafkalog_cli.output.metadump_view import metadump_lines
-        from kafkalog_cli.output.stream import paint_of
-
-        paint = paint_of(out)
-        for line in metadump_lines(made, seconds):
-            out.write(f"{paint.commands(paint.wrapped(line, indent='  '))}\n")
+    seconds = environment.clock() - began
+    shown.show(METADUMP, made, lambda made: metadump_text(made, seconds, paint_of(shown.out)))
+    return shown.end(ExitCode.OK, partitions=made.partitions, records=made.counts.records, files=made.counts.files)
 
 
 command = Command(metadump)

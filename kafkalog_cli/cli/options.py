@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from kafkalog_cli.cli.declared import Argument, CommandContext, Option
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
+from kafkalog_cli.ops.choices import Isolation
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.selection import Selection
@@ -120,14 +121,7 @@ class Input(Enum):
         return self is not Input.LINES
 
 
-class IsolationLevel(Enum):
-    """Kafka's isolation.level."""
-
-    READ_UNCOMMITTED = "read_uncommitted"
-    READ_COMMITTED = "read_committed"
-
-
-IsolationOption = Annotated[IsolationLevel, selection_option("--isolation",
+IsolationOption = Annotated[Isolation, selection_option("--isolation",
     help="read_committed leaves out aborted transactions, and ends at the first open transaction.")]
 
 
@@ -199,10 +193,7 @@ def _warn_of_seconds(context: CommandContext, settings: list[str] | None) -> lis
         days = days_in_seconds(text) if name in SPANS_OF_DAYS else None
         if days is None:
             continue
-        from kafkalog_cli.output.messages import Messages
-
-        environment = context.environment
-        Messages(environment.stderr, as_json=environment.wants_json).warn(
+        context.environment.messages.warn(
             "time-unit",
             f"--config {setting} is taken as milliseconds, which are {int(text) / 60_000:.1f} minutes. {text} seconds"
             f" are exactly {days} day{'' if days == 1 else 's'}: if they are meant, write --config {name}={text}000",

@@ -8,7 +8,6 @@ from kafkalog_cli.cli.environment import shown_reading_into_files
 from kafkalog_cli.cli.groups import Contents, OneTopic, OutputLimits, RangeOptions
 from kafkalog_cli.cli.options import (
     Format,
-    IsolationLevel,
     IsolationOption,
     Now,
     OutputFormat,
@@ -17,6 +16,7 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.ops.choices import Isolation
 
 DEFAULT_CHUNK_BYTES = 2 << 20
 LARGEST_CHUNK_BYTES = (1 << 31) - 3
@@ -45,7 +45,7 @@ class ReadOptions(NamedTuple):
     merge_by_time: Annotated[bool, selection_option("--merge-by-time",
         help="Merge the partitions by record timestamp. Without it, one partition follows another. Records of a"
         " partition always keep the order of their offsets.")] = False
-    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
+    isolation: IsolationOption = Isolation.READ_UNCOMMITTED
     now: Now = None
     print_: Annotated[str | None, output_option("--print", metavar="FIELD,...",
         help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default:"
@@ -64,11 +64,6 @@ class ReadOptions(NamedTuple):
         help="Largest size of such a read. A larger batch ends the run with exit code"
         " 1.")] = DEFAULT_LIMITS.max_batch_bytes
     limits: OutputLimits = OutputLimits()
-
-    @property
-    def is_json(self) -> bool:
-        """Whether each line of the output is a JSON object."""
-        return self.output_format.is_json
 
     @property
     def is_fetch(self) -> bool:

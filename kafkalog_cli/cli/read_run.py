@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
 from kafkalog_cli.format.fault import Fault
@@ -14,14 +15,13 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.lookup_time import joined_errors
-from kafkalog_cli.ops.read.log_read import Fetches, LogRead, SegmentRead
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest, merged_by_time
+from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead, fetches
+from kafkalog_cli.ops.read.request import ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, READ_RECORDS
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.read_printer import FIELDS, CompiledReadText, ReadPrinter, ReadText, RecordPrinter, write_fetch
 from kafkalog_cli.output.stream import ResultStream
 
@@ -45,13 +45,14 @@ class ReadRun:
     def __init__(self, environment: Environment, options: ReadOptions) -> None:
         self._environment = environment
         self._options = options
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=options.is_json)
+        self._as_json = options.output_format.is_json
+        self._shown = CommandOutput(environment, as_json=self._as_json)
+        self._out, self._messages = self._shown.out, self._shown.messages
         fields = fields_of(options.print_ or "value")
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
         if kcat_format is None and not options.contents.decoding:  # these forms of output have no kernels
-            environment.kernels.need(JSON_FROM_BATCHES if options.is_json else READ_RECORDS)
-        self._output = RecordOutput(self._out, self._messages, fields, kcat_format, options.is_json)
+            environment.kernels.need(JSON_FROM_BATCHES if self._as_json else READ_RECORDS)
+        self._output = RecordOutput(self._out, self._messages, fields, kcat_format, self._as_json)
         self._reads: list[PartitionRead] = []
         self._codes: list[ExitCode] = []
         self._outside: list[NoRecordAtTime] = []
@@ -73,10 +74,13 @@ class ReadRun:
         self._output = self._output._replace(decoder=decoder)
         is_cut = self._read(chosen, request)
         code = combined_exit_code([read.code for read in self._reads] + self._codes)
-        if self._options.is_json:
-            self._write_summary(code, is_single=len(chosen) == 1, is_cut=is_cut)
-        self._out.flush()
-        return code
+        if not self._as_json:
+            return self._shown.end(code)
+        if len(chosen) == 1:
+            return self._shown.end(code, **self._reads[0].counts())
+        records = sum(read.counts()["records"] or 0 for read in self._reads)
+        partitions = [read.named_counts(is_cut=is_cut) for read in self._reads]
+        return self._shown.end(code, records=records, partitions=partitions)
 
     def _read(self, chosen: list[Partition], request: ReadRequest) -> bool:
         """Read all; return whether a merge ended early, as it had enough records."""
@@ -132,36 +136,30 @@ class ReadRun:
         except NoRecordAtTime as error:
             self._outside.append(error)
         except KafkalogError as error:
-            self._failed(error)
+            self._codes.append(self._shown.fail(error))
         except OSError as error:
             self._out.flush()
             self._messages.not_read(partition.path, error)
             self._codes.append(ExitCode.FAILURE)
         return None
 
-    def _failed(self, error: KafkalogError) -> None:
-        self._out.flush()
-        self._messages.exception(error)
-        self._codes.append(error.exit_code)
-
     def _end_outside(self, selected: int) -> None:
         """Report partitions without a record at or after --from-time, if no selected partition has such a record."""
         if self._outside and len(self._outside) == selected:
-            for error in joined_errors(self._outside):
-                self._failed(error)
+            self._codes += map(self._shown.fail, joined_errors(self._outside))
         elif self._outside:
             self._codes.append(ExitCode.OK)
 
     def _check(self) -> None:
         options = self._options
         options.contents.decoding.check()
-        if options.kcat_format is not None and (options.is_json or options.print_ is not None or options.is_fetch):
+        if options.kcat_format is not None and (self._as_json or options.print_ is not None or options.is_fetch):
             raise UsageError(reason="-f cannot be combined with --format json, --print or --framing fetch")
         if not options.is_fetch:
             return
         if options.contents.decoding:
             raise UsageError(reason="--framing fetch takes bytes as they are stored: no --value-format or --key-format")
-        if options.is_json or (options.range.until, options.max_records, options.key) != (None, None, None):
+        if self._as_json or (options.range.until, options.max_records, options.key) != (None, None, None):
             raise UsageError(
                 reason="--framing fetch takes whole batches: no --format json, --until, --max-records or --key"
             )
@@ -176,17 +174,9 @@ class ReadRun:
         limits = options.limits.limits(options.max_chunk_bytes)
         key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
         return ReadRequest(
-            *bounds, options.max_records, Isolation(options.isolation.value),
+            *bounds, options.max_records, options.isolation,
             limits, options.chunk_bytes, key=key,
         )  # fmt: skip
-
-    def _write_summary(self, code: ExitCode, *, is_single: bool, is_cut: bool) -> None:
-        if is_single:
-            JsonLines(self._out).summary(code, **self._reads[0].counts())
-            return
-        records = sum(read.counts()["records"] or 0 for read in self._reads)
-        partitions = [read.named_counts(is_cut=is_cut) for read in self._reads]
-        JsonLines(self._out).summary(code, records=records, partitions=partitions)
 
 
 def fields_of(text: str) -> frozenset[str]:
@@ -273,7 +263,7 @@ class PartitionRead:
         """Write all batches as fetch responses."""
         for segment in self._log.segments():
             with self._errors_of(segment):
-                for found in Fetches(self._log, segment):
+                for found in fetches(self._log.request, segment):
                     if isinstance(found, Fault):
                         self._report_damage(found, segment)
                     else:

@@ -8,7 +8,6 @@ from kafkalog_cli.cli.groups import RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import (
     DryRun,
     Format,
-    IsolationLevel,
     IsolationOption,
     LogDirs,
     MetadataOption,
@@ -16,6 +15,7 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     pace_option,
 )
+from kafkalog_cli.ops.choices import Isolation
 
 _cluster_option = partial(Option, rich_help_panel="Cluster")
 
@@ -39,18 +39,13 @@ class ReplayOptions(NamedTuple):
         help="Properties of the client in librdkafka's names, such as security.protocol.")] = None
     topics: ReadTopics = ReadTopics()
     range: RangeOptions = RangeOptions()
-    isolation: IsolationOption = IsolationLevel.READ_COMMITTED
+    isolation: IsolationOption = Isolation.READ_COMMITTED
     now: Now = None
     bytes_per_s: Annotated[str | None, pace_option("--bytes-per-s", metavar="SIZE",
         help="Most bytes of keys and values to send per second (50MiB, 100MB, 1e6).")] = None
     metadata: MetadataOption = None
     dry_run: DryRun = False
     output: Format = OutputFormat.TEXT
-
-    @property
-    def is_json(self) -> bool:
-        """Whether each line of the output is a JSON object."""
-        return self.output.is_json
 # fmt: on
 
 
@@ -66,9 +61,9 @@ def replay(context: CommandContext, options: ReplayOptions) -> int:
     Several log directories may have copies of a partition. The copy with the last leader epoch, and of these the
     longest, is sent. The log directories are only read.
     """
-    from kafkalog_cli.cli.replay_run import run_replay
+    from kafkalog_cli.cli.replay_run import ReplayRun
 
-    return run_replay(context.environment, options)
+    return ReplayRun(context.environment, options).run()
 
 
 command = Command(replay)

@@ -4,61 +4,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import read_all
 from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
 from kafkalog_cli.ops.option_values import parse_size_bytes
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest
+from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
-from kafkalog_cli.ops.replay.sending import Replay, ReplayedOffset, ReplayedPartition
+from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.progress import Progress, beside
-from kafkalog_cli.output.replay_view import (
-    OFFSET,
-    PLANNED,
-    REPLAYED,
-    offset_line,
-    offset_object,
-    plan_lines,
-    planned_object,
-    replayed_line,
-    replayed_object,
-)
-from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.replay_view import OFFSET, PLANNED, REPLAYED, offset_line, plan_lines, replayed_line
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.replay import ReplayOptions
 
 
-def run_replay(environment: Environment, options: ReplayOptions) -> int:
-    """Replay, or print the plan; return the exit code. Raises as `Replay`, UsageError and ClusterError."""
-    return _Run(environment, options).run()
+class ReplayRun:
+    """Sends the partitions, or prints the plan."""
 
-
-class _Run:
     def __init__(self, environment: Environment, options: ReplayOptions) -> None:
         self._environment = environment
         self._options = options
-        self._progress = Progress(environment.stderr, "replay", as_json=options.is_json, clock=environment.clock)
-        self._messages = Messages(beside(self._progress, environment.stderr), as_json=options.is_json)
-        self._out = ResultStream(beside(self._progress, environment.stdout))
-        self._lines = JsonLines(self._out) if options.is_json else None
+        as_json = options.output.is_json
+        self._progress = Progress(environment.stderr, "replay", as_json=as_json, clock=environment.clock)
+        self._output = CommandOutput(environment, as_json=as_json, progress=self._progress)
+        self._messages = self._output.messages
         self._codes: list[ExitCode] = []
 
     def run(self) -> int:
+        """Replay, or print the plan; return the exit code. Raises as `Replay`, UsageError and ClusterError."""
         environment, options = self._environment, self._options
         request = _request(environment, options)
         cluster = KafkaCluster(options.to, _client_settings(environment, options.command_config))
-        replay = Replay(environment.context, request, cluster, self._messages.report, self._advance)
+        replay = Replay(environment.context, request, cluster, self._messages.report, self._progress.read)
         paths = (planned.copy.partition.path for planned in replay.plan.partitions)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
-        for note in replay.notes:
-            self._messages.report(note)
+        self._messages.report(*replay.notes)
         self._codes += replay.codes
         if options.dry_run:
             self._print_plan(replay)
@@ -75,52 +60,32 @@ class _Run:
                     self._codes.append(one.code)
                     if one.error is not None:
                         self._messages.exception(one.error)
+                    self._output.show(REPLAYED, one, replayed_line)
                 elif isinstance(one, ClusterError):
                     self._codes.append(one.exit_code)
                     self._messages.exception(one)
+                    continue
                 else:
                     offsets += 1
-                self._print(one)
+                    self._output.show(OFFSET, one, offset_line)
+                self._output.out.flush()
         return self._end(partitions=len(replay.plan.partitions), sent=sent, recognised=recognised, offsets=offsets)
 
-    def _print(self, one: object) -> None:
-        lines = self._lines
-        if isinstance(one, ClusterError):
-            return
-        if isinstance(one, ReplayedPartition):
-            if lines is None:
-                self._out.write(f"{replayed_line(one)}\n")
-            else:
-                lines.object(REPLAYED, replayed_object(one))
-        elif isinstance(one, ReplayedOffset):
-            if lines is None:
-                self._out.write(f"{offset_line(one)}\n")
-            else:
-                lines.object(OFFSET, offset_object(one))
-        self._out.flush()
-
     def _print_plan(self, replay: Replay) -> None:
-        if self._lines is None:
+        if self._output.lines is None:
             for line in plan_lines(replay.plan, None if replay.groups is None else replay.groups.count):
-                self._out.write(f"{line}\n")
+                self._output.out.write(f"{line}\n")
         else:
             for one in replay.plan.partitions:
-                self._lines.object(PLANNED, planned_object(one))
+                self._output.lines.record(PLANNED, one)
 
     def _end(self, **counts: int) -> int:
-        code = combined_exit_code(self._codes)
-        if self._lines is not None:
-            self._lines.summary(code, **counts)
-        self._out.flush()
-        return code
-
-    def _advance(self, path: str, size_bytes: int) -> None:
-        self._progress.advance(size_bytes, path)
+        return self._output.end(combined_exit_code(self._codes), **counts)
 
 
 def _request(environment: Environment, options: ReplayOptions) -> ReplayRequest:
     bounds = options.range.bounds(environment, options.now, "replay")
-    read = ReadRequest(*bounds, isolation=Isolation(options.isolation.value))
+    read = ReadRequest(*bounds, isolation=options.isolation)
     renames = dict(map(_rename, options.rename or ()))
     return ReplayRequest(
         options.paths, options.state, options.topics.selection, read, renames,

@@ -1,6 +1,5 @@
 """`kafkalog serve`: a read-only Kafka broker over log directories."""
 
-from enum import Enum
 from functools import partial
 from typing import Annotated
 
@@ -17,15 +16,9 @@ from kafkalog_cli.cli.options import (
     selection_of,
     selection_option,
 )
+from kafkalog_cli.ops.choices import DamageAnswer
 
 _server_option = partial(Option, rich_help_panel="Server")
-
-
-class OnDamageOption(Enum):
-    """The answer of a fetch at damaged bytes."""
-
-    STOP = "stop"
-    SKIP = "skip"
 
 
 def serve(  # noqa: PLR0913, PLR0917 options
@@ -41,9 +34,9 @@ def serve(  # noqa: PLR0913, PLR0917 options
     commit_to: Annotated[str | None, _server_option("--commit-to", metavar="PATH",
         help="Keep commits of consumers in a file, or append them to a directory's copy of __consumer_offsets. Default:"
         " in memory.", show_default=False)] = None,
-    on_damage: Annotated[OnDamageOption, _server_option("--on-damage",
+    on_damage: Annotated[DamageAnswer, _server_option("--on-damage",
         help="Where a batch is damaged: return an error (stop), or continue with the next good batch"
-        " (skip).")] = OnDamageOption.STOP,
+        " (skip).")] = DamageAnswer.STOP,
     at: Annotated[str | None, selection_option("--at", metavar="TIME",
         help="Serve the logs as of TIME: epoch ms, ISO 8601, or -2h before now.", show_default=False)] = None,
     topic: TopicOption = None,
@@ -77,14 +70,12 @@ def serve(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.cli.environment import time_of
     from kafkalog_cli.cli.serve_run import run_server
-    from kafkalog_cli.ops.serve.served_partition import DamageAnswer
-    from kafkalog_cli.ops.serve.server import ServerLimits
-    from kafkalog_cli.ops.serve.serving import ServeOptions
+    from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
 
     at_ms = None if at is None else time_of(context.environment, at, None)
     options = ServeOptions(
         paths, selection_of(topic, None, topic_pattern), listen, port, commit_to,
-        DamageAnswer(on_damage.value), at_ms, metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
+        on_damage, at_ms, metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
     )  # fmt: skip
     return run_server(context.environment, options, is_json=output.is_json)
 

@@ -7,13 +7,13 @@ from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
     Format,
-    IsolationLevel,
     IsolationOption,
     OutputFormat,
     output_option,
     selection_option,
 )
 from kafkalog_cli.cli.session_groups import DEFAULT_MASTER, Conf, Master
+from kafkalog_cli.ops.choices import Isolation
 
 
 class ModeOption(Enum):
@@ -40,7 +40,7 @@ class SqlOptions(NamedTuple):
     query: Annotated[str, Argument(metavar="QUERY",
         help="A query in Spark SQL. Backticks enclose names with other characters than letters, digits and _.",
         show_default=False)]
-    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
+    isolation: IsolationOption = Isolation.READ_UNCOMMITTED
     include_control: Annotated[bool, selection_option("--include-control",
         help="Include control records, which have a value in the column control.")] = False
     mode: Annotated[ModeOption, selection_option(
@@ -57,11 +57,6 @@ class SqlOptions(NamedTuple):
         help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None
     master: Master = DEFAULT_MASTER
     conf: Conf = None
-
-    @property
-    def is_json(self) -> bool:
-        """Whether each line of the output is a JSON object."""
-        return self.output_format.is_json
 # fmt: on
 
 

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.session_groups import shown_session, spark_settings
 from kafkalog_cli.disk.named_places import check_new_file, new_file
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
-from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.work import of_the_system
-from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines, PathText
+from kafkalog_cli.output.ndjson import PathText
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
     Heading,
@@ -28,7 +27,6 @@ from kafkalog_cli.output.sql_output import (
     write_lines,
     write_parquet,
 )
-from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.sql import SqlOptions
@@ -46,8 +44,9 @@ class SqlRun:
     def __init__(self, environment: Environment, options: SqlOptions) -> None:
         self._environment = environment
         self._options = options
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=options.is_json)
+        self._as_json = options.output_format.is_json
+        self._shown = CommandOutput(environment, as_json=self._as_json)
+        self._out = self._shown.out
 
     def run(self) -> int:
         """Answer the query; return the exit code.
@@ -69,16 +68,14 @@ class SqlRun:
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query
 
-        reading = Reading(
-            Isolation(options.isolation.value), Mode(options.mode.value), options.include_control, decoding
-        )
+        reading = Reading(options.isolation, Mode(options.mode.value), options.include_control, decoding)
         allowed = frozenset(Allowed(one.value) for one in options.allow or ())
         settings = {**SETTINGS, **settings_of(allowed), **given}
         if not allowed and not any(name.startswith("spark.sql.") for name in given):
             check_names(options.query, catalog, reading)
         with (
             shown_session(
-                self._environment, options.master, settings, as_json=options.is_json, is_small=catalog.is_small
+                self._environment, options.master, settings, as_json=self._as_json, is_small=catalog.is_small
             ) as spark,
             query(spark, catalog, options.query, reading, allowed) as result,
         ):
@@ -88,20 +85,20 @@ class SqlRun:
     def _answer(self, result: Result) -> None:
         if self._options.output is not None:
             written = self._write_file(result, self._options.output)
-        elif self._options.is_json:
+        elif self._as_json:
             written = self._write_lines(result)
         else:
             written = self._write_table(result)
-        if self._options.is_json:
-            file = {} if self._options.output is None else {"path": PathText(self._options.output)}
-            JsonLines(self._out).summary(ExitCode.OK, rows=written.rows, more_rows=written.more, **file)
-        self._out.flush()
-        if written.more and not self._options.is_json:
-            self._messages.warn("more-rows", f"there are more than these {written.rows} rows: --max-rows N shows more")
+        file = {} if self._options.output is None else {"path": PathText(self._options.output)}
+        self._shown.end(ExitCode.OK, rows=written.rows, more_rows=written.more, **file)
+        if written.more and not self._as_json:
+            self._shown.messages.warn(
+                "more-rows", f"there are more than these {written.rows} rows: --max-rows N shows more"
+            )
 
-    def _shown(self, parts: Iterable[PartT]) -> Iterator[PartT]:
+    def _waited_for(self, parts: Iterable[PartT]) -> Iterator[PartT]:
         """Yield the parts of the result; until the first arrives, the terminal shows that the query runs."""
-        with Waiting(self._environment.stderr, "running the query", is_shown=not self._options.is_json) as waiting:
+        with Waiting(self._environment.stderr, "running the query", is_shown=not self._as_json) as waiting:
             for part in parts:
                 waiting.end()
                 yield part
@@ -109,12 +106,12 @@ class SqlRun:
     def _write_table(self, result: Result) -> Written:
         most = self._options.max_rows or DEFAULT_MOST_ROWS
         headings = [Heading(column.name, column.is_number) for column in result.columns]
-        rows = self._shown(result.rendered(row_cells, most + 1))
+        rows = self._waited_for(result.rendered(row_cells, most + 1))
         return write_cells(self._out, headings, rows, most)
 
     def _write_lines(self, result: Result) -> Written:
         names, most = _names(result), self._options.max_rows
-        parts = self._shown(result.rendered(partial(row_lines, names), None if most is None else most + 1))
+        parts = self._waited_for(result.rendered(partial(row_lines, names), None if most is None else most + 1))
         return write_lines(self._out.write_bytes, parts, most)
 
     def _write_file(self, result: Result, path: str) -> Written:
@@ -122,11 +119,11 @@ class SqlRun:
         full_path = os.path.abspath(path)  # noqa: PTH100
         try:
             with new_file(self._environment.fs, full_path) as file:
-                parts = self._shown(result.rendered(arrow_parts, None if most is None else most + 1))
+                parts = self._waited_for(result.rendered(arrow_parts, None if most is None else most + 1))
                 written = write_parquet(file, names, result.arrow_schema, parts, most)
         except OSError as error:
             raise of_the_system(path, error) from error
-        if not self._options.is_json:
+        if not self._as_json:
             self._out.write(f"{written.rows} rows in {path}\n")
         return written
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import default_jobs
-from kafkalog_cli.errors import ExitCode, combined_exit_code
+from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.log_contents import LogContents, together
 from kafkalog_cli.ops.selection import select_served
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.stats import MeasuredPartition, StatsRequest, measure_partitions
-from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stats_view import STATS, StatsRow, stats_object, write_stats
-from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.stats import StatsOptions
@@ -31,8 +30,8 @@ class StatsRun:
         self._environment = environment
         self._options = options
         self._as_json = options.output_format.is_json
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=self._as_json)
+        self._output = CommandOutput(environment, as_json=self._as_json)
+        self._messages = self._output.messages
 
     def run(self) -> int:
         """Measure and print; return the exit code. Raises as `select_served`."""
@@ -44,30 +43,18 @@ class StatsRun:
         with Progress(
             environment.stderr, "stats", as_json=self._as_json, total_bytes=total_bytes, clock=environment.clock
         ) as progress:
-
-            def advance(path: str, size_bytes: int) -> None:
-                progress.advance(size_bytes, path)
-
-            measured = list(
-                measure_partitions(
-                    environment.fs,
-                    chosen,
-                    request,
-                    environment.kernels,
-                    jobs=options.jobs or default_jobs(),
-                    on_read=advance,
-                )
-            )
-        for found in measured:
-            self._report(found)
-        code = combined_exit_code([found.code for found in measured])
-        measured.sort(key=lambda found: -found.contents.bytes)
-        if self._as_json:
-            self._write_objects(measured, code)
-        else:
+            found = measure_partitions(
+                *(environment.fs, chosen, request, environment.kernels),
+                jobs=options.jobs or default_jobs(), on_read=progress.read,
+            )  # fmt: skip
+            measured = list(found)
+        for one in measured:
+            self._report(one)
+        measured.sort(key=lambda one: -one.contents.bytes)
+        counts = self._write_objects(self._output.lines, measured) if self._output.lines is not None else {}
+        if self._output.lines is None:
             self._write_text(measured)
-        self._out.flush()
-        return code
+        return self._output.end(combined_exit_code([one.code for one in measured]), **counts)
 
     def _write_text(self, measured: Sequence[MeasuredPartition]) -> None:
         total = together([found.contents for found in measured], self._options.top)
@@ -75,7 +62,7 @@ class StatsRun:
             rows = [StatsRow(found.partition.directory.name, found.contents) for found in measured]
         else:
             rows = [StatsRow(topic, contents, count) for topic, contents, count in self._topics(measured)]
-        write_stats(self._out, rows, total, len(measured), self._options.top)
+        write_stats(self._output.out, rows, total, len(measured), self._options.top)
 
     def _topics(self, measured: Sequence[MeasuredPartition]) -> list[tuple[str, LogContents, int]]:
         """Return the topics with their contents and numbers of partitions, the largest first."""
@@ -85,8 +72,9 @@ class StatsRun:
         rows = [(topic, together(parts, self._options.top), len(parts)) for topic, parts in by_topic.items()]
         return sorted(rows, key=lambda row: -row[1].bytes)
 
-    def _write_objects(self, measured: Sequence[MeasuredPartition], code: ExitCode) -> None:
-        lines, top = JsonLines(self._out), self._options.top
+    def _write_objects(self, lines: JsonLines, measured: Sequence[MeasuredPartition]) -> dict[str, int]:
+        """Write the objects of partitions, topics and the total; return the counts of the summary."""
+        top = self._options.top
         for found in measured:
             one = found.partition
             lines.object(STATS, stats_object(found.contents, 1, top, one.topic, one))
@@ -95,7 +83,7 @@ class StatsRun:
             lines.object(STATS, stats_object(contents, count, top, topic))
         total = together([found.contents for found in measured], self._options.top)
         lines.object(STATS, stats_object(total, len(measured), top))
-        lines.summary(code, partitions=len(measured), topics=len(topics), records=total.records)
+        return {"partitions": len(measured), "topics": len(topics), "records": total.records}
 
     def _report(self, found: MeasuredPartition) -> None:
         for path, fault in found.damage:

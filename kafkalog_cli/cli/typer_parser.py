@@ -16,7 +16,6 @@ from kafkalog_cli.cli.declared import REQUIRED, Answered, Command, CommandContex
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.plain_parser import NotPlainError, converted
 from kafkalog_cli.errors import ExitCode, UsageError, did_you_mean
-from kafkalog_cli.output.messages import Messages
 
 
 @cache
@@ -232,12 +231,11 @@ def _mistake(error: Any, environment: Environment) -> int:
     place = origin(error, environment.configuration.path)
     if place:
         error.message = f"{error.message} (from {place})"
-    messages = Messages(environment.stderr, as_json=environment.wants_json)
     if environment.wants_json:
-        messages.exception(UsageError(reason=error.format_message()))
+        environment.messages.exception(UsageError(reason=error.format_message()))
     else:
         text, step = parser_words(error)
-        messages.tell("usage-error", text, exit_code=ExitCode.USAGE, next_step=step)
+        environment.messages.tell("usage-error", text, exit_code=ExitCode.USAGE, next_step=step)
     return int(ExitCode.USAGE)
 
 

@@ -20,7 +20,7 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, PathText
 from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, paint_of, printable
-from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, RunMetrics, View, metrics_text
+from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View, metrics_text
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
@@ -54,12 +54,12 @@ class VerbRun(NamedTuple):
 
     def _write_metrics(self, path: str, summary: Summary, partitions: int) -> None:
         session, context = self.session, self.session.context
+        command, now_ms = session.shared.verb.name, context.now_ms()
         counts = self.printer.counts(partitions)
         counts["failed_partitions"] = summary.failed + self.printer.refused
         counts["partitions_not_done"] = len(summary.not_done)
-        seconds = session.runner.seconds
-        metrics = RunMetrics(session.shared.verb.name, context.now_ms(), seconds, int(summary.code), counts)
-        replace_named_file(context.fs, path, metrics_text(metrics).encode(), context.now_ms(), "metrics")
+        text = metrics_text(command, now_ms, session.runner.seconds, int(summary.code), counts)
+        replace_named_file(context.fs, path, text.encode(), now_ms, "metrics")
 
 
 def begin(  # noqa: PLR0913, PLR0917
@@ -202,7 +202,7 @@ class Printer:
     def consent_to_all(self, verb: str, partitions: int) -> None:
         """See Observer."""
         if self._consent is not None:
-            how_many = counted(partitions, "partition", "partitions")
+            how_many = counted(partitions, "partition")
             self._consent.need(how_many, f"Run {verb} on {how_many} in tasks of Spark, which ask no questions")
 
     # -- the end

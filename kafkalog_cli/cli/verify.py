@@ -1,6 +1,5 @@
 """`kafkalog verify`: check files, partitions and whole log directories, and explain each finding."""
 
-from enum import Enum
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
@@ -8,17 +7,9 @@ from kafkalog_cli.cli.groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
 from kafkalog_cli.cli.session_groups import EngineName, Pacing, Printing, Safety, SettingSources, Spark, session_options
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.choices import Level
 
-
-class LevelOption(Enum):
-    """How thorough the checks are."""
-
-    QUICK = "quick"
-    NORMAL = "normal"
-    DEEP = "deep"
-
-
-LevelChoice = Annotated[LevelOption, Option("--level",
+LevelChoice = Annotated[Level, Option("--level",
     help="quick: names, sizes, batch headers, checkpoints. normal: also CRCs, indexes, epochs, snapshots. deep: also"
     " decompression and every record.")]  # fmt: skip
 Against = Annotated[str | None, Option("--against", metavar="DIR",
@@ -34,7 +25,7 @@ def verify(  # noqa: PLR0913
     *,
     paths: PathsArgument = None,
     topics: Topics,
-    level: LevelChoice = LevelOption.NORMAL,
+    level: LevelChoice = Level.NORMAL,
     against: Against = None,
     settings: SettingSources,
     now: Now = None,
@@ -54,7 +45,6 @@ def verify(  # noqa: PLR0913
     """
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.cli.verify_output import VerifyOutput
-    from kafkalog_cli.ops.verify.partition import Level
     from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest, verify_against
     from kafkalog_cli.output.verify_view import verify_view
 
@@ -63,22 +53,22 @@ def verify(  # noqa: PLR0913
     if not paths:
         raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
     environment = context.environment
-    if not jobs and spark.engine is EngineName.LOCAL and level is LevelOption.DEEP:
+    if not jobs and spark.engine is EngineName.LOCAL and level is Level.DEEP:
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
     options = session_options(
         environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), spark=spark, changes=False,
         as_json=output.is_json,
     )  # fmt: skip
     printing = Printing(verbose, quiet, output)
-    shown = VerifyOutput(environment, report or (), Level(level.value), printing)
+    shown = VerifyOutput(environment, report or (), level, printing)
     run = begin(environment, VERIFY, verify_view(shown, quiet=quiet), options, printing)
-    request = VerifyRequest(Level(level.value), decoding.limits)
+    request = VerifyRequest(level, decoding.limits)
     with shown.of_whole_run():
         if against is not None:
             summary = verify_against(run.session, request, paths, against)
         else:
             planner = VerifyPlanner(run.session, request)
-            forks = level is not LevelOption.DEEP  # compiled kernels decode records: each fork would load its own
+            forks = level is not Level.DEEP  # compiled kernels decode records: each fork would load its own
             summary = run.session.run_work(planner.request, planner.works(paths), forks=forks)
     shown.end(summary.code, run.session.runner.seconds)
     return run.finish(summary)

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Protocol
 
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFile, WritableFilesystem
@@ -277,12 +277,46 @@ def remove_if_there(fs: WritableFilesystem, path: str) -> bool:
     return True
 
 
+def try_to_link(fs: WritableFilesystem, path: str, name: str) -> bool:
+    """Give a file a second name. Return False if hard links are not supported. Raises OSError for other failures."""
+    try:
+        fs.link(path, name)
+    except OSError as error:
+        if error.errno not in NO_HARD_LINKS:
+            raise
+        return False
+    return True
+
+
+def keep_file(fs: WritableFilesystem, path: str, kept: str) -> None:
+    """Keep a file that will be replaced: under the second name `kept`, or there as a copy without hard links.
+
+    Raises OSError, EOFError, SyncFailed.
+    """
+    if try_to_link(fs, path, kept):
+        return
+    attributes, status = fs.attributes(path), fs.status(path)
+    size_bytes = 0 if status is None else status.size_bytes
+    with closing(read_pieces(fs, path, 0, size_bytes)) as pieces, fs.create(kept, attributes) as file:
+        write_with_holes(file, 0, pieces)
+        fs.set_attributes(kept, attributes)
+        sync(file)
+
+
 def try_to_remove(fs: WritableFilesystem, path: str) -> None:
     """Unlink `path` while another error is being handled. An OSError is ignored: the other error matters more."""
     try:
         fs.unlink(path)
     except OSError:
         return
+
+
+def try_to_remove_directory(fs: WritableFilesystem, path: str) -> None:
+    """Remove a directory of files while another error is being handled. Entries that cannot be removed stay."""
+    with suppress(OSError, KafkalogError):
+        for entry in fs.list_directory(path):
+            try_to_remove(fs, entry.path)
+        fs.remove_directory(path)
 
 
 def is_no_room(error: BaseException | None) -> bool:
@@ -305,12 +339,11 @@ def is_of_a_sync(error: BaseException) -> bool:
 
 def not_changed(path: str, error: Exception) -> KafkalogError:
     """Return the error to raise if everything is as it was: NoSpace, `error` itself, or NotChanged."""
-    reason = error_text(error) if isinstance(error, OSError) else str(error)
     if is_no_room(error):
         return NoSpace(path=path, reason=NOTHING_CHANGED)
     if isinstance(error, KafkalogError) and not isinstance(error, SyncFailed):
         return error
-    return NotChanged(path=path, reason=reason)
+    return NotChanged(path=path, reason=error_text(error))
 
 
 def partly_removed(path: str, gone: int, error: OSError | SyncFailed | Unreadable) -> KafkalogError:
@@ -376,7 +409,7 @@ def half_published(path: str, error: OSError | SyncFailed | Unreadable) -> Kafka
 
 
 def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError, **details: str) -> KafkalogError:
-    told = kind(path=path, reason=error_text(error) if isinstance(error, OSError) else str(error), **details)
+    told = kind(path=path, reason=error_text(error), **details)
     return NoSpace(path=path, reason=str(told)) if is_no_room(error) else told
 
 
@@ -392,7 +425,7 @@ def half_changed(
 
     `without_marker`: the clean shutdown marker is away until then. `discard`: the run kept nothing for an undo.
     """
-    reason = error_text(error) if isinstance(error, OSError) else str(error)
+    reason = error_text(error)
     if without_marker:
         reason += ", and .kafka_cleanshutdown is missing"
     half = (HalfDiscarded if discard else HalfChanged)(path=path, run=run_id, reason=reason)
@@ -404,7 +437,10 @@ def is_half_changed(error: BaseException) -> bool:
     return isinstance(error, (HalfChanged, HalfDiscarded)) or (isinstance(error, NoSpace) and "run" in error.details)
 
 
-def error_text(error: OSError) -> str:
-    """Return the system's message with the path of the file if the error has one."""
-    text = os.strerror(error.errno) if error.errno else str(error)
-    return f"{text} ({error.filename})" if error.filename else text
+def error_text(error: BaseException) -> str:
+    """Return an error's message; of an OSError the system's, with the path of the file if the error has one."""
+    reason = str(error)
+    if isinstance(error, OSError):
+        reason = os.strerror(error.errno) if error.errno else reason
+        reason = f"{reason} ({error.filename})" if error.filename else reason
+    return reason

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from kafkalog_cli.disk.followed_links import LinkNotFollowed, NotRegular, check_regular, open_directory, open_file
-from kafkalog_cli.disk.fs_changes import DiskChanges, FileAttributes, FilesystemChanges, LockHandle, Room, WritableFile
-from kafkalog_cli.disk.held_directories import OPEN_TO_LOOK, HeldEntry, is_own
+from kafkalog_cli.disk.fs_changes import DiskChanges, FileAttributes, FilesystemChanges, Room, WritableFile
+from kafkalog_cli.disk.held_directories import OPEN_TO_LOOK, HeldEntry, LockHandle, is_own
 from kafkalog_cli.disk.names import INDEX_SUFFIXES, OWN_DIRECTORY, most_bytes_read
 from kafkalog_cli.disk.page_cache import BrokerDisks
 from kafkalog_cli.errors import NotKafkaLayout, NotLookedUp, PathNotFound, Unreadable
@@ -61,6 +61,11 @@ class FileStatus(NamedTuple):
     is_symlink: bool
     allocated_bytes: int = 0
 
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
 
 class ReadableFile(Protocol):
     """An open file for positioned reads. `size_bytes` is its size when it was opened."""
@@ -74,11 +79,16 @@ class ReadableFile(Protocol):
         Raises OSError when the device fails.
         """
 
-    def close(self) -> None: ...
-    def __enter__(self) -> ReadableFile: ...
+    def close(self) -> None:
+        """Close the file. A second call does nothing."""
+
+    def __enter__(self) -> ReadableFile:
+        return self
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    ) -> None:
+        self.close()
 
 
 @runtime_checkable
@@ -161,7 +171,7 @@ def check_size(path: str, size_bytes: int, limit_bytes: int | None = None) -> No
         raise Unreadable(path=path, reason=reason)
 
 
-class RealFile:
+class RealFile(ReadableFile):
     """A regular file, read with pread. It is not mapped: reads of a mapped file that is truncated get SIGBUS."""
 
     def __init__(self, path: str, entry: HeldEntry | None = None, disks: BrokerDisks | None = None) -> None:
@@ -211,12 +221,6 @@ class RealFile:
                 self._cold.drop()
             os.close(self._descriptor)
             self._descriptor = -1
-
-    def __enter__(self) -> RealFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class RealFilesystem(DiskChanges):

@@ -9,7 +9,7 @@ import stat
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
-from kafkalog_cli.disk.held_directories import HeldDirectories, HeldEntry, link_in_the_way
+from kafkalog_cli.disk.held_directories import HeldDirectories, HeldEntry, LockHandle, link_in_the_way
 from kafkalog_cli.disk.posix_lock import PosixLock, take_lock
 
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -58,21 +58,16 @@ class WritableFile(Protocol):
     def sync(self) -> None:
         """Write content, size and attributes to the disk (fsync). A failure is final: do not retry."""
 
-    def close(self) -> None: ...
-    def __enter__(self) -> WritableFile: ...
+    def close(self) -> None:
+        """Close the file. A second call does nothing."""
+
+    def __enter__(self) -> WritableFile:
+        return self
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
-
-class LockHandle(Protocol):
-    """A lock that this process holds until `release` or until it ends. A forked child does not hold it."""
-
-    def release(self) -> None: ...
-    def __enter__(self) -> LockHandle: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    ) -> None:
+        self.close()
 
 
 class FilesystemChanges(Protocol):
@@ -131,7 +126,7 @@ class FilesystemChanges(Protocol):
         """
 
 
-class DiskFile:
+class DiskFile(WritableFile):
     """A regular file of the real disk, written with pwrite."""
 
     def __init__(self, path: str, flags: int, entry: HeldEntry | None = None, most_links: int = 1) -> None:
@@ -171,12 +166,6 @@ class DiskFile:
         if self._descriptor != -1:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
-
-    def __enter__(self) -> DiskFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class DiskChanges:

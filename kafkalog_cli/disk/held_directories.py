@@ -11,8 +11,9 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.disk.followed_links import is_link_in, open_directory
 from kafkalog_cli.disk.names import OWN_DIRECTORY
@@ -35,6 +36,21 @@ class HeldEntry(NamedTuple):
         return os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
 
 
+class LockHandle(Protocol):
+    """A lock that this process holds until `release` or until it ends. A forked child does not hold it."""
+
+    def release(self) -> None:
+        """Release the lock. A second call does nothing."""
+
+    def __enter__(self) -> LockHandle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.release()
+
+
 class _Held:
     """An open directory and the number of its holders."""
 
@@ -43,7 +59,7 @@ class _Held:
         self.holders = 1
 
 
-class HeldDirectory:
+class HeldDirectory(LockHandle):
     """A directory that is held until `release`, under all paths that lead to it."""
 
     def __init__(self, directories: HeldDirectories, paths: Sequence[str]) -> None:
@@ -55,12 +71,6 @@ class HeldDirectory:
         paths, self._paths = self._paths, ()
         for path in paths:
             self._directories.give_up(path)
-
-    def __enter__(self) -> HeldDirectory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 class HeldDirectories:
@@ -112,20 +122,25 @@ class HeldDirectories:
         """Whether this directory itself is held."""
         return _trimmed(path) in self._held
 
-    @contextmanager
-    def entry(self, path: str) -> Iterator[HeldEntry]:
+    def entry(self, path: str) -> AbstractContextManager[HeldEntry]:
         """Look up the entry at `path` to change it. Raises OSError (ELOOP for a link among its guarded directories)."""
-        with _closed_after(self._way(path, _no_link)) as way, _named(path):
-            yield HeldEntry(way.descriptor, way.name, is_own(path))
+        return self._entry(path, lambda _: False)
 
-    @contextmanager
-    def entry_to_read(self, path: str) -> Iterator[HeldEntry]:
+    def entry_to_read(self, path: str) -> AbstractContextManager[HeldEntry]:
         """Look up the entry at `path` to read it. Raises OSError.
 
         Links to directories are followed where `followed_links` permits them, and never from a `.kafkalog` on.
         """
-        with _closed_after(self._way(path, _link_outside)) as way, _named(path):
-            yield HeldEntry(way.descriptor, way.name, is_own(path))
+        return self._entry(path, lambda names: OWN_DIRECTORY not in names)
+
+    @contextmanager
+    def _entry(self, path: str, may_follow: Callable[[Sequence[str]], bool]) -> Iterator[HeldEntry]:
+        entry = self._looked_up(path, may_follow)
+        try:
+            with _named(path):
+                yield entry
+        finally:
+            os.close(entry.directory)
 
     @contextmanager
     def directory(self, path: str, *, to_read: bool = False) -> Iterator[int]:
@@ -159,7 +174,7 @@ class HeldDirectories:
             at = path.rfind("/", 0, at)
         return None
 
-    def _way(self, path: str, may_follow: Callable[[Sequence[str]], bool]) -> _Way:
+    def _looked_up(self, path: str, may_follow: Callable[[Sequence[str]], bool]) -> HeldEntry:
         """Open the parent directory of `path` and return it with the last name of `path`.
 
         The guarded lookup starts at the nearest held directory, or at the directory that contains the `.kafkalog`.
@@ -184,28 +199,15 @@ class HeldDirectories:
                     below = opened(_checked(name, path), descriptor, path, OPEN_TO_LOOK)
                 os.close(descriptor)
                 descriptor = below
-            return _Way(descriptor, _checked(names[-1], path))
+            return HeldEntry(descriptor, _checked(names[-1], path), is_own(path))
         except BaseException:
             os.close(descriptor)
             raise
 
 
-class _Way(NamedTuple):
-    descriptor: int
-    name: str
-
-
 def is_own(path: str) -> bool:
     """Whether a path leads to a `.kafkalog` or below it."""
     return OWN_DIRECTORY in path and OWN_DIRECTORY in path.split("/")
-
-
-@contextmanager
-def _closed_after(way: _Way) -> Iterator[_Way]:
-    try:
-        yield way
-    finally:
-        os.close(way.descriptor)
 
 
 @contextmanager
@@ -217,15 +219,6 @@ def _named(path: str) -> Iterator[None]:
         if error.filename == path.rpartition("/")[2]:
             error.filename = path
         raise
-
-
-def _no_link(names: Sequence[str]) -> bool:
-    del names
-    return False
-
-
-def _link_outside(names: Sequence[str]) -> bool:
-    return OWN_DIRECTORY not in names
 
 
 def _opened(name: str, directory: int | None, path: str, flags: int) -> int:

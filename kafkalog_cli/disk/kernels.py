@@ -283,7 +283,8 @@ def cache_directory() -> Path:
         return directory
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _is_ours(directory) and os.access(directory, os.W_OK):
+        status = directory.stat()
+        if status.st_uid == os.getuid() and is_trusted(status) and os.access(directory, os.W_OK):
             return directory
     except OSError:
         pass
@@ -314,11 +315,6 @@ def _temporary_directory() -> tempfile.TemporaryDirectory[str]:
     import tempfile
 
     return tempfile.TemporaryDirectory(prefix="kafkalog-")
-
-
-def _is_ours(directory: Path) -> bool:
-    status = directory.stat()
-    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _usual_directory() -> Path:

@@ -15,12 +15,12 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import has_root_file, holds_partition
-from kafkalog_cli.disk.durable import sweep_temporaries
+from kafkalog_cli.disk.durable import NOTHING_CHANGED, sweep_temporaries
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind, moved_aside, moved_out
 from kafkalog_cli.disk.posix_lock import BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE, lock_path, owner_of
@@ -52,7 +52,7 @@ def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
     return parent if has_root_file(fs, parent) else None
 
 
-class Held:
+class Held(LockHandle):
     """A lock together with the directories that stay open as long as it is held.
 
     Where locks do not work, and the user permitted to go on without, it is only the directories.
@@ -76,25 +76,6 @@ class Held:
         for handle in reversed(self._handles):
             handle.release()
 
-    def __enter__(self) -> Held:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
-class Unlocked:
-    """Stands in for a lock where locks do not work and the user permitted to go on without."""
-
-    def release(self) -> None:
-        """Do nothing: there is no lock."""
-
-    def __enter__(self) -> Unlocked:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
 
 def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle:
     """Keep brokers out of `log_dir` until the handle is released. Other kafkalog writers are admitted.
@@ -111,7 +92,7 @@ def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Lo
             handle.release()
             raise
         return handle
-    with suppress(OSError, KafkalogError), lock_checkpoints(fs, log_dir, LockPolicy()) or Unlocked():
+    with suppress(OSError, KafkalogError), lock_checkpoints(fs, log_dir, LockPolicy()) or nullcontext():
         sweep_temporaries(fs, log_dir)  # whoever replaces a root file has the lock on byte 1
     return handle
 
@@ -123,6 +104,13 @@ def lock_checkpoints(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -
     reports it: a run may be half done by now, so only the caller knows what the error means.
     """
     return _take(fs, lock_path(log_dir), CHECKPOINT_BYTE, True, policy)
+
+
+@contextmanager
+def root_files_locked(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Iterator[None]:
+    """Have the turn of this process and `lock_checkpoints`, as far as locks work here. Raises as `lock_checkpoints`."""
+    with turn_of(log_dir), lock_checkpoints(fs, log_dir, policy) or nullcontext():
+        yield
 
 
 def lock_imports(fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, exclusive: bool = True) -> LockHandle:
@@ -302,7 +290,7 @@ def _refusal(path: str, error: OSError) -> KafkalogError:
         reason = f"it is a symbolic link or not a regular file, and is not changed: {moved_aside(path)} moves it away"
         return Refused(path=path, reason=reason)
     kind = NoSpace if error.errno in NO_ROOM else Unreadable
-    return kind(path=path, reason="nothing was changed" if kind is NoSpace else _text(error))
+    return kind(path=path, reason=NOTHING_CHANGED if kind is NoSpace else _text(error))
 
 
 def _text(error: OSError) -> str:

@@ -18,7 +18,7 @@ from kafkalog_cli.disk.durable import (
     temporary_of,
     try_to_remove,
 )
-from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import check_link, log_dir_of
 from kafkalog_cli.disk.names import moved_from_root
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, UsageError
@@ -145,6 +145,36 @@ def check_named_directory(fs: WritableFilesystem, path: str) -> None:
 _GATHERED_BYTES = 128 << 10
 
 
+class LargePieces:
+    """Appends to a file, from its start on, in pieces of at least `least_bytes`."""
+
+    def __init__(self, file: WritableFile, least_bytes: int) -> None:
+        self.size_bytes = 0
+        """The number of bytes that were appended so far, written or not."""
+        self._file = file
+        self._least_bytes = least_bytes
+        self._gathered = bytearray()
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Append bytes. Raises OSError."""
+        is_large = len(data) >= self._least_bytes
+        if is_large:
+            self.flush()
+            self._file.write(self.size_bytes, memoryview(data))
+        else:
+            self._gathered += data
+        self.size_bytes += len(data)
+        if len(self._gathered) >= self._least_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all that was appended. Raises OSError."""
+        if self._gathered:
+            with memoryview(self._gathered) as gathered:
+                self._file.write(self.size_bytes - len(gathered), gathered)
+            self._gathered.clear()
+
+
 class StagedFile:
     """A file that is written in large pieces; `finish` syncs its bytes, but not its name, and `drop` removes it."""
 
@@ -153,25 +183,16 @@ class StagedFile:
         self.closed = False
         self._fs = fs
         self._file = fs.create(path, attributes)
-        self._gathered = bytearray()
-        self._position = 0
+        self._pieces = LargePieces(self._file, _GATHERED_BYTES)
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Append `data` and return its number of bytes. Raises OSError."""
-        size = len(data)
-        if size >= _GATHERED_BYTES:
-            self._drain()
-            self._file.write(self._position, memoryview(data))
-            self._position += size
-            return size
-        self._gathered += data
-        if len(self._gathered) >= _GATHERED_BYTES:
-            self._drain()
-        return size
+        self._pieces.append(data)
+        return len(data)
 
     def tell(self) -> int:
         """Return the number of bytes written so far."""
-        return self._position + len(self._gathered)
+        return self._pieces.size_bytes
 
     def flush(self) -> None:
         """Do nothing: nobody reads the file before `finish`, so pending bytes wait for more."""
@@ -185,11 +206,11 @@ class StagedFile:
 
         A file that is not kept after the run is not synced.
         """
-        self._drain()
+        self._pieces.flush()
         if is_kept:
             sync(self._file)
         self.close()
-        return self._position
+        return self._pieces.size_bytes
 
     def drop(self) -> None:
         """Close and remove the file."""
@@ -201,13 +222,6 @@ class StagedFile:
         if not self.closed:
             self.closed = True
             self._file.close()
-
-    def _drain(self) -> None:
-        if self._gathered:
-            with memoryview(self._gathered) as gathered:
-                self._file.write(self._position, gathered)
-            self._position += len(self._gathered)
-            self._gathered.clear()
 
 
 @contextmanager

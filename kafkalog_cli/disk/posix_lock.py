@@ -15,7 +15,7 @@ import threading
 from typing import NamedTuple
 
 from kafkalog_cli.disk.followed_links import open_file
-from kafkalog_cli.disk.held_directories import HeldEntry, link_in_the_way
+from kafkalog_cli.disk.held_directories import HeldEntry, LockHandle, link_in_the_way
 from kafkalog_cli.disk.names import FileKind
 
 BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE = 0, 1, 2
@@ -38,7 +38,7 @@ _process_id = os.getpid()
 _table_lock = threading.RLock()
 
 
-class PosixLock:
+class PosixLock(LockHandle):
     """A lock on one byte of a file. It excludes other processes and other holders in this process."""
 
     def __init__(self, key: tuple[int, int], first_byte: int, exclusive: bool) -> None:
@@ -59,12 +59,6 @@ class PosixLock:
                 return
             key, self._key = self._key, None
             _give_up(key, self)
-
-    def __enter__(self) -> PosixLock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 def take_lock(entry: HeldEntry, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
@@ -241,23 +235,21 @@ def owner_of(path: str, byte: int) -> LockOwner | None:
     try:
         own = descriptor_of(path)
         if own is not None:  # closing a second descriptor of the file would release the locks of this process
-            return _owner(fcntl.fcntl(own, fcntl.F_GETLK, _question(byte)))
+            return _owner(_answer(own, byte))
         descriptor = open_file(path, None, path)
     except FileNotFoundError:
         return None
     try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _question(byte))
+        return _owner(_answer(descriptor, byte))
     finally:
         os.close(descriptor)
-    return _owner(answer)
 
 
-def _question(byte: int) -> bytes:
-    """Return the F_GETLK request for the lock that prevents an exclusive lock on `byte`."""
+def _answer(descriptor: int, byte: int) -> bytes:
+    """Ask for the lock that prevents an exclusive lock on `byte`."""
     lock_type, start, length = fcntl.F_WRLCK, byte, 1
-    return _FLOCK.pack(
-        *((start, length, 0, lock_type, os.SEEK_SET) if _BSD_LAYOUT else (lock_type, os.SEEK_SET, start, length, 0))
-    )
+    question = (start, length, 0, lock_type, os.SEEK_SET) if _BSD_LAYOUT else (lock_type, os.SEEK_SET, start, length, 0)
+    return fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(*question))
 
 
 def _owner(answer: bytes) -> LockOwner | None:

@@ -1,5 +1,6 @@
 """Control records: transaction markers and KRaft's own (ControlRecordType), decoded."""
 
+import struct
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -96,6 +97,22 @@ def control_object(key: bytes | memoryview | None, value: bytes | memoryview | N
     if isinstance(record, Fault):
         return {"type": "INVALID", "error": record.message}
     return {"type": record.name, "type_id": record.type_id, **record.message}
+
+
+def usual_marker(records: bytes | memoryview) -> tuple[int, int] | None:
+    """Return type and coordinator epoch of a marker in the form in which brokers write it; None for other bytes.
+
+    `records` are the bytes of its batch after the header. The timestamp of the marker is the base timestamp.
+    """
+    if len(records) != _USUAL_MARKER.size:
+        return None
+    head, version, type_id, middle, marker_version, epoch, end = _USUAL_MARKER.unpack(records)
+    is_usual = (head, middle, end) == (b"\x20\0\0\0\x08", b"\x0c", b"\0") and min(version, marker_version) >= 0
+    return (type_id, epoch) if is_usual and type_id in (ABORT, COMMIT) else None
+
+
+_USUAL_MARKER = struct.Struct(">5shhchic")
+"""Length 16, no attributes and deltas, size of the key 4, the key; size of the value 6, the value; no headers."""
 
 
 def encode_marker(type_id: int, coordinator_epoch: int) -> tuple[bytes, bytes]:

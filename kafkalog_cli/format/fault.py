@@ -1,9 +1,12 @@
 """Damage as a value: what is wrong with the bytes, and where."""
 
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError
+
+if TYPE_CHECKING:
+    from kafkalog_cli.format.batch import Batch
 
 
 @unique
@@ -66,6 +69,12 @@ def unreadable(error: KafkalogError | OSError) -> Fault:
     else:
         reason = error.strerror or str(error)
     return Fault(FaultKind.UNREADABLE, 0, f"cannot be read: {reason}")
+
+
+def fault_of(batch: "Batch", kind: FaultKind, message: str) -> Fault:
+    """Return a fault that concerns the whole of a batch."""
+    first, last = batch.base_offset, batch.last_offset
+    return Fault(kind, batch.position, message, batch.size_bytes, base_offset=first, last_offset=last)
 
 
 def malformed_line(position: int, raw: bytes) -> Fault:

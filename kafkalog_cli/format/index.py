@@ -33,8 +33,7 @@ class SegmentIndex(PackedEntries[EntryT]):
     The file's length decides how many entries there are, as when a broker opens the file. The unused zero tail of a
     preallocated file therefore counts too; `in_use` removes it. `base_offset` is the offset in the file's name.
 
-    Damaged bytes do not raise: they give other numbers. The functions `decode` of `index` and `timeindex` report them
-    as faults.
+    Damaged bytes do not raise: they give other numbers.
     """
 
     __slots__ = ("base_offset",)
@@ -88,6 +87,12 @@ class SegmentIndex(PackedEntries[EntryT]):
         """Return the index without its zero tail and without an incomplete entry at its end."""
         size_bytes = self.in_use_count() * self.layout.size
         return self if size_bytes == len(self.data) else type(self)(self.data[:size_bytes], self.base_offset)
+
+    def _length_message(self, file: str) -> str | None:
+        """Return the message that AbstractIndex.sanityCheck throws for the length of `file`, None if it is right."""
+        length, size = len(self.data), self.layout.size
+        what = f"found {length} bytes which is neither positive nor a multiple of {size}"
+        return f"{file} is corrupt, {what}" if length % size else None
 
     def absolute_offset(self, relative_offset: int) -> int:
         """Return the base offset plus `relative_offset`, as a Java long."""
@@ -183,18 +188,13 @@ class OffsetIndex(SegmentIndex[OffsetIndexEntry]):
 
     def sanity_message(self, absolute_path: str) -> str | None:
         """Return the message that OffsetIndex.sanityCheck throws for this file, or None if the file passes."""
-        length, size, last = len(self.data), self.layout.size, self.last_entry.offset
+        last = self.last_entry.offset
         if len(self) and last < self.base_offset:
             return (
                 f"Corrupt index found, index file {absolute_path} has non-zero size but the last offset is {last} "
                 f"which is less than the base offset {self.base_offset}"
             )
-        if length % size:
-            return (
-                f"Index file {absolute_path} is corrupt, found {length} bytes which is neither positive "
-                f"nor a multiple of {size}"
-            )
-        return None
+        return self._length_message(f"Index file {absolute_path}")
 
     def entry(self, fields: tuple[int, int]) -> OffsetIndexEntry:
         """See PackedEntries."""
@@ -246,18 +246,13 @@ class TimeIndex(SegmentIndex[TimeIndexEntry]):
 
     def sanity_message(self, absolute_path: str) -> str | None:
         """Return the message that TimeIndex.sanityCheck throws for this file, or None if the file passes."""
-        length, size, (last_timestamp, last_offset) = len(self.data), self.layout.size, self.last_entry
+        last_timestamp, last_offset = self.last_entry
         corrupt = f"Corrupt time index found, time index file ({absolute_path}) has non-zero size but the last"
         if len(self) and last_timestamp < self[0].timestamp:
             return f"{corrupt} timestamp is {last_timestamp} which is less than the first timestamp {self[0].timestamp}"
         if len(self) and last_offset < self.base_offset:
             return f"{corrupt} offset is {last_offset} which is less than the first offset {self.base_offset}"
-        if length % size:
-            return (
-                f"Time index file {absolute_path} is corrupt, found {length} bytes which is neither positive "
-                f"nor a multiple of {size}"
-            )
-        return None
+        return self._length_message(f"Time index file {absolute_path}")
 
     def entry(self, fields: tuple[int, int]) -> TimeIndexEntry:
         """See PackedEntries."""

@@ -44,10 +44,8 @@ class _AbortedTxns(PackedEntries[AbortedTxn]):
         return AbortedTxn(*fields)
 
 
-class _OfBytes(PackedEntries[AbortedTxn]):
+class _OfBytes(_AbortedTxns):
     __slots__ = ()
-
-    layout = ABORTED_TXN
 
     def entry(self, fields: tuple[int, ...]) -> AbortedTxn:
         version, *others = fields

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.inspect import InspectedPartition
     from kafkalog_cli.ops.replay.cluster import Cluster
     from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
-    from kafkalog_cli.ops.serve.serving import ServeOptions
+    from kafkalog_cli.ops.serve.options import ServeOptions
     from kafkalog_cli.ops.stats import MeasuredPartition
 
 
@@ -110,10 +110,10 @@ def find(  # noqa: PLR0913
         wanted, tuple(map(parse_json_condition, json)),
     )  # fmt: skip
     start = Start.EARLIEST if from_offset is None else from_offset
-    request = FindRequest(
-        conditions, start, epoch_ms(from_time), to_offset, epoch_ms(until), Isolation(isolation), first, last,
-        before, after, limits=limits,
+    read = ReadRequest(
+        start, epoch_ms(from_time), to_offset, epoch_ms(until), isolation=Isolation(isolation), limits=limits
     )  # fmt: skip
+    request = FindRequest(conditions, read, first, last, before, after)
     fs = RealFilesystem()
     chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
     decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))
@@ -331,8 +331,7 @@ def serve(  # noqa: PLR0913
     of a time, in epoch ms or as a datetime. `on_damage` is stop or skip. Entering the block raises NothingSelected,
     UsageError, PathNotFound, NotKafkaLayout, Unreadable, BadInput, and KafkalogError if the port is taken.
     """
-    from kafkalog_cli.ops.serve.served_partition import DamageAnswer
-    from kafkalog_cli.ops.serve.serving import ServeOptions
+    from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
 
     return LogServer(
         ServeOptions(

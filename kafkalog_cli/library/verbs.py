@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.session.work import Changed
     from kafkalog_cli.ops.truncate import TruncatePlan
     from kafkalog_cli.ops.undo import Undone
-    from kafkalog_cli.ops.verify.partition import Verification
+    from kafkalog_cli.ops.verify.task import Verification
 
     Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -151,9 +151,10 @@ class Call:
         heard, not_done = self._listener, tuple(partition.path for partition in summary.not_done)
         return Run(summary.code, tuple(heard.results), tuple(heard.errors), tuple(heard.notes), not_done)
 
-    def on_logs(self, kind: Any, **what: Any) -> Run[Any]:
-        """Run a verb whose request has topic settings, on the writable partitions."""
-        partitions = self.session.writable_partitions(self.paths)
+    def on_logs(self, kind: Any, *, takes_one: bool = False, **what: Any) -> Run[Any]:
+        """Run a verb whose request has topic settings, on the writable partitions, or on the only one."""
+        session, paths = self.session, self.paths
+        partitions = session.one_partition(paths[0]) if takes_one else session.writable_partitions(paths)
         return self.run(self.session.request(kind, partitions, **what), partitions)
 
 
@@ -187,7 +188,7 @@ def verify(
 
     Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
     """
-    from kafkalog_cli.ops.verify.partition import Level
+    from kafkalog_cli.ops.verify.task import Level
     from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
     call = Call(VERIFY, paths, {"topics": topics, "partitions": partitions})
@@ -249,7 +250,7 @@ def doctor(  # noqa: PLR0913 options
     The commands of the Examination are lists of words. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError.
     """
     from kafkalog_cli.ops.doctor.examination import examine
-    from kafkalog_cli.ops.verify.partition import Level
+    from kafkalog_cli.ops.verify.task import Level
 
     options: VerbOptions = {"broker_config": broker_config, "metadata": metadata, "now": now}
     found = examine(Context(), _session_options(options), fspath(path), text, Level(level))
@@ -372,8 +373,8 @@ def retain(
     from kafkalog_cli.ops.retain.plan import RetainRequest
     from kafkalog_cli.ops.retain.retain import RETAIN
 
-    what = {"delay_ms": delay_ms, "keeps": keep, "explains": explain}
-    return Call(RETAIN, paths, options).on_logs(RetainRequest, **what)
+    call = Call(RETAIN, paths, options)
+    return call.on_logs(RetainRequest, delay_ms=delay_ms, keeps=keep, explains=explain)
 
 
 def compact(
@@ -409,9 +410,7 @@ def truncate(
     from kafkalog_cli.ops.truncate import TRUNCATE, TruncateRequest
 
     call = Call(TRUNCATE, path, options)
-    partitions = call.session.one_partition(call.paths[0])
-    request = call.session.request(TruncateRequest, partitions, target_offset=offset, discard=discard)
-    return call.run(request, partitions)
+    return call.on_logs(TruncateRequest, takes_one=True, target_offset=offset, discard=discard)
 
 
 def delete_records(
@@ -420,10 +419,8 @@ def delete_records(
     """Move the log start offset of one partition to `before_offset`; -1: to the high watermark. Raises as `recover`."""
     from kafkalog_cli.ops.delete_records import DELETE_RECORDS, DeleteRecordsRequest
 
-    call = Call(DELETE_RECORDS, path, options)
-    partitions = call.session.one_partition(call.paths[0])
-    what = {"before_offset": before_offset, "delay_ms": delay_ms, "keeps": keep}
-    return call.run(call.session.request(DeleteRecordsRequest, partitions, **what), partitions)
+    call, kind = Call(DELETE_RECORDS, path, options), DeleteRecordsRequest
+    return call.on_logs(kind, takes_one=True, before_offset=before_offset, delay_ms=delay_ms, keeps=keep)
 
 
 def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:

@@ -1,5 +1,6 @@
 """Find a batch in one segment through its indexes. An index entry is used only if the log confirms it."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, read_all
@@ -35,37 +36,38 @@ class SegmentIndexes:
     def __init__(self, fs: Filesystem, segment: Segment) -> None:
         self._fs = fs
         self._segment = segment
-        self._offset_index: OffsetIndex | None = None
-        self._offset_index_used: OffsetIndex | None = None
-        self._time_index: TimeIndex | None = None
-        self._time_index_used: TimeIndex | None = None
         self._first_offsets: dict[int, int | None] = {}
         self.offset_doubt = "" if segment.is_seven or segment.offset_index else "the offset index is missing"
         self.time_doubt = "" if segment.is_seven or segment.time_index else "the time index is missing"
 
-    @property
+    @cached_property
     def whole_offset_index(self) -> OffsetIndex:
         """All entries in the file, as a broker reads it; empty if the file is missing or cannot be read."""
-        if self._offset_index is None:
-            data, doubt = self._read(self._segment.offset_index)
-            self.offset_doubt = self.offset_doubt or doubt
-            self._offset_index = OffsetIndex(data, self._segment.base_offset)
-        return self._offset_index
+        data, doubt = self._read(self._segment.offset_index)
+        self.offset_doubt = self.offset_doubt or doubt
+        return OffsetIndex(data, self._segment.base_offset)
 
-    @property
+    @cached_property
     def whole_time_index(self) -> TimeIndex:
         """All entries in the file, as a broker reads it; empty if the file is missing or cannot be read."""
-        if self._time_index is None:
-            data, doubt = self._read(self._segment.time_index)
-            self.time_doubt = self.time_doubt or doubt
-            self._time_index = TimeIndex(data, self._segment.base_offset)
-        return self._time_index
+        data, doubt = self._read(self._segment.time_index)
+        self.time_doubt = self.time_doubt or doubt
+        return TimeIndex(data, self._segment.base_offset)
+
+    @cached_property
+    def _offset_index(self) -> OffsetIndex:
+        return self.whole_offset_index.in_use()
+
+    @cached_property
+    def _time_index(self) -> TimeIndex:
+        index = self.whole_time_index.in_use()
+        # A preallocated index that was never written has a single entry of zeros.
+        is_unused = len(index) == 1 and tuple(index[0]) == (0, self._segment.base_offset)
+        return TimeIndex(b"", self._segment.base_offset) if is_unused else index
 
     def before_offset(self, log: ReadableFile, offset: int) -> StartingPoint:
         """Return a starting point at or before the first batch whose last offset is `offset` or above."""
-        if self._offset_index_used is None:
-            self._offset_index_used = self.whole_offset_index.in_use()
-        index = self._offset_index_used
+        index = self._offset_index
         if not len(index):
             return StartingPoint(0, None, self.offset_doubt)
         entry = index.lookup(offset)
@@ -82,7 +84,7 @@ class SegmentIndexes:
         The result is the base offset minus one, and None, if the time index does not have such an entry.
         """
         nothing = (self._segment.base_offset - 1, None)
-        index = self._time_index_in_use()
+        index = self._time_index
         if not len(index):
             return nothing
         entry = index.lookup(timestamp_ms - 1)
@@ -96,18 +98,10 @@ class SegmentIndexes:
         Headers are read from the batch of the time index's last entry on. If the log does not confirm that entry, all
         headers are read.
         """
-        index = self._time_index_in_use()
+        index = self._time_index
         batch = self._batch_of(log, index.last_entry) if len(index) else None
         reader = SegmentReader(log, start=0 if batch is None else batch.position)
         return max((header.max_timestamp for header in reader.headers()), default=NO_TIMESTAMP)
-
-    def _time_index_in_use(self) -> TimeIndex:
-        if self._time_index_used is None:
-            index = self.whole_time_index.in_use()
-            # A preallocated index that was never written has a single entry of zeros.
-            unused = len(index) == 1 and tuple(index[0]) == (0, self._segment.base_offset)
-            self._time_index_used = TimeIndex(b"", self._segment.base_offset) if unused else index
-        return self._time_index_used
 
     def _batch_of(self, log: ReadableFile, entry: TimeIndexEntry) -> Batch | None:
         """Return the batch that confirms a time index entry; None if there is none.

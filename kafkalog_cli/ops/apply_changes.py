@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum, unique
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.change import journal
@@ -24,12 +24,9 @@ from kafkalog_cli.change.manifest import (
 )
 from kafkalog_cli.disk.durable import error_text, is_half_changed, is_of_a_sync, marker_kept, marker_left_away
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, Refused, SyncFailed, shell_word
+from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, SyncFailed, shell_word
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.plans import ChangePlan, fingerprints_of
-
-if TYPE_CHECKING:
-    from kafkalog_cli.broker.loaded_segment import LoadSettings
+from kafkalog_cli.ops.plans import ChangePlan, LogRequest, check_unchanged
 
 _ROOM_BYTES = 1 << 30
 
@@ -70,27 +67,30 @@ def apply_changes(  # noqa: PLR0913
     plan: ChangePlan,
     run: RunInfo,
     marker: MarkerUse,
-    settings: LoadSettings,
+    request: LogRequest,
     *,
-    discard: bool = False,
+    discard: bool | None = None,
     held: LockHandle | None,
 ) -> Applied | None:
     """Make the changes of a plan, and return None if it has none. `held` is the lock of the partition.
 
-    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
+    `discard`: removed data is not kept; None: the command has no option --discard. Raises Refused if a file has changed
+    since the plan was made, and the exceptions of `journal.apply`.
     """
     if not plan.has_work:
         return None
-    if fingerprints_of(fs, plan.path) != plan.fingerprints:
-        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+    check_unchanged(fs, plan)
+    settings = None
+    if marker is MarkerUse.GIVEN_BACK:  # now: reading the metadata log may fail
+        settings = request.load_settings(plan.log_dir, plan.topic)
     with marker_away(fs, plan, run.run_id, is_needed=marker is not MarkerUse.LEFT) as is_held:
         edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
         info = replace(run, holds_marker=is_held, keeps_records=marker is MarkerUse.GIVEN_BACK)
         manifest = journal.apply(fs, plan.path, plan.changes, run=info, discard=discard, checkpoints=edits, held=held)
     assert manifest is not None
-    if is_held and marker is MarkerUse.DROPPED:
-        return Applied(manifest, MarkerState.AWAY)
-    return Applied(manifest, marker_after(fs, plan, manifest, settings) if is_held else MarkerState.NONE)
+    if not is_held:
+        return Applied(manifest, MarkerState.NONE)
+    return Applied(manifest, MarkerState.AWAY if settings is None else marker_after(fs, plan, manifest, settings))
 
 
 def marker_after(
@@ -188,7 +188,7 @@ def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, no
                 also = followed_runs(fs, partition.path, partition.name, log_dir, manifest) if is_whole else []
                 is_back |= release_marker(fs, log_dir, manifest.run.run_id, [partition.name], also=also)
     except (OSError, KafkalogError) as error:
-        reason = error_text(error) if isinstance(error, OSError) else str(error)
+        reason = error_text(error)
         told = f".kafka_cleanshutdown is still missing: {reason}; once the disk works, `{command}` puts it back"
         if is_of_a_sync(error):
             raise NotChanged(path=log_dir, reason=told) from error

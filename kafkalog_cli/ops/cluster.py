@@ -1,22 +1,23 @@
 """Describe a cluster from log directories: its state at a point, and the partitions on disk that do not fit it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import PartitionPath
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint, metadata_log_in
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint
 from kafkalog_cli.log.settings.metadata_image import MIGRATING_DIRECTORY
 from kafkalog_cli.ops.cluster_entries import Entries, EntryChange, differences, entries_of, only_topics
 from kafkalog_cli.ops.listing.root import read_root
+from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.selection import log_dirs_of, partition_paths
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.tables.cluster import furthest_metadata
-from kafkalog_cli.ops.verify.places import read_topic_id
+from kafkalog_cli.ops.settings import read_meta
+from kafkalog_cli.ops.tables.cluster import furthest_metadata, metadata_logs
 
 LOST_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAg"
 UNASSIGNED_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -69,19 +70,11 @@ class ClusterDescription:
     misplaced: tuple[MisplacedPartition, ...] = ()
     local_partitions: tuple[LocalPartition, ...] = ()
     notes: tuple[Note, ...] = ()
-    codes: tuple[ExitCode, ...] = ()
 
-
-@dataclass(slots=True)
-class _Notes:
-    notes: list[Note] = field(default_factory=list)
-    codes: list[ExitCode] = field(default_factory=list)
-
-    def damaged(self, damage: DamagedLog) -> None:
-        details = damage.details
-        message = f"at byte {details['position']}: {details['message']}: later records are left out"
-        self.notes.append(Note(str(details["kind"]), message, str(details["path"])))
-        self.codes.append(ExitCode.CORRUPTION)
+    @property
+    def codes(self) -> tuple[ExitCode, ...]:
+        """The exit codes that the notes cause."""
+        return tuple(note.exit_code for note in self.notes if note.exit_code is not None)
 
 
 def describe_cluster(  # noqa: PLR0913 points and choice
@@ -100,12 +93,14 @@ def describe_cluster(  # noqa: PLR0913 points and choice
     before the first record that the log has.
     """
     log_dirs = log_dirs_of(fs, list(paths))
-    notes = _Notes()
-    dirs = log_dirs if metadata_path is None else [metadata_path]
-    logs = [path for path in (metadata_log_in(fs, one) for one in dirs) if path is not None]
-    if metadata_path is not None and not logs:
-        logs = [metadata_path]
-    brokers = tuple(_local_brokers(fs, log_dirs))
+    notes: list[Note] = []
+    logs = metadata_logs(fs, log_dirs, metadata_path)
+    metas = {log_dir: read_meta(fs, log_dir) for log_dir in log_dirs}
+    brokers = tuple(
+        LocalBroker(log_dir, meta.version, meta.cluster_id, meta.node_id, meta.directory_id)
+        for log_dir, meta in metas.items()
+        if meta is not None
+    )
     if not logs:
         if at is not None or since is not None:
             raise NothingSelected(reason="there is no metadata log here: --at and --since need __cluster_metadata-0")
@@ -116,33 +111,24 @@ def describe_cluster(  # noqa: PLR0913 points and choice
     if since is not None:
         earlier = only_topics(entries_of(_state(fs, logs, since, notes)), topics)
         changes = tuple(differences(earlier, only_topics(entries_of(metadata), topics)))
-    misplaced = tuple(_misplaced(fs, log_dirs, metadata)) if metadata.is_complete else ()
-    return ClusterDescription(
-        metadata,
-        only_topics(entries_of(metadata), topics),
-        changes,
-        brokers,
-        misplaced,
-        (),
-        tuple(notes.notes),
-        tuple(notes.codes),
-    )
+    # The partitions on disk are those of now: an earlier state does not have the topics that were created since.
+    misplaced = tuple(_misplaced(fs, metas, metadata)) if metadata.is_complete and at is None else ()
+    entries = only_topics(entries_of(metadata), topics)
+    return ClusterDescription(metadata, entries, changes, brokers, misplaced, notes=tuple(notes))
 
 
-def _state(fs: Filesystem, logs: Sequence[str], point: MetadataPoint | None, notes: _Notes) -> ClusterMetadata:
-    found = furthest_metadata(fs, logs, notes.damaged, until=point, with_registry=True)
+def _state(fs: Filesystem, logs: Sequence[str], point: MetadataPoint | None, notes: list[Note]) -> ClusterMetadata:
+    def damaged(damage: DamagedLog) -> None:
+        details = damage.details
+        message = f"at byte {details['position']}: {details['message']}: later records are left out"
+        notes.append(Note(str(details["kind"]), message, str(details["path"]), exit_code=ExitCode.CORRUPTION))
+
+    found = furthest_metadata(fs, logs, damaged, until=point, with_registry=True)
     assert found is not None
     begins_late = not found.is_complete and found.snapshot is None and found.end_offset == 0 and not found.topics
     if point is not None and begins_late:
         raise NothingSelected(reason="the metadata log and its snapshots begin after this point")
     return found
-
-
-def _local_brokers(fs: Filesystem, log_dirs: Sequence[str]) -> Iterator[LocalBroker]:
-    for log_dir in log_dirs:
-        meta = read_root(fs, log_dir, frozenset()).meta
-        if meta is not None:
-            yield LocalBroker(log_dir, meta.version, meta.cluster_id, meta.node_id, meta.directory_id)
 
 
 def _partitions(fs: Filesystem, log_dir: str) -> Iterator[PartitionPath]:
@@ -157,15 +143,16 @@ def _local_partitions(fs: Filesystem, log_dirs: Sequence[str]) -> Iterator[Local
         for one in _partitions(fs, log_dir):
             topic, number = one.directory.topic or "", one.directory.partition or 0
             lines = root.offsets_of(topic, number)
-            topic_id = read_topic_id(fs, one.path).topic_id
+            topic_id = topic_id_on_disk(fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
             yield LocalPartition(
                 topic, number, topic_id, lines.log_start, lines.recovery_point, lines.high_watermark, one.path
             )
 
 
-def _misplaced(fs: Filesystem, log_dirs: Sequence[str], metadata: ClusterMetadata) -> Iterator[MisplacedPartition]:
-    for log_dir in log_dirs:
-        meta = read_root(fs, log_dir, frozenset()).meta
+def _misplaced(
+    fs: Filesystem, metas: Mapping[str, MetaProperties | None], metadata: ClusterMetadata
+) -> Iterator[MisplacedPartition]:
+    for log_dir, meta in metas.items():
         for one in _partitions(fs, log_dir):
             reason = _reason(fs, one, meta, metadata)
             if reason:
@@ -177,7 +164,7 @@ def _reason(fs: Filesystem, one: PartitionPath, meta: MetaProperties | None, met
     name, topic = one.directory, metadata.topics.get(one.directory.topic or "")
     if topic is None:
         return "the cluster does not have this topic"
-    topic_id = read_topic_id(fs, one.path).topic_id
+    topic_id = topic_id_on_disk(fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
     if topic_id is not None and topic_id != topic.topic_id:
         return f"the topic has the id {topic.topic_id} in the cluster, not {topic_id}"
     found = topic.partitions.get(name.partition or 0)

@@ -10,7 +10,7 @@ from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Unreadable
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.format.java_text import string_hash
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.replicas import Copy, Replicas
 from kafkalog_cli.ops.selection import (
@@ -23,7 +23,7 @@ from kafkalog_cli.ops.selection import (
     partitions_taken,
 )
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.tables.cluster import furthest_metadata
+from kafkalog_cli.ops.tables.cluster import furthest_metadata, metadata_logs
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, coordinator_entries
 
 _ReplayT = TypeVar("_ReplayT")
@@ -89,11 +89,8 @@ class LogDirs:
     @cached_property
     def metadata(self) -> ClusterMetadata | None:
         """The furthest replica of the metadata log in the log directories, or the option's; None if there is none."""
-        dirs = self.replicas.log_dirs if self._metadata_path is None else [self._metadata_path]
-        found = [path for path in (metadata_log_in(self.fs, one) for one in dirs) if path is not None]
-        if self._metadata_path is not None and not found:
-            found = [self._metadata_path]
-        return furthest_metadata(self.fs, found, self._damaged)
+        logs = metadata_logs(self.fs, self.replicas.log_dirs, self._metadata_path)
+        return furthest_metadata(self.fs, logs, self._damaged)
 
     @property
     def knows_all_topics(self) -> bool:
@@ -108,17 +105,19 @@ class LogDirs:
     def _topic_names(self) -> dict[str, str]:
         if self.metadata is not None:
             return {topic.topic_id: topic.name for topic in self.metadata.topics.values()}
+        return {topic_id: topic for topic, topic_id in self.topic_ids_on_disk.items()}
+
+    @cached_property
+    def topic_ids_on_disk(self) -> dict[str, str]:
+        """The ids of topics by name, each from the first partition.metadata that has it."""
         found: dict[str, str] = {}
-        topics: set[str] = set()
         for log_dir in self.replicas.log_dirs:
             for one in partition_paths(self.fs, log_dir):
                 topic = one.directory.topic
-                if one.directory.kind is not DirectoryKind.PARTITION or topic is None or topic in topics:
-                    continue
-                topic_id = topic_id_on_disk(self.fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
-                if topic_id is not None:
-                    topics.add(topic)
-                    found[topic_id] = topic
+                if topic is not None and topic not in found and one.directory.kind is DirectoryKind.PARTITION:
+                    topic_id = topic_id_on_disk(self.fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
+                    if topic_id is not None:
+                        found[topic] = topic_id
         return found
 
     def best_copies(self, selection: Selection) -> list[Copy]:

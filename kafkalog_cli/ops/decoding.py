@@ -47,8 +47,7 @@ class Decoding(NamedTuple):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of contents that are decoded: key, value."""
-        formats = {"key": self.key_format, "value": self.value_format}
-        return tuple(name for name, wanted in formats.items() if wanted is not None)
+        return tuple(name for name, wanted in zip(("key", "value"), self[:2], strict=True) if wanted is not None)
 
     def or_auto(self) -> Decoding:
         """Return the decoding with the format AUTO in place of none."""
@@ -71,9 +70,9 @@ class Decoding(NamedTuple):
         return " ".join([*formats, *([] if self.schemas is None else [self.schemas])])
 
     def decoder(self, fs: Filesystem, partitions: Sequence[str]) -> tuple[ValueDecoder | None, list[ReadNote]]:
-        """Return the decoder for partitions with these paths, as `value_decoder` does, and raise as it does."""
+        """Return the decoder for partitions with these paths, None if nothing is decoded; see `value_decoder`."""
         if not self:
             return None, []
         from kafkalog_cli.ops.values import value_decoder
 
-        return value_decoder(fs, self.key_format, self.value_format, partitions, self.schemas)
+        return value_decoder(fs, self, partitions)

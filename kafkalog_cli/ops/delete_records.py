@@ -8,7 +8,7 @@ from kafkalog_cli.broker.retention import RetainedSegment, RetentionBounds, Rete
 from kafkalog_cli.change.changes import in_log_order, keeping
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
@@ -27,7 +27,7 @@ HIGH_WATERMARK = -1
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsRequest(LogRequest):
-    """Delete the records below `before_offset`.
+    """Delete the records below `before_offset` (`HIGH_WATERMARK`: all replicated records).
 
     `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms says. `keeps`: removed files are kept by
     the run instead of renamed to `.deleted`.
@@ -58,9 +58,9 @@ class DeleteRecordsPlan(LogPlan):
 
 
 def plan_delete_records(
-    fs: Filesystem, partition: Partition, root: PartitionState, before_offset: int, request: DeleteRecordsRequest
+    fs: Filesystem, partition: Partition, root: PartitionState, request: DeleteRecordsRequest
 ) -> DeleteRecordsPlan:
-    """Plan the removal of the records before `before_offset` (`HIGH_WATERMARK`: of all replicated records).
+    """Plan the removal of records. Removed segments stay for `plan.delay_ms` as `.deleted`.
 
     The plan has no changes if the log already starts there or later. Raises OffsetOutOfRange for an offset above the
     high watermark, UnsupportedFormat for 0.7, the exceptions of `SettingsSource.metadata`, and those of opening the
@@ -76,9 +76,9 @@ def plan_delete_records(
         return refused(plan, unready)
     old_start_offset = max(root.log_start, partition.segments[0].base_offset)
     high_watermark = root.high_watermark(end_offset)
-    wanted = high_watermark.offset if before_offset == HIGH_WATERMARK else before_offset
+    wanted = high_watermark.offset if request.before_offset == HIGH_WATERMARK else request.before_offset
     if not 0 <= wanted <= high_watermark.offset:
-        what = f"offset {before_offset}"
+        what = f"offset {request.before_offset}"
         raise OffsetOutOfRange(path=partition.path, what=what, first=old_start_offset, last=high_watermark.offset)
     start_offset = max(wanted, old_start_offset)
     plan = replace(
@@ -92,23 +92,6 @@ def plan_delete_records(
         return plan
     plan = _with_changes(fs, partition, root, plan, RetentionBounds(start_offset, end_offset, high_watermark.offset))
     return replace(plan, changes=keeping(plan.changes)) if request.keeps else plan
-
-
-def apply_delete_records(
-    fs: WritableFilesystem,
-    plan: DeleteRecordsPlan,
-    run: RunInfo,
-    request: DeleteRecordsRequest,
-    *,
-    held: LockHandle | None,
-) -> Applied | None:
-    """Make the changes, and return None if there are none. Removed segments stay for `plan.delay_ms` as `.deleted`.
-
-    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
-    """
-    run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
-    settings = request.load_settings(plan.log_dir, plan.topic)
-    return apply_changes(fs, plan, run, MarkerUse.LEFT, settings, held=held)
 
 
 def _with_changes(
@@ -141,10 +124,11 @@ def _with_changes(
 def _run(work: Work, request: DeleteRecordsRequest) -> Changed[DeleteRecordsPlan]:
     root = work.begin()
     work.check(Action.DELETE_RECORDS)
-    plan = plan_delete_records(work.fs, work.partition, root, request.before_offset, request)
+    plan = plan_delete_records(work.fs, work.partition, root, request)
 
     def apply(run: RunInfo) -> Applied | None:
-        return apply_delete_records(work.fs, plan, run, request, held=work.lock)
+        run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
+        return apply_changes(work.fs, plan, run, MarkerUse.LEFT, request, held=work.lock)
 
     return work.change(plan, apply, warns_first=True)
 

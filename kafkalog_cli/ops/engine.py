@@ -195,6 +195,16 @@ class JobWatch(NamedTuple):
     work: str
     sizes: Sequence[int]
 
+    def begin(self) -> None:
+        """Report the start of the job to the watcher."""
+        if self.watcher is not None:
+            self.watcher.begin(self.work, sum(self.sizes))
+
+    def advance(self, size_bytes: int) -> None:
+        """See JobWatcher."""
+        if self.watcher is not None:
+            self.watcher.advance(size_bytes)
+
 
 def log_bytes(partition: Partition, wanted: frozenset[str] | None = None) -> int:
     """Return the bytes of a partition's log files; `wanted` limits the sum to these file names."""

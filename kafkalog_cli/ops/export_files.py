@@ -5,7 +5,7 @@ Their names sort by offset. A file is not published before all are complete.
 
 import os
 import re
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.durable import TEMPORARY_SUFFIX
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
@@ -33,116 +33,81 @@ _MAY_REPEAT = ("key", "value", "headers.list.element.key", "headers.list.element
 """Columns for which Parquet tries a dictionary, and drops it in a row group where it becomes large."""
 
 
-class ExportWriter(Protocol):
-    """Takes parts in the order of offsets; `held_bytes` are not written until `flush`, or until there are enough."""
-
-    held_bytes: int
-
-    def write(self, part: Any) -> None:
-        """Append a part: a RecordBatch, or bytes."""
-
-    def flush(self) -> None:
-        """Write the parts that are held."""
-
-    def close(self) -> None:
-        """End the file; the stream stays open."""
-
-
-def writer(format: FileFormat, file: StagedFile, schema: Any, codec: str) -> ExportWriter:  # noqa: A002
-    """Return the writer for a format; `schema` has the metadata of the file, None for lines."""
-    if format is FileFormat.JSON:
-        return LinesWriter(file)
-    return (ParquetWriter if format is FileFormat.PARQUET else ArrowWriter)(file, schema, codec)
-
-
 class LinesWriter:
     """Writes lines as they come."""
 
-    def __init__(self, file: StagedFile) -> None:
-        self.held_bytes = 0
-        self._file = file
+    held_bytes = 0
 
-    def write(self, part: bytes) -> None:
-        """See ExportWriter."""
-        self._file.write(part)
+    def __init__(self, file: StagedFile) -> None:
+        self.write = file.write
 
     def flush(self) -> None:
-        """See ExportWriter."""
+        """See TableWriter."""
 
     def close(self) -> None:
-        """See ExportWriter."""
+        """See TableWriter."""
 
 
-class _Gathering:
-    """Gathers parts into large tables."""
+class TableWriter:
+    """Gathers parts in the order of offsets into large tables, which `out` of pyarrow writes: row groups of Parquet.
 
-    def __init__(self, schema: Any) -> None:
+    `held_bytes` are not written until `flush`, or until there are ROW_GROUP_BYTES.
+    """
+
+    def __init__(self, schema: Any, out: Any) -> None:
         self.held_bytes = 0
         self._schema = schema
+        self._out = out
         self._held: list[Any] = []
 
     def write(self, part: Any) -> None:
-        """See ExportWriter."""
+        """Append a RecordBatch."""
         self._held.append(part)
         self.held_bytes += part.nbytes
         if self.held_bytes >= ROW_GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """See ExportWriter."""
+        """Write the parts that are held."""
         import pyarrow as pa
 
         if self._held:
             held, self._held, self.held_bytes = self._held, [], 0
-            self._write(pa.Table.from_batches([part.replace_schema_metadata(None) for part in held]))
+            table = pa.Table.from_batches([part.replace_schema_metadata(None) for part in held])
+            self._out.write_table(table.replace_schema_metadata(self._schema.metadata), table.num_rows)
             pa.default_memory_pool().release_unused()  # else it keeps the memory of the largest pages
 
-    def _write(self, table: Any) -> None:
-        raise NotImplementedError
-
-
-class ParquetWriter(_Gathering):
-    """Writes a Parquet file, with one row group per gathered table."""
-
-    def __init__(self, file: StagedFile, schema: Any, codec: str) -> None:
-        import pyarrow.parquet as pq
-
-        super().__init__(schema)
-        self._writer = pq.ParquetWriter(
-            file,
-            schema,
-            compression=codec,
-            use_dictionary=[*_FEW_VALUES, *_MAY_REPEAT],
-            column_encoding=dict.fromkeys(_SORTED, "DELTA_BINARY_PACKED"),
-            write_statistics=[*_SORTED, *_FEW_VALUES],
-        )
-
-    def _write(self, table: Any) -> None:
-        self._writer.write_table(table.replace_schema_metadata(self._schema.metadata), row_group_size=table.num_rows)
-
     def close(self) -> None:
-        """See ExportWriter."""
+        """End the file; the stream stays open."""
         self.flush()
-        self._writer.close()
+        self._out.close()
 
 
-class ArrowWriter(_Gathering):
-    """Writes a file in the Arrow IPC file format."""
+def writer(format: FileFormat, file: StagedFile, schema: Any, codec: str) -> LinesWriter | TableWriter:  # noqa: A002
+    """Return the writer for a format; `schema` has the metadata of the file, None for lines."""
+    if format is FileFormat.JSON:
+        return LinesWriter(file)
+    return TableWriter(schema, (_parquet if format is FileFormat.PARQUET else _arrow)(file, schema, codec))
 
-    def __init__(self, file: StagedFile, schema: Any, codec: str) -> None:
-        import pyarrow as pa
 
-        super().__init__(schema)
-        options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
-        self._writer = pa.ipc.new_file(file, schema, options=options)
+def _parquet(file: StagedFile, schema: Any, codec: str) -> Any:
+    import pyarrow.parquet as pq
 
-    def _write(self, table: Any) -> None:
-        self._writer.write_table(table.replace_schema_metadata(self._schema.metadata))
+    return pq.ParquetWriter(
+        file,
+        schema,
+        compression=codec,
+        use_dictionary=[*_FEW_VALUES, *_MAY_REPEAT],
+        column_encoding=dict.fromkeys(_SORTED, "DELTA_BINARY_PACKED"),
+        write_statistics=[*_SORTED, *_FEW_VALUES],
+    )
 
-    def close(self) -> None:
-        """See ExportWriter."""
-        self.flush()
-        self._writer.close()
+
+def _arrow(file: StagedFile, schema: Any, codec: str) -> Any:
+    import pyarrow as pa
+
+    options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
+    return pa.ipc.new_file(file, schema, options=options)
 
 
 VERSION = "1"
@@ -197,13 +162,14 @@ def exported(batch: Any, partition: int, schema: Any, decoded: DecodedColumns | 
         if name == "partition":
             arrays.append(pa.array(np.full(batch.num_rows, partition, np.int32)))  # pa.repeat takes 2 ns for each
         elif name == "codec":
-            arrays.append(_codec_names().take(batch.column("codec")))
+            arrays.append(codec_names().take(batch.column("codec")))
         else:
             arrays.append(batch.column("timestamp_type" if name == "timestampType" else name))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _codec_names() -> Any:
+def codec_names() -> Any:
+    """Return an array with the name of each codec at its number."""
     import pyarrow as pa
 
     return pa.array([codec_name(number) for number in range(_CODECS)], pa.string())
@@ -264,7 +230,7 @@ class MadeFile(NamedTuple):
 class _Open:
     """A file that is being written."""
 
-    def __init__(self, file: StagedFile, out: ExportWriter, path: str, first_offset: int) -> None:
+    def __init__(self, file: StagedFile, out: LinesWriter | TableWriter, path: str, first_offset: int) -> None:
         self.file = file
         self.writer = out
         self.path = path

@@ -184,9 +184,7 @@ def progress_of(path: str, state: Mapping[str, Any]) -> dict[tuple[str, int], Lo
     except ValueError as error:
         raise UnsupportedFormat(path=path, reason=f"it is not the state of an export: {error}") from error
     return {
-        (one["topic"], one["partition"]): LogProgress(
-            one["next_offset"], one["topic_id"], one["last_offset"], one["last_record"]
-        )
+        (one["topic"], one["partition"]): LogProgress(*(one[name] for name in LogProgress._fields))
         for one in state["logs"]
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -294,8 +294,11 @@ class _Describer:
             rows = self._share_rows(group_id, state.groups)
         else:
             subscribed = state.groups.subscribed_topics(key, members)
-            expiry = _Expiry(group, group_state, subscribed, self._request.retention)
-            rows = self._rows(group_id, key[0], described, state, expiry)
+
+            def expires(offset: CommittedOffset) -> int | None:
+                return expires_at_ms(offset, group, group_state, subscribed, self._request.retention)
+
+            rows = self._rows(group_id, key[0], described, state, expires)
         return GroupDescription(
             group_id, group, group_state, state.groups.assignment_epochs.get(key), described,
             tuple(row for row in rows if self._request.takes_topic(row.topic)), loaded,
@@ -320,8 +323,9 @@ class _Describer:
         return name or assigned.topic or assigned.topic_id
 
     def _rows(
-        self, group_id: str, kind: str, members: Sequence[MemberDescription], state: _State, expiry: _Expiry
-    ) -> Iterator[GroupOffset]:
+        self, group_id: str, kind: str, members: Sequence[MemberDescription], state: _State,
+        expires: Callable[[CommittedOffset], int | None],
+    ) -> Iterator[GroupOffset]:  # fmt: skip
         commits = state.held.pop(group_id, {})  # a group with many offsets would be in memory twice
         owners = {
             (owned.topic, number): one.member for one in members for owned in one.owned for number in owned.partitions
@@ -338,7 +342,7 @@ class _Describer:
             if commit is not None:
                 row = replace(
                     row, offset=commit.offset, leader_epoch=commit.leader_epoch, metadata=commit.metadata,
-                    commit_timestamp=commit.commit_timestamp, expires_at_ms=expiry.of(commit),
+                    commit_timestamp=commit.commit_timestamp, expires_at_ms=expires(commit),
                 )  # fmt: skip
             # kafka-streams-groups counts from the start of the log where nothing is committed yet.
             from_start = best.bounds.start if best is not None and kind == STREAMS else None
@@ -375,19 +379,6 @@ def _with_end(row: GroupOffset, best: Copy | None, done: int | None) -> GroupOff
     return replace(
         row, log_end_offset=end, lag=None if done is None else end - done, log_path=best.partition.path
     )  # fmt: skip
-
-
-class _Expiry(NamedTuple):
-    """The facts on which the expiry of a group's offsets depends."""
-
-    group: Group | None
-    state: GroupState
-    subscribed: Collection[str] | None
-    retention: OffsetsRetention
-
-    def of(self, offset: CommittedOffset) -> int | None:
-        """Return the time from which the broker removes an offset, None while it does not expire."""
-        return expires_at_ms(offset, self.group, self.state, self.subscribed, self.retention)
 
 
 _UNSET = -1

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.ops.audit.counting import KeyTotal
@@ -60,22 +60,21 @@ class TimeCounter:
             periods, numbers = np.unique(timestamps // self._period_ms, return_counts=True)
             if len(periods) <= self._most_periods:
                 break
-            self._merge(self._period_ms * 2)
+            self._merge()
         if weights is not None:
             rows = np.searchsorted(periods, timestamps // self._period_ms)
             numbers = np.bincount(rows, weights).astype(np.int64)
         for period, number in zip(periods.tolist(), numbers.tolist(), strict=True):
             self._counts[period] = self._counts.get(period, 0) + number
         while len(self._counts) > self._most_periods:
-            self._merge(self._period_ms * 2)
+            self._merge()
 
     def result(self) -> TimeCounts:
         """Return the counts so far."""
         return TimeCounts(self._period_ms, dict(self._counts))
 
-    def _merge(self, period_ms: int) -> None:
-        self._counts = _halved(self._counts)
-        self._period_ms = period_ms
+    def _merge(self) -> None:
+        self._counts, self._period_ms = _halved(self._counts), self._period_ms * 2
 
 
 def _halved(counts: Mapping[int, int]) -> dict[int, int]:
@@ -161,43 +160,35 @@ class LogContents:
         return sum(codec.bytes for codec in self.codecs)
 
 
+_SUMS = (
+    "bytes", "raw_bytes", "batches", "records", "control_records", "keys", "null_keys", "duplicates", "tombstones",
+    "producers", "out_of_order",
+)  # fmt: skip
+
+
 def together(logs: Sequence[LogContents], top: int) -> LogContents:
     """Return the contents of several logs together, with at most `top` records."""
-    keys = sum(log.keys for log in logs)
+
+    def known(name: str) -> list[int]:
+        return [number for log in logs if (number := getattr(log, name)) is not None]
+
+    sums: dict[str, Any] = {name: sum(getattr(log, name) for log in logs) for name in _SUMS}
     spread = sum((log.keys * log.keys_relative_error) ** 2 for log in logs) ** 0.5
-    firsts = [log.first_timestamp_ms for log in logs if log.first_timestamp_ms is not None]
-    lasts = [log.last_timestamp_ms for log in logs if log.last_timestamp_ms is not None]
     return LogContents(
-        bytes=sum(log.bytes for log in logs),
-        raw_bytes=sum(log.raw_bytes for log in logs),
-        batches=sum(log.batches for log in logs),
-        records=sum(log.records for log in logs),
-        control_records=sum(log.control_records for log in logs),
+        **sums,
+        smallest_batch=min(known("smallest_batch"), default=None),
+        largest_batch=max(known("largest_batch"), default=None),
+        most_batch_records=max(known("most_batch_records"), default=None),
+        first_timestamp_ms=min(known("first_timestamp_ms"), default=None),
+        last_timestamp_ms=max(known("last_timestamp_ms"), default=None),
         codecs=_codecs(codec for log in logs for codec in log.codecs),
-        smallest_batch=min((log.smallest_batch for log in logs if log.smallest_batch is not None), default=None),
-        largest_batch=max((log.largest_batch for log in logs if log.largest_batch is not None), default=None),
-        most_batch_records=max(
-            (log.most_batch_records for log in logs if log.most_batch_records is not None), default=None
-        ),
-        keys=keys,
-        keys_relative_error=spread / keys if keys else 0.0,
-        null_keys=sum(log.null_keys for log in logs),
-        duplicates=sum(log.duplicates for log in logs),
-        tombstones=sum(log.tombstones for log in logs),
+        keys_relative_error=spread / sums["keys"] if sums["keys"] else 0.0,
         frequent_keys=_frequent(key for log in logs for key in log.frequent_keys),
-        producers=sum(log.producers for log in logs),
         more_producers=any(log.more_producers for log in logs),
         top_producers=_producers(one for log in logs for one in log.top_producers),
-        first_timestamp_ms=min(firsts, default=None),
-        last_timestamp_ms=max(lasts, default=None),
-        out_of_order=sum(log.out_of_order for log in logs),
-        largest=tuple(nlargest(top, (one for log in logs for one in log.largest), key=_size)),
+        largest=tuple(nlargest(top, (one for log in logs for one in log.largest), key=lambda one: one.bytes)),
         times=added_up(log.times for log in logs),
     )
-
-
-def _size(record: LargeRecord) -> int:
-    return record.bytes
 
 
 def _codecs(parts: Iterable[CodecContents]) -> tuple[CodecContents, ...]:

@@ -52,8 +52,7 @@ def lookup_time(
     view = view or broker_view(fs, partition)
     bounds = log_bounds(fs, partition, view)
     search = TimeSearch(fs, limits)
-    found = (search.first(segment, timestamp_ms, bounds.start) for segment in partition.segments)
-    answer = next((one for one in found if one is not None), None)
+    answer = search.first_in(partition, timestamp_ms, bounds.start)
     said = BrokerSearch(fs, partition, view, search).first(timestamp_ms, bounds.start, limits)
     return _compared(answer, said, search, partition, bounds)
 
@@ -65,15 +64,7 @@ def lookup_max_timestamp(fs: Filesystem, partition: Partition) -> TimeFound:
     """
     view = broker_view(fs, partition)
     search = TimeSearch(fs, DEFAULT_LIMITS)
-    best: Found | None = None
-    largest = -1
-    for segment in partition.segments:
-        if search.largest_timestamp(segment) > largest:
-            found = search.latest(segment)
-            timestamp = None if found is None else found.record_timestamp
-            if timestamp is not None and timestamp > largest:
-                best, largest = found, timestamp
-            del found  # frees the memory of its record
+    best = search.latest_in(partition)
     said = BrokerSearch(fs, partition, view, search).latest(DEFAULT_LIMITS)
     return _compared(best, said, search, partition, log_bounds(fs, partition, view))
 
@@ -120,34 +111,25 @@ def _last_ms(error: NoRecordAtTime) -> int:
     return last if isinstance(last, int) else -1
 
 
+LATEST, EARLIEST = -1, -2
+"""The words for the end and the start of a log, where a request has a time."""
+
+
 def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: LogBounds, now_ms: int) -> list[int]:
     """Return at most `most` offsets before a time, newest first, by file times (getOffsetsBefore, until 0.10).
 
-    A segment's start has the time of its file, and the log's end the time `now_ms`.
+    A segment's start has the time of its file, and the end of a log whose last segment is not empty the time `now_ms`.
+    LATEST takes all of them, EARLIEST only the start of the first segment.
     """
-    starts = _starts(partition, bounds, now_ms)
-    last = max((i for i, (_, time_ms) in enumerate(starts) if time_ms <= timestamp_ms), default=-1)
-    return [offset for offset, _ in reversed(starts[: last + 1])][:most]
-
-
-def latest_offsets(partition: Partition, most: int, bounds: LogBounds) -> list[int]:
-    """Return the offsets before any time: the log's end, if the last segment is not empty, and all segment starts.
-
-    The newest offsets come first, and there are at most `most`.
-    """
-    return [offset for offset, _ in reversed(_starts(partition, bounds, 0))][:most]
-
-
-def earliest_offsets(partition: Partition, most: int, bounds: LogBounds) -> list[int]:
-    """Return the earliest offset: the start of the first segment only, even if `most` is larger than 1."""
-    return [offset for offset, _ in _starts(partition, bounds, 0)[:1]][:most]
-
-
-def _starts(partition: Partition, bounds: LogBounds, now_ms: int) -> list[tuple[int, int]]:
     starts = [(max(segment.base_offset, bounds.start), segment.log.mtime_ms) for segment in partition.segments]
     if partition.segments[-1].log.size_bytes:
         starts.append((bounds.next_offset, now_ms))
-    return starts
+    if timestamp_ms == EARLIEST:
+        starts = starts[:1]
+    elif timestamp_ms != LATEST:
+        last = max((i for i, (_, time_ms) in enumerate(starts) if time_ms <= timestamp_ms), default=-1)
+        starts = starts[: last + 1]
+    return [offset for offset, _ in reversed(starts)][:most]
 
 
 def _compared(
@@ -297,6 +279,24 @@ class TimeSearch:
                 with self._fs.open_read(segment.log.path) as log:
                     self._largest[base] = self.indexes(segment).largest_timestamp(log)
         return self._largest[base]
+
+    def first_in(self, partition: Partition, timestamp_ms: int, start_offset: int) -> Found | None:
+        """Return the first record of a partition at or after a time and at or above an offset, None if none."""
+        found = (self.first(segment, timestamp_ms, start_offset) for segment in partition.segments)
+        return next((one for one in found if one is not None), None)
+
+    def latest_in(self, partition: Partition) -> Found | None:
+        """Return the first record with the largest timestamp in a partition, among the readable records."""
+        best: Found | None = None
+        largest = -1
+        for segment in partition.segments:
+            if self.largest_timestamp(segment) > largest:
+                found = self.latest(segment)
+                timestamp = None if found is None else found.record_timestamp
+                if timestamp is not None and timestamp > largest:
+                    best, largest = found, timestamp
+                del found  # frees the memory of its record
+        return best
 
     def first(self, segment: Segment, timestamp_ms: int, start_offset: int) -> Found | None:
         """Return the first record of a segment at or after a time and at or above an offset, None if none."""

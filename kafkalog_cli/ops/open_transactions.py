@@ -1,7 +1,7 @@
 """`transactions`: transactional ids as their coordinator has them, and the transactions that are open in logs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, unique
 
 from kafkalog_cli.disk.names import DirectoryKind
@@ -153,9 +153,7 @@ def _in_log(found: OpenInLog, owner: TransactionalId | None, *, is_complete: boo
         state = InLog.OPEN
     else:
         state = InLog.HANGING if is_old and (owner is not None or is_complete) else InLog.UNKNOWN
-    return OpenInLog(
-        found.topic, found.partition, found.transaction, state, name, found.holds_last_stable_offset, found.path
-    )
+    return replace(found, state=state, transactional_id=name)
 
 
 def _open_in_logs(log_dirs: LogDirs) -> Iterator[OpenInLog]:

@@ -56,9 +56,17 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     return since_epoch.days * 86_400_000 + since_epoch.seconds * 1_000 + since_epoch.microseconds // 1_000
 
 
+def parse_clock_ms(text: str, now_ms: int) -> int:
+    """Parse the time of --now as `parse_time_ms` does. Raises UsageError, also for a time that no clock has."""
+    found = parse_time_ms(text, now_ms)
+    if not 0 <= found <= _MAX_MS:
+        raise UsageError(reason=f"--now {text} is not the time of a clock: give a time from 1970 to the year 9999")
+    return found
+
+
 def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
     """Return an integer that looks like a time in another unit, with the unit's name and the time in ms; else None."""
-    from kafkalog_cli.ops.verify.batch_checks import TimestampOddity, unit_of
+    from kafkalog_cli.ops.timestamp_units import TimestampOddity, unit_of
 
     number = int(text) if _INTEGER.fullmatch(text) else 0
     unit = unit_of(number, number)

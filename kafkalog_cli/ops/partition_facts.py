@@ -127,29 +127,16 @@ def gather_facts(  # noqa: PLR0913
     Raises as `SettingsSource.metadata` does.
     """
     metadata = source.metadata(log_dir)
-    config = source.topic_config(log_dir, partition.topic)
-    replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
-    path, resolved = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
     entries = entries_of_log(fs, partition.path)
-    return PartitionFacts(
-        partition.path,
-        partition.directory.kind,
-        partition.topic,
-        config,
-        source.config_without_command_line(log_dir, partition.topic),
-        is_metadata_log=partition.directory.is_metadata_log,
-        replication=replication,
-        unknown_because=because,
-        metadata_is_damaged=metadata is not None and not metadata.is_complete,
-        tiered_because=_tiered(partition, config, metadata, checkpoints),
-        twins=_twins(fs, partition, resolved, places or {}, metadata, source.broker_id(log_dir)),
+    facts = _facts_of_any(fs, partition, log_dir, source, places or {})
+    return facts._replace(
+        tiered_because=_tiered(partition, facts.config, metadata, checkpoints),
         linked=_linked(fs, partition),
         odd_files=tuple(odd.path.rpartition("/")[2] for odd in odd_files(fs, entries)),
         newest=_newest(entries),
         foreign=foreign_layout(fs, entries),
         is_in_cleaner_checkpoint=checkpoints is not None and partition.topic in checkpoints.cleaned_topics,
         other_topic_because=_other_topic(fs, partition, metadata),
-        resolved_path=None if path == resolved else resolved,
         is_foreign_link=real_directory(fs, partition.path) != partition.path and not holds_partition(fs, entries),
     )
 
@@ -161,9 +148,17 @@ def facts_of_new(
 
     Raises as `SettingsSource.metadata` does.
     """
+    beside = fs.list_directory(log_dir or partition.path.rpartition("/")[0] or "/")
+    return _facts_of_any(fs, partition, log_dir, source, places)._replace(foreign=foreign_layout(fs, beside))
+
+
+def _facts_of_any(
+    fs: WritableFilesystem, partition: Partition, log_dir: str | None, source: SettingsSource, places: Places
+) -> PartitionFacts:
+    """Return the facts that do not depend on the partition's files."""
     metadata = source.metadata(log_dir)
     replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
-    resolved = os.path.realpath(partition.path)
+    path, resolved = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
     return PartitionFacts(
         partition.path,
         partition.directory.kind,
@@ -175,8 +170,7 @@ def facts_of_new(
         unknown_because=because,
         metadata_is_damaged=metadata is not None and not metadata.is_complete,
         twins=_twins(fs, partition, resolved, places, metadata, source.broker_id(log_dir)),
-        foreign=foreign_layout(fs, fs.list_directory(log_dir or partition.path.rpartition("/")[0] or "/")),
-        resolved_path=None if partition.path == resolved else resolved,
+        resolved_path=None if path == resolved else resolved,
     )
 
 
@@ -266,16 +260,13 @@ def _tiered(
         return ""  # the metadata log would have the setting
     if config.is_configured(_TIERED):
         return ""
-    log_start = _line(checkpoints, FileKind.LOG_START_CHECKPOINT, partition)
+    kind = FileKind.LOG_START_CHECKPOINT
+    log_start = None if checkpoints is None else checkpoints.offset(kind, partition.topic, partition.number)
     if log_start is None or not partition.segments or log_start >= partition.segments[0].base_offset:
         return ""
     # The log start is also lower if a broker was killed, or freeing was interrupted, before the checkpoint was written.
     first = partition.segments[0].base_offset
     return f"the log starts at {log_start}, below the first segment here ({first}), and {_NOTHING_DENIES_IT}"
-
-
-def _line(checkpoints: RootCheckpoints | None, kind: FileKind, partition: Partition) -> int | None:
-    return None if checkpoints is None else checkpoints.offset(kind, partition.topic, partition.number)
 
 
 def _linked(fs: WritableFilesystem, partition: Partition) -> tuple[str, ...]:

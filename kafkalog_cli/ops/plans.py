@@ -14,7 +14,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import WorkState
-from kafkalog_cli.errors import ExitCode, UnsupportedFormat
+from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.checkpoints import HighWatermark
 from kafkalog_cli.log.log_end import SegmentEnd, segment_end
@@ -23,6 +23,8 @@ from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, Topi
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.settings import SettingsSource
+
+ChangePlanT = TypeVar("ChangePlanT", bound="ChangePlan")
 
 
 class Remark(NamedTuple):
@@ -65,6 +67,11 @@ class ChangePlan:
     settings: tuple[Setting, ...] = ()
     is_refused: bool = False
 
+    @classmethod
+    def of(cls: type[ChangePlanT], partition: Partition, log_dir: str | None = None, **fields: Any) -> ChangePlanT:
+        """Return the plan of a partition with these `fields`."""
+        return cls(partition.path, partition.topic, partition.number, log_dir, **fields)
+
     @property
     def name(self) -> str:
         """The name of the partition's directory."""
@@ -98,6 +105,12 @@ def fingerprints_of(fs: Filesystem, directory: str) -> tuple[Fingerprint, ...]:
     """Return the fingerprints of a directory's regular files."""
     entries = (status for status in entries_of_log(fs, directory) if status.is_file and not is_passed_over(status))
     return tuple(map(_fingerprint, entries))
+
+
+def check_unchanged(fs: Filesystem, plan: ChangePlan) -> None:
+    """Raise Refused if a file of the partition has changed since the plan was made."""
+    if fingerprints_of(fs, plan.path) != plan.fingerprints:
+        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
 
 
 def _fingerprint(status: FileStatus) -> Fingerprint:
@@ -216,16 +229,8 @@ class PlannedLog(Generic[FilesystemT, RequestT]):
 
     def plan(self, kind: type[PlanT], settings: Iterable[Setting], **fields: Any) -> PlanT:
         """Return a plan of `kind` without changes, which used `settings`."""
-        partition = self.partition
-        return kind(
-            partition.path,
-            partition.topic,
-            partition.number,
-            self.root.log_dir,
-            fingerprints=fingerprints_of(self.fs, partition.path),
-            settings=tuple(settings),
-            **fields,
-        )
+        prints = fingerprints_of(self.fs, self.partition.path)
+        return kind.of(self.partition, self.root.log_dir, fingerprints=prints, settings=tuple(settings), **fields)
 
     def delay_ms(self, wanted_ms: int | None) -> int:
         """Return how long `.deleted` files stay: as wanted, or as file.delete.delay.ms says."""

@@ -49,8 +49,8 @@ class Rule(NamedTuple):
     actions: frozenset[Action]
     outcome: RuleOutcome
     when: str
-    flag: str
     find: Callable[[PartitionFacts, Intent], str | None]
+    flag: str = ""
     is_lifted: Callable[[Intent], bool] = lambda _: False
     skips: bool = False
 
@@ -241,18 +241,15 @@ _DROPPING = frozenset({Action.TRUNCATE, Action.RECOVER})
 _REFUSED, _WARNING = RuleOutcome.REFUSED, RuleOutcome.WARNING
 
 RULES = (
-    Rule(
-        "foreign-layout", _EVERY, RuleOutcome.UNSUPPORTED, "the files are those of Redpanda or BookKeeper", "", _foreign
-    ),
-    Rule("metadata-log", _EVERY, _REFUSED, "the partition is one of `__cluster_metadata`", "", _metadata_log),
-    Rule("marked-directory", _EVERY, _REFUSED, "the directory is a `-delete` or `-future` one", "", _marked_directory),
-    Rule("twins", _EVERY, _REFUSED, "the partition lies in two of the log directories given", "", _twins),
+    Rule("foreign-layout", _EVERY, RuleOutcome.UNSUPPORTED, "the files are those of Redpanda or BookKeeper", _foreign),
+    Rule("metadata-log", _EVERY, _REFUSED, "the partition is one of `__cluster_metadata`", _metadata_log),
+    Rule("marked-directory", _EVERY, _REFUSED, "the directory is a `-delete` or `-future` one", _marked_directory),
+    Rule("twins", _EVERY, _REFUSED, "the partition lies in two of the log directories given", _twins),
     Rule(
         "odd-files",
         _EVERY - {Action.PURGE},
         _REFUSED,
         "an entry with the name of a file of Kafka is a directory, a pipe, a device, or a link that is not followed",
-        "",
         _odd_files,
     ),
     Rule(
@@ -260,7 +257,6 @@ RULES = (
         _EVERY - {Action.PURGE, Action.IMPORT},
         _REFUSED,
         "the directory is a symbolic link to a directory that has no file of a partition",
-        "",
         _foreign_link,
     ),
     Rule(
@@ -268,7 +264,6 @@ RULES = (
         _EVERY - {Action.PURGE, Action.UNDO},
         _REFUSED,
         "the topic's name has blanks or is not UTF-8, so that no checkpoint can have it",
-        "",
         _odd_topic,
     ),
     Rule(
@@ -277,7 +272,6 @@ RULES = (
         _REFUSED,
         "`remote.storage.enable` is true, or the log starts below the first segment here and neither a metadata log"
         " nor `--config remote.storage.enable=false` says that the topic is not tiered",
-        "",
         _tiered,
     ),
     Rule(
@@ -285,8 +279,8 @@ RULES = (
         _KNOWN_REPLICAS,
         _REFUSED,
         "the metadata log shows more than one replica",
-        "--single-replica",
         _replicated,
+        "--single-replica",
         lambda intent: intent.single_replica,
     ),
     Rule(
@@ -294,8 +288,8 @@ RULES = (
         _OTHER_REPLICAS,
         _REFUSED,
         "there is no metadata log, it is damaged, it does not have the partition, or has it with another topic id",
-        "--single-replica",
         _unknown_replication,
+        "--single-replica",
         lambda intent: intent.single_replica,
     ),
     Rule(
@@ -303,7 +297,6 @@ RULES = (
         _IN_PLACE,
         _REFUSED,
         "a file that is changed in place is a symbolic link or has more than one name (a backup by hard links)",
-        "",
         _linked,
     ),
     Rule(
@@ -311,8 +304,8 @@ RULES = (
         _EVERY,
         _REFUSED,
         "now is before the time of the partition's newest file",
-        "--now TIME",
         _clock,
+        "--now TIME",
         lambda intent: intent.now_is_given,
     ),
     Rule(
@@ -322,8 +315,8 @@ RULES = (
         "no source sets `cleanup.policy`, and the metadata log or `--broker-config` was not read. For a topic that is"
         " named alone, by `--topic` or the paths of its partitions, retain assumes `delete` if `--config` has a limit."
         " It does not if `cleaner-offset-checkpoint` lists the topic; then `log.cleanup.policy` does not count either",
-        "--broker-config FILE",
         no_policy,
+        "--broker-config FILE",
         skips=True,
     ),
     Rule(
@@ -334,8 +327,8 @@ RULES = (
         " `cleaner-offset-checkpoint`, or it has `compact` for a topic that is not compacted. With"
         " `--free-bytes`, which"
         " skips compacted topics, the rule does not apply",
-        "--topic TOPIC",
         overridden_policy,
+        "--topic TOPIC",
         lambda intent: intent.is_named_alone,
         skips=True,
     ),
@@ -345,7 +338,6 @@ RULES = (
         _REFUSED,
         "the topic's `cleanup.policy` has no `delete`: a broker answers DeleteRecords with POLICY_VIOLATION. The policy"
         " of an internal topic cannot be overridden",
-        "",
         never_deletes,
     ),
     Rule(
@@ -353,7 +345,6 @@ RULES = (
         _BY_POLICY,
         _REFUSED,
         "the metadata log has another topic with this name, by its id",
-        "",
         other_topic,
         skips=True,
     ),
@@ -363,8 +354,8 @@ RULES = (
         _REFUSED,
         "no source sets `retention.ms` or `retention.bytes`, and the metadata log or `--broker-config` was not read;"
         " without `--free-bytes`",
-        "--broker-config FILE",
         no_limit,
+        "--broker-config FILE",
         skips=True,
     ),
     Rule(
@@ -372,8 +363,8 @@ RULES = (
         _BY_POLICY,
         _REFUSED,
         "a setting that decides which records are removed has a value in the metadata log that no broker accepts",
-        "--config NAME=VALUE",
         illegal_setting,
+        "--config NAME=VALUE",
     ),
     Rule(
         "outdated-settings",
@@ -381,17 +372,16 @@ RULES = (
         _REFUSED,
         "the metadata log is damaged, and a setting that decides which records are removed comes from it"
         " or from a weaker source",
-        "--config NAME=VALUE",
         outdated_settings,
+        "--config NAME=VALUE",
     ),
-    Rule("linked-directory", _EVERY, _WARNING, "the path has symbolic links: where it leads is shown", "", _resolved),
+    Rule("linked-directory", _EVERY, _WARNING, "the path has symbolic links: where it leads is shown", _resolved),
     Rule(
         "unread-policy",
         _BY_POLICY,
         _WARNING,
         "`--config cleanup.policy` has `delete` (retain) or `compact` (compact), and the topic is not named alone; or a"
         " broker's `log.cleanup.policy` has it. No metadata log has the topic, or the log is damaged",
-        "",
         unread_policy,
     ),
     Rule(
@@ -399,15 +389,14 @@ RULES = (
         _EVERY,
         _WARNING,
         "a new partition directory is made and no topic id is known",
-        "--topic-id ID",
         _no_topic_id,
+        "--topic-id ID",
     ),
     Rule(
         "marker-stays-away",
         _DROPPING,
         _WARNING,
         "records below the log end are removed, in a log directory that was cleanly shut down",
-        "",
         _no_marker,
     ),
 )

@@ -16,10 +16,10 @@ from kafkalog_cli.broker.open_log import (
 from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.partition_state import PartitionState
@@ -94,17 +94,6 @@ def plan_roll(fs: Filesystem, partition: Partition, root: PartitionState, reques
         return refused(plan, error)
 
 
-def apply_roll(
-    fs: WritableFilesystem, plan: RollPlan, run: RunInfo, request: RollRequest, *, held: LockHandle | None
-) -> Applied | None:
-    """Make the changes, and return None if there are none. The clean shutdown marker is removed meanwhile.
-
-    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
-    """
-    settings = request.load_settings(plan.log_dir, plan.topic)
-    return apply_changes(fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=held)
-
-
 def _used(config: TopicConfig) -> tuple[Setting, ...]:
     times = ("segment.ms", "max.compaction.lag.ms") if config.is_compacted else ("segment.ms",)
     return (config.segment_size, *(config[name] for name in times), config["segment.index.bytes"])
@@ -116,11 +105,11 @@ def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
         return ActiveSegment(segment.base_offset, 0, NO_TIMESTAMP, now_ms, 0, 0)
     segment = log.active()
     with log.draft.reader(segment.log_name) as file:
-        first = header_at(file, 0)
+        first_ms = first_timestamp(file)
     return ActiveSegment(
         segment.base_offset,
         segment.size_bytes,
-        first.max_timestamp if isinstance(first, Batch) else NO_TIMESTAMP,
+        first_ms,
         now_ms,  # without timestamps, a broker that starts now counts from now
         len(segment.offset_index()),
         len(segment.time_index()),
@@ -130,7 +119,11 @@ def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
 def _run(work: Work, request: RollRequest) -> Changed[RollPlan]:
     plan = plan_roll(work.fs, work.partition, work.begin(), request)
     work.check(Action.ROLL, in_place=in_place(plan))
-    return work.change(plan, lambda run: apply_roll(work.fs, plan, run, request, held=work.lock))
+
+    def apply(run: RunInfo) -> Applied | None:
+        return apply_changes(work.fs, plan, run, MarkerUse.GIVEN_BACK, request, held=work.lock)
+
+    return work.change(plan, apply)
 
 
 ROLL = Verb(Action.ROLL.value, _run)

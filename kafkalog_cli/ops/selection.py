@@ -230,7 +230,7 @@ def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list
     for path in expand(fs, paths):
         status = fs.status(path)
         if status is None or not status.is_directory:
-            if selection.is_everything or selection.takes(_directory_of(path)):
+            if selection.is_everything or selection.takes(directory_name(path.rpartition("/")[0] or ".")):
                 found.append(path)
             continue
         for partition in partition_paths(fs, path):
@@ -268,10 +268,6 @@ def _directory(fs: Filesystem, path: str) -> str:
         parent = path.rpartition("/")[0] or "."
         raise NotKafkaLayout(path=path, reason=f"is a file; this command takes whole directories, such as {parent}")
     return path
-
-
-def _directory_of(path: str) -> DirectoryName:
-    return directory_name(path.rpartition("/")[0] or ".")
 
 
 def _matches(fs: Filesystem, pattern: str) -> Iterator[str]:

@@ -52,8 +52,7 @@ class SettingsSource:
         self._working = RLock()
         self._meta: dict[str, MetaProperties | None] = {}
         self._metadata: dict[str, ClusterMetadata] = {}
-        self._topics: dict[tuple[str | None, str], TopicConfig] = {}
-        self._without_command_line: dict[tuple[str | None, str], TopicConfig] = {}
+        self._topics: dict[tuple[str | None, str, bool], TopicConfig] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, with everything that was resolved."""
@@ -97,20 +96,20 @@ class SettingsSource:
 
     def topic_config(self, log_dir: str | None, topic: str) -> TopicConfig:
         """Return the settings of a topic. Raises as `metadata` does."""
-        key = (log_dir, topic)
-        with self._working:
-            if key not in self._topics:
-                self._topics[key] = resolve_topic_config(topic, self._layers(log_dir, topic))
-            return self._topics[key]
+        return self._topic_config(log_dir, topic, with_command_line=True)
 
     def config_without_command_line(self, log_dir: str | None, topic: str) -> TopicConfig:
         """Return the settings of a topic as a broker has them, without `--config`. Raises as `metadata` does."""
-        key = (log_dir, topic)
+        return self._topic_config(log_dir, topic, with_command_line=False)
+
+    def _topic_config(self, log_dir: str | None, topic: str, *, with_command_line: bool) -> TopicConfig:
+        key = (log_dir, topic, with_command_line)
         with self._working:
-            if key not in self._without_command_line:
-                layers = self._layers(log_dir, topic)._replace(command_line={})
-                self._without_command_line[key] = resolve_topic_config(topic, layers)
-            return self._without_command_line[key]
+            if key not in self._topics:
+                layers = self._layers(log_dir, topic)
+                layers = layers if with_command_line else layers._replace(command_line={})
+                self._topics[key] = resolve_topic_config(topic, layers)
+            return self._topics[key]
 
     def broker_settings(self, log_dir: str | None) -> BrokerSettings:
         """Return the settings of the broker itself. Raises as `metadata` does."""

@@ -10,7 +10,7 @@ from heapq import nlargest
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError, worst_exit_code
 from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.compression import codec_name
@@ -82,7 +82,7 @@ def measure_partition(
     """Return the contents of a partition: of all its batches with a correct CRC, also below the log start offset."""
     found = MeasuredPartition(partition)
     collector = ContentsCollector(partition, request.top)
-    codes = {ExitCode.OK}
+    codes: set[ExitCode] = set()
     for segment in partition.segments:
         try:
             codes.add(_measure_segment(fs, segment, request.limits, choice, collector, found))
@@ -90,7 +90,7 @@ def measure_partition(
             codes.add(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
             found.not_read.append((segment.log.path, error))
     found.contents = collector.result(sum(segment.log.size_bytes for segment in partition.segments))
-    found.code = next((code for code in (ExitCode.FAILURE, ExitCode.CORRUPTION) if code in codes), max(codes))
+    found.code = worst_exit_code(codes)
     return found
 
 

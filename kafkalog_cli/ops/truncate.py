@@ -8,7 +8,7 @@ from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
@@ -55,16 +55,10 @@ class TruncatePlan(LogPlan):
         return self.drops_records
 
 
-def plan_truncate(  # noqa: PLR0913
-    fs: Filesystem,
-    partition: Partition,
-    root: PartitionState,
-    target_offset: int,
-    request: LogRequest,
-    *,
-    is_repeated: bool = False,
+def plan_truncate(
+    fs: Filesystem, partition: Partition, root: PartitionState, request: TruncateRequest, *, is_repeated: bool = False
 ) -> TruncatePlan:
-    """Plan the removal of the records from `target_offset` on.
+    """Plan the removal of the records from `request.target_offset` on.
 
     `is_repeated`: a run that kept nothing may have been cut off half way. So the log may end before the offset, and an
     empty segment may be a new one beside others that were to be removed.
@@ -73,7 +67,7 @@ def plan_truncate(  # noqa: PLR0913
     offset below the log start or above the log end, UnsupportedFormat for 0.7, the exceptions of
     `SettingsSource.metadata`, and those of opening the files.
     """
-    planned = PlannedLog(fs, partition, root, request)
+    planned, target_offset = PlannedLog(fs, partition, root, request), request.target_offset
     used = request.used_settings(root.log_dir, partition.topic)
     plan = planned.plan(TruncatePlan, used, target_offset=target_offset)
     try:
@@ -107,25 +101,6 @@ def plan_truncate(  # noqa: PLR0913
     )
 
 
-def apply_truncate(  # noqa: PLR0913
-    fs: WritableFilesystem,
-    plan: TruncatePlan,
-    run: RunInfo,
-    request: LogRequest,
-    *,
-    discard: bool = False,
-    held: LockHandle | None,
-) -> Applied | None:
-    """Make the changes, and return None if there are none. Removed data is kept for undo, unless `discard`.
-
-    If records are removed, the clean shutdown marker is not restored. Raises Refused if a file has changed since the
-    plan was made, and the exceptions of `journal.apply`.
-    """
-    marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
-    settings = request.load_settings(plan.log_dir, plan.topic)
-    return apply_changes(fs, plan, run, marker, settings, discard=discard, held=held)
-
-
 def _line_edits(root: PartitionState, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:
     """Lower checkpoint lines to the new log end, and the cleaner's line to the active segment's base offset.
 
@@ -145,11 +120,12 @@ def _line_edits(root: PartitionState, truncated: Truncated, base_offsets: list[i
 def _run(work: Work, request: TruncateRequest) -> Changed[TruncatePlan]:
     root = work.begin()
     is_repeated = is_cut_off_for_good(work.fs, work.partition)
-    plan = plan_truncate(work.fs, work.partition, root, request.target_offset, request, is_repeated=is_repeated)
+    plan = plan_truncate(work.fs, work.partition, root, request, is_repeated=is_repeated)
     work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=plan.drops_records and root.is_clean)
 
     def apply(run: RunInfo) -> Applied | None:
-        return apply_truncate(work.fs, plan, run, request, discard=request.discard, held=work.lock)
+        marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
+        return apply_changes(work.fs, plan, run, marker, request, discard=request.discard, held=work.lock)
 
     return work.change(plan, apply, warns_first=True)
 

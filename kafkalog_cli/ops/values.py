@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.directory_contents import looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -16,11 +16,13 @@ from kafkalog_cli.errors import KafkalogError, PathNotFound, counted
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
-from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import directory_name, open_partition
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import ReadNote
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.decoding import Decoding
 
 DECODED = {"key": "key_json", "value": "value_json"}
 """The column of decoded contents, by the column of contents."""
@@ -88,23 +90,15 @@ _GUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME_IN_AVRO = re.compile(r'"([A-Za-z_][A-Za-z0-9_.]{0,500})"')
 
 
-def value_decoder(
-    fs: Filesystem,
-    key_format: ValueFormat | None,
-    value_format: ValueFormat | None,
-    partitions: Iterable[str],
-    schemas: str | None,
-) -> tuple[ValueDecoder | None, list[ReadNote]]:
-    """Return the decoder for these formats, and what was wrong with the schemas; None if no format is given.
+def value_decoder(fs: Filesystem, decoding: Decoding, partitions: Iterable[str]) -> tuple[ValueDecoder, list[ReadNote]]:
+    """Return the decoder, and what was wrong with the schemas.
 
-    `partitions` are the directories of the partitions that are read: without `schemas`, the topic `_schemas` beside
-    them is read. Raises PathNotFound if `schemas` is not a directory, OSError.
+    `partitions` are the directories of the partitions that are read: without `decoding.schemas`, the topic `_schemas`
+    beside them is read. Raises PathNotFound if `decoding.schemas` is not a directory, OSError.
     """
-    wanted = [one for one in (key_format, value_format) if one is not None]
-    if not wanted:
-        return None, []
+    key_format, value_format, schemas = decoding
     found, notes = SchemaSet(), list[ReadNote]()
-    if any(one.needs_schemas for one in wanted):
+    if any(one.needs_schemas for one in (key_format, value_format) if one is not None):
         if schemas is not None:
             _read_given(fs, schemas, found, notes)
         else:

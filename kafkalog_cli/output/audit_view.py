@@ -10,7 +10,7 @@ from kafkalog_cli.ops.audit.audit import Audited, Failed, PartitionStatistics
 from kafkalog_cli.ops.audit.compare import AuditChange, AuditChangeKind
 from kafkalog_cli.ops.audit.counting import KeyCounts
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import (
     Count,
@@ -107,10 +107,7 @@ def _key_count(found: KeyCounts) -> str:
 def _write_keys(out: ResultStream, path: str, found: KeyCounts) -> None:
     """Write the largest keys, most bytes first, then further keys with the most records."""
     how = f"about {found.keys} (±{found.relative_error:.1%})" if found.relative_error else str(found.keys)
-    others = [
-        (found.tombstones, "tombstone", "tombstones"),
-        (found.null_keys, "record without a key", "records without a key"),
-    ]
+    others = [(found.tombstones, "tombstone", ""), (found.null_keys, "record without a key", "records without a key")]
     words = "".join(f", {counted(count, one, many)}" for count, one, many in others if count)
     out.write(f"{printable(path)}: {how} {'key' if how == '1' else 'keys'}{words}\n")
     for one in dict.fromkeys((*found.largest, *found.most_frequent)):
@@ -130,7 +127,7 @@ def _verdict(audited: Audited) -> str:
         return "not checked"
     corruptions, warnings = (audited.result.count(one) for one in (Severity.CORRUPTION, Severity.WARNING))
     words = [f"corruption ({corruptions})"] if corruptions else []
-    return ", ".join([*words, counted(warnings, "warning", "warnings")] if warnings else words) or NOTHING
+    return ", ".join([*words, counted(warnings, "warning")] if warnings else words) or NOTHING
 
 
 def _totals(audited: Iterable[Audited], seconds: float) -> str:
@@ -139,19 +136,16 @@ def _totals(audited: Iterable[Audited], seconds: float) -> str:
     checked = [one.result for one in audited if isinstance(one.result, Verification)]
     directories = {one.log_dir.path for one in audited if one.log_dir is not None}
     records = [one.records for one in found]
-    parts = [counted(len(found), "partition", "partitions")]
+    parts = [counted(len(found), "partition")]
     if directories:
         parts[0] += f" in {counted(len(directories), 'log directory', 'log directories')}"
     parts.append(sized(sum(one.bytes for one in found)))
     unknown = "" if None not in records else "at least "
-    parts.append(unknown + counted(sum(one or 0 for one in records), "record", "records"))
-    for severity, one, many in (
-        (Severity.CORRUPTION, "corruption", "corruptions"),
-        (Severity.WARNING, "warning", "warnings"),
-    ):
+    parts.append(unknown + counted(sum(one or 0 for one in records), "record"))
+    for severity in (Severity.CORRUPTION, Severity.WARNING):
         count = sum(result.count(severity) for result in checked)
         if count:
-            parts.append(counted(count, one, many))
+            parts.append(counted(count, severity.value))
     failed = len(audited) - len(checked)
     if failed:
         parts.append(f"{failed} not checked")
@@ -249,7 +243,7 @@ class CodecCountsObject(TypedDict):
 class StatisticsObject(TypedDict):
     """The contents of a partition."""
 
-    directory_kind: DirectoryWord
+    directory_kind: Annotated[DirectoryWord, From("kind")]
     topic_id: Annotated[str | None, "of partition.metadata"]
     segments: Count
     bytes: Annotated[Count, "of log files"]
@@ -344,11 +338,10 @@ def write_audited(lines: JsonLines, audited: Audited) -> None:
 
 def write_change(lines: JsonLines, change: AuditChange) -> None:
     """Write the change of one partition since an earlier run."""
-    findings = {
-        name: [{"kind": kind, "path": path} for kind, path in found]
-        for name, found in (("new_findings", change.new_findings), ("gone_findings", change.gone_findings))
-    }
-    lines.object(CHANGE, same_fields(AuditChangeObject, change, **findings))
+    new, gone = (
+        [{"kind": kind, "path": path} for kind, path in found] for found in (change.new_findings, change.gone_findings)
+    )
+    lines.record(CHANGE, change, new_findings=new, gone_findings=gone)
 
 
 def audit_object(audited: Audited) -> AuditObject:
@@ -374,4 +367,4 @@ def audit_object(audited: Audited) -> AuditObject:
 def statistics_object(found: PartitionStatistics) -> StatisticsObject:
     """Return the statistics of a partition."""
     keys = found.keys and same_fields(KeyCountsObject, found.keys, is_exact=not found.keys.relative_error)
-    return same_fields(StatisticsObject, found, directory_kind=found.kind.name.lower(), keys=keys)
+    return same_fields(StatisticsObject, found, keys=keys)

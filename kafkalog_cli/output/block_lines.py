@@ -54,6 +54,8 @@ class BlockRenderer(Protocol):
 
         The function's results are RenderedBlocks.
         """
+        del out
+        return None
 
 
 class Lines(Protocol):
@@ -182,7 +184,7 @@ _TEXT_BYTES = 1 << 20
 """The size of the buffer for batch lines without records."""
 
 
-class CompiledLogText:
+class CompiledLogText(BlockRenderer):
     """The compiled twin of `LogText`, for output that needs no decoder other than the string decoder."""
 
     def __init__(self, *, contents: bool, skip_metadata: bool, version: KafkaVersion = NEWEST) -> None:
@@ -203,11 +205,6 @@ class CompiledLogText:
                 if not plain(row):
                     return
                 row += 1
-
-    @staticmethod
-    def at_once(out: Octets) -> None:
-        """Return None: no kernel decodes and renders in one step."""
-        del out
 
     def render(self, block: RecordBlock) -> Render:
         """Return the function that renders lines of the block's batches and records."""

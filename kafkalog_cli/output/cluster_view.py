@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, TypedDict
 
-from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.cluster import ClusterDescription
 from kafkalog_cli.ops.cluster_entries import (
     AclEntry,
@@ -19,7 +18,7 @@ from kafkalog_cli.ops.cluster_entries import (
 )
 from kafkalog_cli.ops.tables.cluster import Feature
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import Count, From, JsonLines, ObjectKind, PathText, keywords, same_fields
+from kafkalog_cli.output.ndjson import Count, From, JsonLines, ObjectKind, PathText, keywords
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 _TIMES = ("issued_ms", "expires_ms", "latest_ms")
@@ -228,18 +227,18 @@ _KINDS: dict[ClusterPart, ObjectKind[Any]] = {
 }
 
 
-def write_objects(lines: JsonLines, found: ClusterDescription, parts: Collection[ClusterPart], code: ExitCode) -> None:
-    """Write the objects of the parts and the summary; with changes, only the changes."""
+def write_objects(lines: JsonLines, found: ClusterDescription, parts: Collection[ClusterPart]) -> dict[str, int]:
+    """Write the objects of the parts, and return the counts of the summary; with changes, only the changes."""
     if found.metadata is not None:
-        lines.object(CLUSTER, same_fields(ClusterObject, found.metadata))
+        lines.record(CLUSTER, found.metadata)
     for broker in found.brokers:
-        lines.object(LOCAL_BROKER, same_fields(LocalBrokerObject, broker))
+        lines.record(LOCAL_BROKER, broker)
     entries = _write_entries(lines, found, parts)
     for local in found.local_partitions:
-        lines.object(LOCAL_PARTITION, same_fields(LocalPartitionObject, local))
+        lines.record(LOCAL_PARTITION, local)
     for one in found.misplaced:
-        lines.object(MISPLACED_PARTITION, same_fields(MisplacedPartitionObject, one))
-    lines.summary(code, entries=entries, misplaced=len(found.misplaced))
+        lines.record(MISPLACED_PARTITION, one)
+    return {"entries": entries, "misplaced": len(found.misplaced)}
 
 
 def _write_entries(lines: JsonLines, found: ClusterDescription, parts: Collection[ClusterPart]) -> int:
@@ -247,12 +246,12 @@ def _write_entries(lines: JsonLines, found: ClusterDescription, parts: Collectio
     if found.changes is not None:
         changes = [change for change in found.changes if change.part in parts]
         for change in changes:
-            lines.object(CLUSTER_CHANGE, same_fields(ClusterChangeObject, change))
+            lines.record(CLUSTER_CHANGE, change)
         return len(changes)
     count = 0
     for part in parts if found.entries is not None else ():
         assert found.entries is not None
         for entry in found.entries[part].values():
             count += 1
-            lines.object(_KINDS[part], same_fields(_KINDS[part].record, entry))
+            lines.record(_KINDS[part], entry)
     return count

@@ -36,12 +36,12 @@ def compaction_words(plan: CompactPlan) -> str:
     """Return what was cleaned or would be, or why nothing is."""
     done = [_cleaning(plan)] if plan.choice.is_cleaned else []
     if plan.due is not None and plan.due.files:
-        done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({sized(plan.due.size_bytes)})")
+        done.append(f"{counted(len(plan.due.files), 'old file')} unlinked ({sized(plan.due.size_bytes)})")
     if not plan.choice.is_cleaned and plan.line_edits:
         done.append("the cleaner's checkpoint corrected")
     retention = plan.retention
     if retention is not None and retention.removed:
-        removed = counted(len(retention.removed), "segment", "segments")
+        removed = counted(len(retention.removed), "segment")
         most = "at most " if plan.choice.is_cleaned and plan.outcome is None else ""  # cleaning shrinks segments
         done.append(f"{most}{removed} removed by retention ({sized(retention.removed_bytes)})")
     return ", ".join(done) if done else f"nothing to do, {_why_not(plan)}"
@@ -120,7 +120,7 @@ def _cleaning(plan: CompactPlan) -> str:
     if plan.outcome is not None:
         return _outcome(plan.outcome)
     sources = sum(map(len, plan.groups))
-    segments = counted(sources, "segment", "segments")
+    segments = counted(sources, "segment")
     parts = [f"{segments} cleaned into {len(plan.groups)}{_WHY[plan.choice]}"]
     if plan.estimate is not None:
         parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records removed")
@@ -142,7 +142,7 @@ def _outcome(outcome: Compaction) -> str:
     )
     parts = [
         f"cleaned up to {outcome.end_offset}",
-        f"{counted(sources, 'segment', 'segments')} into {made}",
+        f"{counted(sources, 'segment')} into {made}",
         f"{counts.records_kept} of {counts.records_read} records kept",
         f"{sized(counts.bytes_written)} of {sized(counts.bytes_read)}",
     ]
@@ -151,7 +151,7 @@ def _outcome(outcome: Compaction) -> str:
     if outcome.passes > 1:
         parts.insert(1, f"{outcome.passes} passes")
     if outcome.keyless:
-        parts.append(f"{counted(outcome.keyless, 'record', 'records')} without a key removed")
+        parts.append(f"{counted(outcome.keyless, 'record')} without a key removed")
     if counts.lost_ends:
         parts.append("the last message of the round removed, where a broker's cleaner fails")
     return ", ".join(parts)
@@ -178,7 +178,7 @@ def explain_lines(plan: CompactPlan) -> Iterator[str]:
     elif not plan.choice.is_cleaned:
         yield "  all stays until it is cleaned; then:"
     for fate in plan.explained:
-        size = "no value" if fate.value_bytes is None else counted(fate.value_bytes, "byte", "bytes")
+        size = "no value" if fate.value_bytes is None else counted(fate.value_bytes, "byte")
         where = f"offset {fate.offset} (segment {fate.base_offset}, {iso_time(fate.timestamp_ms)}, {size})"
         yield f"  {where}: {_words(plan, plan.dirt, fate)}"
 
@@ -212,8 +212,8 @@ def erasure_lines(plan: CompactPlan) -> Iterator[str]:
     if erasure is None or plan.is_refused:
         return
     is_done = erasure.after is not None
-    records = counted(sum(key.records for key in erasure.keys), "record", "records")
-    keys = f"{len(erasure.keys)} of {counted(erasure.wanted, 'key', 'keys')}"
+    records = counted(sum(key.records for key in erasure.keys), "record")
+    keys = f"{len(erasure.keys)} of {counted(erasure.wanted, 'key')}"
     yield f"  {'erased' if is_done else 'to be erased'}: {records} of {keys}"
     for key in erasure.keys:
         yield f"  key of line {key.line}: {_offsets(key)}"
@@ -224,12 +224,12 @@ def erasure_lines(plan: CompactPlan) -> Iterator[str]:
 
 
 def _offsets(key: ErasedKey) -> str:
-    records = counted(key.records, "record", "records")
+    records = counted(key.records, "record")
     shown = ", ".join(map(str, key.offsets[:_MOST_SHOWN]))
     more = f", ... to {key.last_offset}" if key.records > _MOST_SHOWN else ""
     return f"{records}, at {'offset' if key.records == 1 else 'offsets'} {shown}{more}"
 
 
 def _log(log: LogDigest) -> str:
-    records = counted(log.records, "record", "records")
+    records = counted(log.records, "record")
     return f"{printable(log.name)}, {log.size_bytes} bytes, SHA-256 {log.sha256}, {records} of the keys"

@@ -17,8 +17,8 @@ from kafkalog_cli.output.compact_text import (
 )
 from kafkalog_cli.output.human import write_table
 from kafkalog_cli.output.log_plan_view import PlanObject, changed_lines, plan_object, remark_lines
-from kafkalog_cli.output.ndjson import From, NotRequired, ObjectKind, PathText, same_fields
-from kafkalog_cli.output.retain_view import RemovalObject, removal_fields, unlinked
+from kafkalog_cli.output.ndjson import NULL_IS_ZERO, NUMBER_OF, From, NotRequired, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.retain_view import RemovalObject, unlinked
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
@@ -149,8 +149,8 @@ class CompactionObject(PlanObject):
     ]
     groups: Annotated[list[list[int]], "base offsets of segments that become one segment"]
     delay_ms: Annotated[int, "how long the replaced files stay as .deleted"]
-    unlinked_files: Annotated[int, "files of earlier runs that were due"]
-    unlinked_bytes: Annotated[int, "their sizes"]
+    unlinked_files: Annotated[int, From("due.files"), NUMBER_OF, "files of earlier runs that were due"]
+    unlinked_bytes: Annotated[int, From("due.size_bytes"), NULL_IS_ZERO, "their sizes"]
     estimate: Annotated[EstimateObject | None, "with --estimate"]
     outcome: Annotated[CompactionOutcomeObject | None, "null if nothing was cleaned"]
     explained: NotRequired[Annotated[list[ExplainedRecordObject], "the records of the key; only with --explain"]]
@@ -215,12 +215,8 @@ def compact_view(
 def _compaction(changed: Changed[CompactPlan]) -> CompactionObject:
     """Return the fields: dirtiness, whether and why the log is cleaned, the estimate, and the outcome."""
     plan = changed.plan
-    unlinked_now = {name: unlinked(plan.due).get(name, 0) for name in ("unlinked_files", "unlinked_bytes")}
-    retention = None
-    if plan.retention is not None:
-        removal = removal_fields(plan.retention)
-        retention = same_fields(CompactionRetentionObject, plan.retention, run=plan.retention_run, **removal)
-    return plan_object(CompactionObject, changed, retention=retention, **unlinked_now)
+    retention = plan.retention and same_fields(CompactionRetentionObject, plan.retention, run=plan.retention_run)
+    return plan_object(CompactionObject, changed, retention=retention)
 
 
 def _counts(plan: CompactPlan) -> dict[str, int]:

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Annotated, TypedDict
 
-from kafkalog_cli.errors import counted
+from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.doctor.broker_messages import Recognised
 from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
 from kafkalog_cli.ops.doctor.examination import Examination, StartAction, StartStep
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.output.ndjson import Count, From, JsonLines, ObjectKind, PathText, lower_names, same_fields
+from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, JsonLines, ObjectKind, PathText, lower_names
 from kafkalog_cli.output.stream import Paint, ResultStream, paint_of, printable
-from kafkalog_cli.output.verify_view import FINDING, finding_object
+from kafkalog_cli.output.verify_view import FINDING, OF_SEVERITY, finding_object
 
 
 class ExaminationObject(TypedDict):
@@ -52,11 +52,13 @@ class NextCommandObject(TypedDict):
     """A command to run next."""
 
     number: Annotated[int, "the place in the list, from 1; the safest commands come first"]
-    argv: Annotated[list[str] | None, "the words of the command; null for a step by hand, which `why` explains"]
+    argv: Annotated[
+        list[str] | None, EMPTY_IS_NULL, "the words of the command; null for a step by hand, which `why` explains"
+    ]
     why: str
     effect: Annotated[str, lower_names(*Effect), "what it changes; copies: it writes only new files elsewhere"]
     reversible: Annotated[bool, From("effect.is_reversible"), "whether nothing is changed, or the change can be undone"]
-    undo: Annotated[str | None, "how the change is undone"]
+    undo: Annotated[str | None, EMPTY_IS_NULL, "how the change is undone"]
     findings: Annotated[Count, "findings that name the command"]
 
 
@@ -66,34 +68,22 @@ BROKER_LINE = ObjectKind("kafkalog.broker-line/1", BrokerLineObject)
 NEXT_COMMAND = ObjectKind("kafkalog.next-command/1", NextCommandObject)
 
 
-def write_objects(lines: JsonLines, found: Examination) -> None:
-    """Write all objects and the summary."""
-    lines.object(EXAMINATION, same_fields(ExaminationObject, found))
+def write_objects(lines: JsonLines, found: Examination) -> dict[str, int]:
+    """Write all objects, and return the counts of the summary."""
+    lines.record(EXAMINATION, found)
     for number, step in enumerate(found.steps, 1):
-        lines.object(START_STEP, same_fields(StartStepObject, step, number=number))
+        lines.record(START_STEP, step, number=number)
     counts = dict.fromkeys(Severity, 0)
     for verification in found.verifications:
         for finding in verification.findings:
             counts[finding.severity] += 1
             lines.object(FINDING, finding_object(finding, verification))
     for line in found.lines:
-        lines.object(BROKER_LINE, same_fields(BrokerLineObject, line))
+        lines.record(BROKER_LINE, line)
     for number, command in enumerate(found.commands, 1):
-        lines.object(NEXT_COMMAND, _command_object(number, command))
-    lines.summary(
-        found.exit_code,
-        steps=len(found.steps),
-        corruptions=counts[Severity.CORRUPTION],
-        warnings=counts[Severity.WARNING],
-        infos=counts[Severity.INFO],
-        commands=len(found.commands),
-    )
-
-
-def _command_object(number: int, command: NextCommand) -> NextCommandObject:
-    effect = command.effect.name.lower()
-    argv, undo = command.argv or None, command.undo or None
-    return same_fields(NextCommandObject, command, number=number, argv=argv, effect=effect, undo=undo)
+        lines.record(NEXT_COMMAND, command, number=number)
+    of_severity = {name: counts[severity] for severity, name in OF_SEVERITY.items()}
+    return {"steps": len(found.steps), **of_severity, "commands": len(found.commands)}
 
 
 _STOPPED = {
@@ -174,7 +164,7 @@ class DoctorText:
                 yield self._step(number, step, found.root.path)
         for numbers in alike.values():
             if len(numbers) > _MOST_ALIKE:
-                others = counted(len(numbers) - _MOST_ALIKE, "step", "steps")
+                others = counted(len(numbers) - _MOST_ALIKE, "step")
                 yield f"  {others} more like step {numbers[0]}: --format json has all"
 
     def _step(self, number: int, step: StartStep, log_dir: str) -> str:
@@ -190,7 +180,8 @@ class DoctorText:
         for one in all_found[:_MOST_FINDINGS]:
             yield self._finding(one, found.root.path)
         if len(all_found) > _MOST_FINDINGS:
-            yield f"  {len(all_found) - _MOST_FINDINGS} more findings: kafkalog verify {printable(found.root.path)}"
+            more = counted(len(all_found) - _MOST_FINDINGS, "more finding")
+            yield f"  {more}: kafkalog verify {shell_word(found.root.path)}"
 
     def _finding(self, one: Finding, log_dir: str) -> str:
         at = "" if one.position is None else f" at byte {one.position}"
@@ -219,7 +210,7 @@ class DoctorText:
 def _heading(root: LogDirRoot, partitions: int) -> str:
     of = [] if root.meta is None or root.meta.node_id is None else [f"broker {root.meta.node_id}"]
     of += [] if root.meta is None or root.meta.cluster_id is None else [f"cluster {root.meta.cluster_id}"]
-    parts = [*of, counted(partitions, "partition", "partitions"), _STOPPED[root.shutdown]]
+    parts = [*of, counted(partitions, "partition"), _STOPPED[root.shutdown]]
     return printable(f"{root.path}: {', '.join(parts)}")
 
 

@@ -113,14 +113,21 @@ def _can_render(block: RecordBlock) -> bool:
     return can_render(block)
 
 
-class SevenPrinter:
-    """The text of 0.7's tool for a `.kafka` file that starts at `base_offset`; damage never makes it abort."""
+_CODEC_OBJECTS = {0: "NoCompressionCodec", 1: "GZIPCompressionCodec", 2: "SnappyCompressionCodec"}
 
-    def __init__(self, out: ResultStream, text: SevenText, base_offset: int) -> None:
+
+class SevenPrinter:
+    """The text of 0.7's tool for a `.kafka` file that starts at `base_offset`; damage never makes it abort.
+
+    A compressed message is followed by its inner messages, which the old tool did not show.
+    """
+
+    def __init__(self, out: ResultStream, base_offset: int, *, deep: bool, contents: bool) -> None:
         self.aborted: Abort | None = None
         self._out = out
-        self._text = text
         self._base_offset = base_offset
+        self._deep = deep
+        self._contents = contents
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """Iterate over the blocks unchanged."""
@@ -129,19 +136,41 @@ class SevenPrinter:
     def batches(self, batches: BatchColumns) -> None:
         """Print message lines."""
         for batch in batches.rows():
-            self._out.write(self._text.message(batch))
+            self._message(batch)
 
     def block(self, block: RecordBlock) -> None:
         """Print message lines with the contents of the messages."""
-        for line in self._text.block(block):
-            self._out.write(line)
+        for batch, rows in block.batch_rows():
+            if not block.begun:
+                self._message(batch)
+            for row in rows:
+                if batch.codec and self._deep:
+                    valid = "true" if row[10] else "false"
+                    self._out.write(f"| offset: {row[0]} isvalid: {valid} payloadsize: {row[6]}\n")
+                if self._contents and is_large(block.buffer, row):
+                    self._out.write("payload:\t")
+                    for piece in java_pieces(block.buffer[row[5] : row[5] + row[6]]):
+                        self._out.write(piece)
+                    self._out.write("\n")
+                elif self._contents:
+                    payload = field_bytes(block.buffer, row[5], row[6]) or b""
+                    self._out.write(f"payload:\t{java_string(payload)}\n")
         for fault in block.faults.values():
             self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 
     def ending(self, fault: Fault | None, valid_bytes: int) -> None:
-        """Print the offset at which the log ends."""
+        """Print the offset at which the log ends, where the next message would start."""
         del fault
-        self._out.write(self._text.tail(self._base_offset + valid_bytes))
+        self._out.write(f"tail of the log is at offset: {self._base_offset + valid_bytes}\n")
+
+    def _message(self, batch: Batch) -> None:
+        layout = MESSAGE_SEVEN_MAGIC1 if batch.magic else MESSAGE_SEVEN_MAGIC0
+        valid = "true" if batch.valid else "false"
+        codec = _CODEC_OBJECTS.get(batch.codec, str(batch.codec))
+        self._out.write(
+            f"offset: {batch.base_offset} isvalid: {valid} payloadsize: {batch.size_bytes - layout.size}"
+            f" magic: {batch.magic} compresscodec: {codec}\n"
+        )
 
 
 Pairs = list[tuple[int, int]]
@@ -240,48 +269,3 @@ def _has_several(found: Mapping[str, PairSpool]) -> bool:
 
 def _lines(line: str, pairs: Iterable[tuple[int, int]]) -> Iterator[str]:
     return (f"{line.format(*pair)}\n" for pair in pairs)
-
-
-_CODEC_OBJECTS = {0: "NoCompressionCodec", 1: "GZIPCompressionCodec", 2: "SnappyCompressionCodec"}
-
-
-class SevenText:
-    """Renders lines of messages.
-
-    A compressed message is followed by its inner messages, which the old tool did not show.
-    """
-
-    def __init__(self, *, deep: bool, contents: bool) -> None:
-        self._deep = deep
-        self._contents = contents
-
-    def message(self, batch: Batch) -> str:
-        """Return the line of one message."""
-        layout = MESSAGE_SEVEN_MAGIC1 if batch.magic else MESSAGE_SEVEN_MAGIC0
-        valid = "true" if batch.valid else "false"
-        codec = _CODEC_OBJECTS.get(batch.codec, str(batch.codec))
-        return (
-            f"offset: {batch.base_offset} isvalid: {valid} payloadsize: {batch.size_bytes - layout.size}"
-            f" magic: {batch.magic} compresscodec: {codec}\n"
-        )
-
-    def block(self, block: RecordBlock) -> Iterator[str]:
-        """Iterate over the lines of messages with their contents."""
-        for batch, rows in block.batch_rows():
-            if not block.begun:
-                yield self.message(batch)
-            for row in rows:
-                if batch.codec and self._deep:
-                    valid = "true" if row[10] else "false"
-                    yield f"| offset: {row[0]} isvalid: {valid} payloadsize: {row[6]}\n"
-                if self._contents and is_large(block.buffer, row):
-                    yield "payload:\t"
-                    yield from java_pieces(block.buffer[row[5] : row[5] + row[6]])
-                    yield "\n"
-                elif self._contents:
-                    yield f"payload:\t{java_string(field_bytes(block.buffer, row[5], row[6]) or b'')}\n"
-
-    @staticmethod
-    def tail(offset: int) -> str:
-        """Return the last line: the offset where the next message would start."""
-        return f"tail of the log is at offset: {offset}\n"

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
+from kafkalog_cli.errors import counted
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.values import DecodedColumns
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.ndjson import ObjectKind, PathText, Positive, same_fields
+from kafkalog_cli.output.ndjson import ObjectKind, PathText, Positive
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
 from kafkalog_cli.output.record_json_printer import JsonPrinter
@@ -21,36 +22,20 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.export_files import MadeFile
 
 
-class ExportedPathObject(TypedDict):
-    """The path of an exported file."""
+class ExportedObject(TypedDict):
+    """A file that export made."""
 
     path: Annotated[PathText, "below --output: topic=NAME/, and day=DATE/ with --by-day"]
-
-
-class ExportedFactsObject(TypedDict):
-    """The contents of an exported file."""
-
     topic: str
     partition: int
     first_offset: Annotated[int, "of its first record; in 0.7 a position in bytes"]
     last_offset: Annotated[int, "of its last record"]
     records: Positive
     size_bytes: Annotated[Positive, "of the file"]
-
-
-class ExportedObject(ExportedPathObject, ExportedFactsObject):
-    """A file that export made."""
-
     of_earlier_run: Annotated[bool, "an earlier run made it, which was interrupted after its commit"]
 
 
 EXPORTED = ObjectKind("kafkalog.exported/1", ExportedObject)
-
-
-def exported_object(file: MadeFile, output: str, *, of_earlier_run: bool) -> ExportedObject:
-    """Return the fields of a file that is in place in the output."""
-    path = PathText(f"{output.rstrip('/')}/{file.path}")
-    return {"path": path, **same_fields(ExportedFactsObject, file), "of_earlier_run": of_earlier_run}
 
 
 def export_counts(files: Sequence[MadeFile]) -> dict[str, int]:
@@ -110,11 +95,5 @@ def export_lines(files: Iterable[MadeFile], seconds: float) -> Iterator[str]:
 def _counted(files: list[MadeFile]) -> str:
     records, size_bytes = sum(one.records for one in files), sum(one.size_bytes for one in files)
     partitions = len({(one.topic, one.partition) for one in files})
-    return (
-        f"{records} {_word('record', records)} of {partitions} {_word('partition', partitions)}"
-        f" in {len(files)} {_word('file', len(files))}, {sized(size_bytes)}"
-    )
-
-
-def _word(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
+    places = f"{counted(partitions, 'partition')} in {counted(len(files), 'file')}"
+    return f"{counted(records, 'record')} of {places}, {sized(size_bytes)}"

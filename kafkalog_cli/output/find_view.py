@@ -7,9 +7,8 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.find.conditions import Conditions
 from kafkalog_cli.ops.find.context import FoundBlock
-from kafkalog_cli.ops.find.partition_search import SearchedPartition
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText
+from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText
 from kafkalog_cli.output.read_printer import NULL, ReadText
 from kafkalog_cli.output.stream import Paint, ResultStream, printable
 
@@ -99,24 +98,13 @@ def _escaped(data: bytes) -> str:
 class MatchCountObject(TypedDict):
     """The number of matching records of a partition, with `find --count`."""
 
-    topic: PathText
-    partition: Annotated[int, "-1: the directory's name has no number"]
-    path: PathText
+    topic: Annotated[PathText, From("partition.topic")]
+    partition: Annotated[int, From("partition.number"), "-1: the directory's name has no number"]
+    path: Annotated[PathText, From("partition.path")]
     matches: Count
 
 
 MATCH_COUNT = ObjectKind("kafkalog.match-count/1", MatchCountObject)
-
-
-def match_count(searched: SearchedPartition) -> MatchCountObject:
-    """Return the object of a partition."""
-    partition = searched.partition
-    return {
-        "topic": PathText(partition.topic),
-        "partition": partition.number,
-        "path": PathText(partition.path),
-        "matches": searched.matches,
-    }
 
 
 def write_marked(out: ResultStream, text: "RecordJson", block: RecordBlock, *, is_match: bool) -> None:

@@ -9,7 +9,7 @@ from kafkalog_cli.ops.group_history import OffsetChange, OffsetVerdict
 from kafkalog_cli.ops.groups import GroupDescription, GroupOffset, MemberDescription, OffsetsRetention
 from kafkalog_cli.ops.tables.groups import CLASSIC, GroupState
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, keywords
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 OFFSET_COLUMNS = (
@@ -78,7 +78,7 @@ class GroupsText:
 
 def _heading(described: GroupDescription) -> str:
     group = described.group
-    parts = [described.group_type, described.state.value, counted(len(described.members), "member", "members")]
+    parts = [described.group_type, described.state.value, counted(len(described.members), "member")]
     if group is None:
         parts.append("known only by its offsets")
     else:
@@ -124,15 +124,15 @@ class GroupCoordinatorObject(TypedDict):
     """The partition of `__consumer_offsets` that has the group."""
 
     path: Annotated[
-        PathText, From("copy.partition.path"), "the copy of the partition of __consumer_offsets that was read"
+        PathText, From("loaded.copy.partition.path"), "the copy of the partition of __consumer_offsets that was read"
     ]
-    partition: Annotated[int, From("number")]
+    partition: Annotated[int, From("loaded.number")]
     belongs_in: Annotated[
         int | None, "the partition in which a coordinator looks for the group; null if their number is not known"
     ]
-    end_offset: Annotated[int, From("copy.bounds.next_offset"), "the end of the log that was read"]
+    end_offset: Annotated[int, From("loaded.copy.bounds.next_offset"), "the end of the log that was read"]
     other_copies: Annotated[
-        list[CopyObject], From("others"), "copies that are not as good, by leader epoch and end of the log"
+        list[CopyObject], From("loaded.others"), "copies that are not as good, by leader epoch and end of the log"
     ]
 
 
@@ -146,18 +146,20 @@ class OwnedPartitionsObject(TypedDict):
 class MemberObject(TypedDict):
     """A member of a group."""
 
-    member_id: str
-    group_instance_id: str | None
-    rack_id: str | None
-    client_id: str
-    host: Annotated[str, From("client_host")]
-    session_timeout_ms: int | None
-    rebalance_timeout_ms: int | None
-    epoch: Annotated[int | None, From("member_epoch"), "the generation in a classic group"]
-    state: Annotated[str | None, From("member_state"), "null in a classic group"]
-    subscribed_topics: list[str] | None
-    subscribed_topic_regex: str | None
-    assignment: Annotated[list[OwnedPartitionsObject], "the partitions that the member owns, or still has to revoke"]
+    member_id: Annotated[str, From("member.member_id")]
+    group_instance_id: Annotated[str | None, From("member.group_instance_id")]
+    rack_id: Annotated[str | None, From("member.rack_id")]
+    client_id: Annotated[str, From("member.client_id")]
+    host: Annotated[str, From("member.client_host")]
+    session_timeout_ms: Annotated[int | None, From("member.session_timeout_ms")]
+    rebalance_timeout_ms: Annotated[int | None, From("member.rebalance_timeout_ms")]
+    epoch: Annotated[int | None, From("member.member_epoch"), "the generation in a classic group"]
+    state: Annotated[str | None, From("member.member_state"), "null in a classic group"]
+    subscribed_topics: Annotated[list[str] | None, From("member.subscribed_topics")]
+    subscribed_topic_regex: Annotated[str | None, From("member.subscribed_topic_regex")]
+    assignment: Annotated[
+        list[OwnedPartitionsObject], From("owned"), "the partitions that the member owns, or still has to revoke"
+    ]
 
 
 class GroupOffsetObject(TypedDict):
@@ -178,7 +180,12 @@ class GroupOffsetObject(TypedDict):
         int | None, "the time from which a broker removes the offset; null while it does not expire"
     ]
     pending_offset: Annotated[int | None, "committed in a transaction that is still open"]
-    log: Annotated[CopyObject | None, "the copy of the partition that log_end_offset is from"]
+    log: Annotated[
+        CopyObject | None,
+        From("log_path"),
+        keywords(lambda path: None if path is None else {"path": PathText(path)}),
+        "the copy of the partition that log_end_offset is from",
+    ]
 
 
 class GroupObject(TypedDict):
@@ -199,31 +206,12 @@ class GroupObject(TypedDict):
     state_timestamp_ms: Annotated[
         int | None, From("group.state_timestamp"), "of a classic group: the last change of its state"
     ]
-    coordinator: GroupCoordinatorObject
+    coordinator: Annotated[GroupCoordinatorObject, From("")]
     members: list[MemberObject]
     offsets: list[GroupOffsetObject]
 
 
 GROUP = ObjectKind("kafkalog.group/1", GroupObject)
-
-
-def group_object(described: GroupDescription) -> GroupObject:
-    """Return the object of a group."""
-    return same_fields(
-        GroupObject,
-        described,
-        coordinator=same_fields(GroupCoordinatorObject, described.loaded, belongs_in=described.belongs_in),
-        members=[_member(one) for one in described.members],
-        offsets=[_offset(row) for row in described.offsets],
-    )
-
-
-def _member(one: MemberDescription) -> MemberObject:
-    return same_fields(MemberObject, one.member, assignment=one.owned)
-
-
-def _offset(row: GroupOffset) -> GroupOffsetObject:
-    return same_fields(GroupOffsetObject, row, log=None if row.log_path is None else {"path": PathText(row.log_path)})
 
 
 class OffsetChangeObject(TypedDict):
@@ -278,11 +266,6 @@ def change_line(change: OffsetChange) -> str:
     return f"{iso_time(change.timestamp)}  {place}  {before} -> {after}  {words or _WORDS[change.verdict]}\n"
 
 
-def change_object(change: OffsetChange) -> OffsetChangeObject:
-    """Return the object of a change."""
-    return same_fields(OffsetChangeObject, change)
-
-
 ASSIGNMENT_COLUMNS = (
     TextColumn("GROUP", rank=8),
     TextColumn("TOPIC"),
@@ -314,11 +297,6 @@ def assignment_row(found: RangeAssignment) -> tuple[str, ...]:
         cell(found.group_id), cell(found.topic), cell(member.member_id), cell(member.group_instance_id),
         _numbers(found.partitions), _numbers(found.owned),
     )  # fmt: skip
-
-
-def assignment_object(found: RangeAssignment) -> RangeAssignmentObject:
-    """Return the object of a member and topic."""
-    return same_fields(RangeAssignmentObject, found)
 
 
 def _numbers(partitions: Sequence[int]) -> str:

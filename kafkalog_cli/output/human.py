@@ -58,7 +58,7 @@ def write_table(out: ResultStream, table: TextTable) -> None:
     out.write(_rich(shown, width))
     if left_out:
         verb = "does" if len(left_out) == 1 else "do"
-        out.write(f"{counted(len(left_out), 'column', 'columns')} {verb} not fit: add `| cat` to print all\n")
+        out.write(f"{counted(len(left_out), 'column')} {verb} not fit: add `| cat` to print all\n")
 
 
 def cell(value: object) -> str:

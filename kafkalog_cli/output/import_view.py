@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, keywords, same_fields
+from kafkalog_cli.errors import counted
+from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, From, ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import printable
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.importing.planning import ImportPlan, ImportResult
 
 
-class TargetPartitionObject(TypedDict):
-    """The new partition of an import."""
+class ImportedObject(TypedDict):
+    """A partition that import made, or would make. In a dry run unknown numbers are null."""
 
     path: Annotated[PathText, "the partition directory"]
     topic: str
@@ -22,14 +23,10 @@ class TargetPartitionObject(TypedDict):
     topic_id: Annotated[str | None, "null: unknown, and a broker renames the partition to -stray"]
     topic_id_from: Annotated[
         Annotated[str, keywords(enum=("--topic-id", "the metadata log", "the empty partition", "the input"))] | None,
+        EMPTY_IS_NULL,
         "the source of the topic id",
     ]
     keeps_offsets: Annotated[bool, "offsets are those of the input, else new offsets from 0 on"]
-
-
-class ImportedObject(TargetPartitionObject):
-    """A partition that import made, or would make. In a dry run unknown numbers are null."""
-
     dry_run: Annotated[bool, "nothing was made: the other fields show what would be made"]
     first_offset: Annotated[int | None, From("built.first_offset"), "of the first record"]
     end_offset: Annotated[int | None, From("built.end_offset"), "of the next record"]
@@ -67,15 +64,15 @@ def imported_objects(result: ImportResult, log_dir: str, *, dry_run: bool) -> It
         yield same_fields(ImportedObject, one, **target, dry_run=False)
 
 
-def _target(topic: str, partition: int, log_dir: str, result: ImportResult) -> TargetPartitionObject:
+def _target(topic: str, partition: int, log_dir: str, result: ImportResult) -> dict[str, object]:
     assert result.plan is not None
     found = result.plan.ids.get(topic)
     return {
-        "path": PathText(f"{log_dir.rstrip('/')}/{topic}-{partition}"),
+        "path": f"{log_dir.rstrip('/')}/{topic}-{partition}",
         "topic": topic,
         "partition": partition,
         "topic_id": None if found is None else found.topic_id,
-        "topic_id_from": (found.said_by or None) if found is not None else None,
+        "topic_id_from": None if found is None else found.said_by,
         "keeps_offsets": result.plan.keep_offsets,
     }
 
@@ -94,9 +91,9 @@ def import_lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run:
         return
     for one in result.done:
         built = one.built
-        line = f"{printable(one.topic)}-{one.partition}: {_counted(built.records, 'record')}"
+        line = f"{printable(one.topic)}-{one.partition}: {counted(built.records, 'record')}"
         line += f", offsets {built.first_offset} to {built.end_offset - 1}" if built.records else ""
-        line += f", {sized(built.size_bytes)} in {_counted(built.segments, 'segment')}"
+        line += f", {sized(built.size_bytes)} in {counted(built.segments, 'segment')}"
         line += f", {built.transactional} of transactions, without transactions now" if built.transactional else ""
         yield line + (f"; read back the same, sha256 {one.proof.digest}" if one.proof is not None else "")
     for topic, found in plan.ids.items():
@@ -104,22 +101,18 @@ def import_lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run:
             yield f"{printable(topic)}: topic id {found.topic_id} ({found.said_by})"
     yield "to undo the import before a broker starts, remove the directories of these partitions"
     records, size = (sum(getattr(one.built, name) for one in result.done) for name in ("records", "size_bytes"))
-    directories = f"{_counted(len(result.done), 'partition')} of {printable(log_dir)}"
-    yield f"{directories}: {_counted(records, 'record')}, {offsets}, {sized(size)}, {spent(seconds)}"
+    directories = f"{counted(len(result.done), 'partition')} of {printable(log_dir)}"
+    yield f"{directories}: {counted(records, 'record')}, {offsets}, {sized(size)}, {spent(seconds)}"
 
 
 def _planned(plan: ImportPlan, offsets: str) -> Iterator[str]:
     for job in plan.jobs or ():
-        rows = "" if job.rows < 0 else f"{_counted(job.rows, 'row')} of "
+        rows = "" if job.rows < 0 else f"{counted(job.rows, 'row')} of "
         found = plan.ids[job.topic]
         topic_id = "no topic id" if found.topic_id is None else f"topic id {found.topic_id} ({found.said_by})"
-        files = f"{rows}{_counted(len(job.files), 'file')}, {sized(job.size_bytes)}"
+        files = f"{rows}{counted(len(job.files), 'file')}, {sized(job.size_bytes)}"
         yield f"{printable(job.name)}: would be made of {files}; {offsets}; {topic_id}"
     if plan.jobs is None:
         size = sized(sum(file.size_bytes for file in plan.files))
-        files = _counted(len(plan.files), "file")
+        files = counted(len(plan.files), "file")
         yield f"would import {files}, {size}; {offsets}; the partitions follow from the rows"
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -8,7 +8,17 @@ from typing import Annotated, Any, TypedDict
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict
-from kafkalog_cli.output.ndjson import AnyExitCode, Count, JsonLines, ObjectKind, PathText, Positive, keywords
+from kafkalog_cli.output.ndjson import (
+    AnyExitCode,
+    Count,
+    From,
+    JsonLines,
+    ObjectKind,
+    PathText,
+    Positive,
+    keywords,
+    same_fields,
+)
 from kafkalog_cli.output.stream import printable
 
 KIND_NAMES: dict[FileKind, str] = {
@@ -30,21 +40,17 @@ KIND_NAMES: dict[FileKind, str] = {
     FileKind.CLEANER_CHECKPOINT: "cleaner offsets",
 }
 
-STYLE_WORDS: dict[Style, str] = {
-    ANY_STYLE: "one record per batch, any version",
-    Style.PER_BATCH | Style.APPEND_CALL: "last offset of the batch",
-    Style.PER_BATCH: "last offset of the batch",
-    Style.APPEND_CALL: "append call (2.0 to 4.0)",
-    Style.FIRST_OFFSET: "first offset (before 2.0)",
+STYLE_WORDS: dict[Style, tuple[str, str]] = {
+    ANY_STYLE: ("one record per batch, any version", "any version"),
+    Style.PER_BATCH | Style.APPEND_CALL: (
+        "last offset of the batch",
+        "per batch (4.1 and later; 2.0 to 4.0 where every append call was one batch)",
+    ),
+    Style.PER_BATCH: ("last offset of the batch", "per batch (4.1 and later)"),
+    Style.APPEND_CALL: ("append call (2.0 to 4.0)", "append calls (2.0 to 4.0)"),
+    Style.FIRST_OFFSET: ("first offset (before 2.0)", "first offsets (before 2.0)"),
 }
-
-FILE_STYLES: dict[Style, str] = {
-    ANY_STYLE: "any version",
-    Style.PER_BATCH | Style.APPEND_CALL: "per batch (4.1 and later; 2.0 to 4.0 where every append call was one batch)",
-    Style.PER_BATCH: "per batch (4.1 and later)",
-    Style.APPEND_CALL: "append calls (2.0 to 4.0)",
-    Style.FIRST_OFFSET: "first offsets (before 2.0)",
-}
+"""The style of an entry, and that of a whole file."""
 
 _METADATA = (
     FileKind.META_PROPERTIES,
@@ -76,13 +82,13 @@ def report_lines(report: FileReport) -> Iterator[str]:
 
 def _heading(report: FileReport) -> str:
     state = "" if report.state is WorkState.IN_PLACE else f", {report.state.value[1:]}"
-    size = "" if report.size_bytes is None else f", {counted(report.size_bytes, 'byte', 'bytes')}"
+    size = "" if report.size_bytes is None else f", {counted(report.size_bytes, 'byte')}"
     return f"{printable(report.path)}: {KIND_NAMES[report.kind]}{state}{size}"
 
 
 def _entry_line(entry: Entry) -> str:
     fields = " ".join(f"{_camel(name)}: {_value(value)}" for name, value in entry.fields.items())
-    said = STYLE_WORDS[entry.style] if entry.style else entry.detail
+    said = STYLE_WORDS[entry.style][0] if entry.style else entry.detail
     return f"  {fields} {entry.verdict.value}{f', {printable(said)}' if said else ''}\n"
 
 
@@ -101,8 +107,8 @@ def _summary(report: FileReport) -> str:
 
 def _file_style(report: FileReport) -> str:
     if report.style:
-        return FILE_STYLES[report.style]
-    parts = (f"{count} {STYLE_WORDS[style]}" for style, count in sorted(report.style_counts.items()))
+        return STYLE_WORDS[report.style][1]
+    parts = (f"{count} {STYLE_WORDS[style][0]}" for style, count in sorted(report.style_counts.items()))
     return f"mixed: {', '.join(parts)}"
 
 
@@ -121,7 +127,22 @@ def _value(value: object) -> str:
     return printable(str(value)) if value is not None else "none"
 
 
-StyleWords = list[Annotated[str, keywords(enum=("first-offset", "append-call", "per-batch"))]]
+_STYLE_NAMES = {Style.FIRST_OFFSET: "first-offset", Style.APPEND_CALL: "append-call", Style.PER_BATCH: "per-batch"}
+
+
+def _verdicts(counts: Counter[Verdict]) -> dict[str, int]:
+    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
+
+
+def _styles(style: Style) -> list[str]:
+    return [name for flag, name in _STYLE_NAMES.items() if flag in style]
+
+
+def _style_counts(counts: Counter[Style]) -> list[dict[str, object]]:
+    return [{"styles": _styles(style), "entries": count} for style, count in sorted(counts.items())]
+
+
+StyleWords = list[Annotated[str, keywords(enum=tuple(_STYLE_NAMES.values()))]]
 EntryVerdict = Annotated[Verdict, "the state of the entry, compared with the log"]
 Tolerable = Annotated[bool, "a broker's look-ups are right with this entry"]
 Detail = Annotated[str, "a sentence; empty if the verdict is enough"]
@@ -233,20 +254,24 @@ class FileNoteObject(TypedDict):
     """A note about a whole file."""
 
     message: Annotated[str, "a sentence"]
-    exit_code: AnyExitCode
+    exit_code: Annotated[AnyExitCode, From("code")]
 
 
 class IndexFileObject(PlaceObject):
     """A whole index, snapshot, checkpoint or metadata file, after its entries."""
 
-    kind: Annotated[str, "the suffix or the name of the file"]
+    kind: Annotated[str, From("kind.value"), "the suffix or the name of the file"]
     state: Annotated[WorkState, "the work suffix; empty for a file in place"]
     offset: Annotated[int | None, "the number in the name"]
     size_bytes: Annotated[Count | None, "null for a file that should exist and does not"]
     entries: Count
-    verdicts: Annotated[dict[str, Positive], keywords(propertyNames=Verdict), "entries by verdict"]
-    styles: Annotated[StyleWords, "styles that fit all right entries; empty: no single style does"]
-    style_counts: Annotated[list[StyleCountObject], "entries of an offset index by style"]
+    verdicts: Annotated[
+        dict[str, Positive], From("counts"), keywords(_verdicts, propertyNames=Verdict), "entries by verdict"
+    ]
+    styles: Annotated[
+        StyleWords, From("style"), keywords(_styles), "styles that fit all right entries; empty: no single style does"
+    ]
+    style_counts: Annotated[list[StyleCountObject], keywords(_style_counts), "entries of an offset index by style"]
     zero_tail_bytes: Annotated[Count, "preallocated and unused"]
     notes: list[FileNoteObject]
     exit_code: AnyExitCode
@@ -276,12 +301,6 @@ _ENTRY_KINDS: dict[FileKind, ObjectKind[Any]] = {
 _UNITS = {"timestamp": "timestamp_ms"}
 """Fields whose name in JSON has a unit."""
 
-_STYLE_NAMES = (
-    (Style.FIRST_OFFSET, "first-offset"),
-    (Style.APPEND_CALL, "append-call"),
-    (Style.PER_BATCH, "per-batch"),
-)
-
 
 class IndexJson:
     """Writes reports, and counts files and verdicts for the summary."""
@@ -293,8 +312,7 @@ class IndexJson:
 
     def report(self, report: FileReport) -> None:
         """Write the lines of one file."""
-        topic = None if report.topic is None else PathText(report.topic)
-        place: PlaceObject = {"path": PathText(report.path), "topic": topic, "partition": report.partition}
+        place = same_fields(PlaceObject, report)
         if report.kind in _ENTRY_KINDS:
             kind = _ENTRY_KINDS[report.kind]
             for entry in report.entries:
@@ -303,15 +321,15 @@ class IndexJson:
             for entry in report.entries:
                 fields: MetadataFileObject = {**place, "kind": report.kind.value, "fields": dict(entry.fields)}
                 self._lines.object(METADATA_FILE, fields)
-        self._file(place, report)
+        self._lines.record(INDEX_FILE, report, entries=sum(report.counts.values()))
         self._files += 1
         self._verdicts.update(report.counts)
 
-    def summary(self, exit_code: ExitCode) -> None:
-        """Write the summary, the last line."""
-        self._lines.summary(
-            exit_code, files=self._files, entries=sum(self._verdicts.values()), verdicts=_verdicts(self._verdicts)
-        )
+    @property
+    def counts(self) -> dict[str, object]:
+        """The counts of the summary."""
+        verdicts = _verdicts(self._verdicts)
+        return {"files": self._files, "entries": self._verdicts.total(), "verdicts": verdicts}
 
     def _entry(self, kind: ObjectKind[Any], report: FileReport, place: PlaceObject, entry: Entry) -> None:
         fields: dict[str, object] = {**place, "number": entry.number}
@@ -325,30 +343,3 @@ class IndexJson:
         fields["is_tolerable"] = entry.is_tolerable or entry.exit_code is ExitCode.OK
         fields["detail"] = entry.detail
         self._lines.object(kind, fields)
-
-    def _file(self, place: PlaceObject, report: FileReport) -> None:
-        fields: IndexFileObject = {
-            **place,
-            "kind": report.kind.value,
-            "state": report.state,
-            "offset": report.offset,
-            "size_bytes": report.size_bytes,
-            "entries": sum(report.counts.values()),
-            "verdicts": _verdicts(report.counts),
-            "styles": _styles(report.style),
-            "style_counts": [
-                {"styles": _styles(style), "entries": count} for style, count in sorted(report.style_counts.items())
-            ],
-            "zero_tail_bytes": report.zero_tail_bytes,
-            "notes": [{"message": note.message, "exit_code": int(note.code)} for note in report.notes],
-            "exit_code": int(report.exit_code),
-        }
-        self._lines.object(INDEX_FILE, fields)
-
-
-def _verdicts(counts: Counter[Verdict]) -> dict[str, int]:
-    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
-
-
-def _styles(style: Style) -> list[str]:
-    return [name for flag, name in _STYLE_NAMES if flag in style]

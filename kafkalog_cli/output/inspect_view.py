@@ -192,13 +192,13 @@ def write_inspected(out: ResultStream, partitions: list[InspectedPartition]) -> 
         out.write("\n")
         write_table(out, TextTable(_SEGMENT_COLUMNS, [_segment_row(segment, span) for segment in shown]))
         if len(shown) < len(found.segments):
-            out.write(f"{counted(len(found.segments) - len(shown), 'segment', 'segments')} more in JSON output\n")
+            out.write(f"{counted(len(found.segments) - len(shown), 'segment')} more in JSON output\n")
     lines = [*_details(partitions)]
     out.write("\n" if lines else "")
     for line in lines[:_MOST_DETAILS]:
         out.write(f"{paint.wrapped(line, indent='  ')}\n")
     if len(lines) > _MOST_DETAILS:
-        out.write(f"{counted(len(lines) - _MOST_DETAILS, 'line', 'lines')} more about partitions in JSON output\n")
+        out.write(f"{counted(len(lines) - _MOST_DETAILS, 'line')} more about partitions in JSON output\n")
 
 
 def _details(partitions: Sequence[InspectedPartition]) -> Iterator[str]:
@@ -291,7 +291,7 @@ def _facts(found: InspectedPartition) -> Iterator[str]:
             f" last batch {last}"
         )
     if len(opened) > _SHOWN_OPEN:
-        yield f"{counted(len(opened) - _SHOWN_OPEN, 'more open transaction', 'more open transactions')}"
+        yield f"{counted(len(opened) - _SHOWN_OPEN, 'more open transaction')}"
     cleaning, retention = found.cleaning, found.retention
     if cleaning is not None and cleaning.dirt.cleanable_bytes:
         dirt = cleaning.dirt
@@ -302,7 +302,7 @@ def _facts(found: InspectedPartition) -> Iterator[str]:
             f" {'a broker cleans it now' if cleaning.is_due else limit}"
         )
     if retention is not None and retention.removable_segments:
-        many = counted(retention.removable_segments, "segment", "segments")
+        many = counted(retention.removable_segments, "segment")
         yield f"retention removes {many} now ({sized(retention.removable_bytes)})"
     if retention is not None and retention.next_due_ms is not None:
         yield f"retention.ms removes the next segment at {iso_time(retention.next_due_ms)}"

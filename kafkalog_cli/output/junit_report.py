@@ -15,7 +15,7 @@ from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Verification
+from kafkalog_cli.ops.verify.task import Verification
 from kafkalog_cli.output.ci_report import ReportedRun
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.verify_view import finding_lines
@@ -48,7 +48,7 @@ class JunitReport:
             worst = max(findings or verification.findings, key=lambda found: _ORDER.index(found.severity))
             message = printable(worst.message)
             if len(findings) > 1:
-                message += f" (and {counted(len(findings) - 1, 'other finding', 'other findings')})"
+                message += f" (and {counted(len(findings) - 1, 'other finding')})"
             result = kind(message, worst.kind.value)
             result.text = _text(findings)
             case.result = result
@@ -93,5 +93,5 @@ def _case(path: str, kind: str) -> TestCase:
 def _text(findings: Sequence[Finding]) -> str:
     lines = [line for found in findings[:MOST_FINDINGS] for line in finding_lines(found)]
     if len(findings) > MOST_FINDINGS:
-        lines.append(f"({counted(len(findings) - MOST_FINDINGS, 'more finding', 'more findings')} not listed)")
+        lines.append(f"({counted(len(findings) - MOST_FINDINGS, 'more finding')} not listed)")
     return "\n".join(lines)

@@ -9,8 +9,7 @@ from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import counted
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.listing.listed_partition import ListedPartition
-from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing, SegmentListing
+from kafkalog_cli.ops.listing.listing import BytesByKind, ListedPartition, PartitionListing, SegmentListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage
@@ -144,9 +143,9 @@ def _log_dir_lines(root: LogDirRoot, partitions: list[PartitionListing]) -> Iter
     sizes = sum((listing.bytes_by_kind for listing in partitions), BytesByKind())
     by_kind = ", ".join(f"{name} {sized(size)}" for name, size in sizes.by_name().items() if size)
     counts = (
-        counted(topics, "topic", "topics"),
-        counted(len(partitions), "partition", "partitions"),
-        counted(segments, "segment", "segments"),
+        counted(topics, "topic"),
+        counted(len(partitions), "partition"),
+        counted(segments, "segment"),
     )
     yield f"{', '.join(counts)}: {sized(sizes.total)}{by_kind and f' ({by_kind})'}"
     if root.marker_held_for:
@@ -405,9 +404,9 @@ def _usage_size(size_bytes: int) -> str:
 def _closing(total: Usage, topics: int) -> str:
     counts = ", ".join(
         (
-            counted(topics, "topic", "topics"),
-            counted(total.partitions, "partition", "partitions"),
-            counted(total.segments, "segment", "segments"),
+            counted(topics, "topic"),
+            counted(total.partitions, "partition"),
+            counted(total.segments, "segment"),
         )
     )
     line = f"{counts}: {sized(total.size_bytes)}, {sized(total.disk_bytes)} allocated"
@@ -416,6 +415,6 @@ def _closing(total: Usage, topics: int) -> str:
         return line
     if not freeable.unknown_partitions:
         return f"{line}, {sized(freeable.known_bytes)} freeable"
-    how_many = counted(freeable.unknown_partitions, "partition", "partitions")
+    how_many = counted(freeable.unknown_partitions, "partition")
     known = f", at least {sized(freeable.known_bytes)} freeable" if freeable.known_bytes else ""
     return f"{line}{known}, freeable bytes unknown for {how_many}"

@@ -6,6 +6,7 @@ from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.ops.listing.root import Shutdown
 from kafkalog_cli.output.ndjson import (
+    NEGATIVE_IS_NULL,
     DirectoryWord,
     From,
     NotRequired,
@@ -21,10 +22,14 @@ class ListedFaultObject(TypedDict):
     """Damage of a file."""
 
     path: PathText
-    kind: FaultKind
-    position: Annotated[int, "the byte of the file"]
-    message: str
-    severity: Literal["warning", "corruption"]
+    kind: Annotated[FaultKind, From("fault.kind")]
+    position: Annotated[int, From("fault.position"), "the byte of the file"]
+    message: Annotated[str, From("fault.message")]
+    severity: Annotated[
+        Literal["warning", "corruption"],
+        From("is_corruption"),
+        keywords(lambda is_corruption: "corruption" if is_corruption else "warning"),
+    ]
 
 
 class SizesObject(TypedDict):
@@ -62,33 +67,41 @@ class OpenTransactionObject(TypedDict):
     producer_id: int
     producer_epoch: int
     first_offset: int
-    last_timestamp_ms: int | None
+    last_timestamp_ms: Annotated[int | None, From("last_timestamp"), NEGATIVE_IS_NULL]
 
 
 class NameFactsObject(TypedDict):
     """The meaning of a file name."""
 
-    kind: Annotated[str, lower_names(*FileKind), "the purpose of the file, by its name"]
-    state: Annotated[str, lower_names(*WorkState), "the state of the file, by the suffix after that of its kind"]
-    offset: Annotated[int | None, "the number in the name"]
+    kind: Annotated[str, lower_names(*FileKind), From("name.kind"), "the purpose of the file, by its name"]
+    state: Annotated[
+        str, lower_names(*WorkState), From("name.state"), "the state of the file, by the suffix after that of its kind"
+    ]
+    offset: Annotated[int | None, From("name.offset"), "the number in the name"]
 
 
 class NameObject(TypedDict):
     """A file name."""
 
-    name: PathText
+    name: Annotated[PathText, From("")]
 
 
-class PartitionFileObject(NameObject, NameFactsObject):
+class ParsedNameObject(TypedDict):
+    """The name of a file of a partition directory."""
+
+    name: Annotated[PathText, From("name.name")]
+
+
+class PartitionFileObject(ParsedNameObject, NameFactsObject):
     """A file of a partition directory."""
 
-    bytes: int
+    bytes: Annotated[int, From("status.size_bytes")]
 
 
 class MetadataSnapshotObject(PartitionFileObject):
     """A snapshot of the metadata log."""
 
-    epoch: int | None
+    epoch: Annotated[int | None, From("name.epoch")]
 
 
 class QuorumStateObject(TypedDict):
@@ -135,10 +148,10 @@ class UsageObject(TypedDict):
 class WhereObject(TypedDict):
     """The place of a partition."""
 
-    path: PathText
-    topic: Annotated[PathText, "by the directory's name"]
-    partition: Annotated[int | None, "by the directory's name"]
-    directory_kind: DirectoryWord
+    path: Annotated[PathText, From("partition.path")]
+    topic: Annotated[PathText, From("partition.directory.shown_topic"), "by the directory's name"]
+    partition: Annotated[int | None, From("partition.directory.partition"), "by the directory's name"]
+    directory_kind: Annotated[DirectoryWord, From("partition.directory.kind")]
 
 
 class PartitionFieldsObject(WhereObject):
@@ -168,11 +181,11 @@ class PartitionFieldsObject(WhereObject):
     leader_epochs: list[EpochObject]
     open_transactions: Annotated[list[OpenTransactionObject] | None, "null: they were not searched for"]
     producer_snapshots: Annotated[list[int], From("partition.snapshots"), "their offsets"]
-    leftovers: list[PartitionFileObject]
-    orphans: Annotated[list[PartitionFileObject], "indexes without a log"]
-    metadata_snapshots: list[MetadataSnapshotObject]
+    leftovers: Annotated[list[PartitionFileObject], From("partition.leftovers")]
+    orphans: Annotated[list[PartitionFileObject], From("partition.orphans"), "indexes without a log"]
+    metadata_snapshots: Annotated[list[MetadataSnapshotObject], From("partition.metadata_snapshots")]
     quorum_state: QuorumStateObject | None
-    runs: Annotated[list[NameObject], "runs of kafkalog, kept in .kafkalog"]
+    runs: Annotated[list[NameObject], From("partition.runs"), "runs of kafkalog, kept in .kafkalog"]
     faults: list[ListedFaultObject]
 
 
@@ -214,10 +227,12 @@ class HeldMarkerObject(TypedDict):
 class ImportsObject(TypedDict):
     """The state of imports: of a committed run that was interrupted, and of runs without a commit."""
 
-    run: Annotated[str | None, "the run that was interrupted after its commit; null: there is none"]
+    run: Annotated[
+        str | None, From("imports.run"), "the run that was interrupted after its commit; null: there is none"
+    ]
     coming: Annotated[list[NameObject], "its partitions that are still to be put in place"]
-    lost: Annotated[list[NameObject], "its partitions that a broker removed when it started"]
-    staged: Annotated[list[NameObject], "directories of runs without a commit"]
+    lost: Annotated[list[NameObject], From("imports.lost"), "its partitions that a broker removed when it started"]
+    staged: Annotated[list[NameObject], From("imports.stale"), "directories of runs without a commit"]
     at_work: Annotated[bool, "an import has the log directory now"]
 
 
@@ -225,7 +240,7 @@ class LockObject(TypedDict):
     """The owner of the lock of a log directory."""
 
     pid: Annotated[int | None, "null if the system does not show it"]
-    exclusive: Annotated[bool, "true: a broker; false: a kafkalog command that changes a log"]
+    exclusive: Annotated[bool, From("is_exclusive"), "true: a broker; false: a kafkalog command that changes a log"]
 
 
 class MetaPropertiesObject(TypedDict):
@@ -253,8 +268,8 @@ class LogDirFieldsObject(TypedDict):
         list[HeldMarkerObject], ".kafka_cleanshutdown is away until these runs are undone (run `purged`: permanently)"
     ]
     imports: ImportsObject
-    lock: LockObject | None
-    meta_properties: MetaPropertiesObject | None
+    lock: Annotated[LockObject | None, From("lock_owner")]
+    meta_properties: Annotated[MetaPropertiesObject | None, From("meta")]
     topics: int
     partitions: int
     directories: Annotated[dict[str, int], "partition directories by kind"]
@@ -264,8 +279,8 @@ class LogDirFieldsObject(TypedDict):
     leftovers: int
     open_transactions: int
     root_files: list[RootFileObject]
-    foreign_directories: Annotated[list[NameObject], "a broker does not start with them"]
-    other_entries: list[NameObject]
+    foreign_directories: Annotated[list[NameObject], From("foreign"), "a broker does not start with them"]
+    other_entries: Annotated[list[NameObject], From("others")]
     faults: list[ListedFaultObject]
 
 
@@ -276,14 +291,14 @@ class LogDirObject(LogDirFieldsObject, UsageObject):
 class ListedPathObject(TypedDict):
     """The path of a listed file."""
 
-    path: PathText
+    path: Annotated[PathText, From("status.path")]
 
 
 class FileObject(ListedPathObject, NameFactsObject):
     """A file that is not a segment, named in the command line of ls."""
 
-    bytes: Annotated[int, From("size_bytes")]
-    modified_ms: Annotated[int, From("mtime_ms")]
+    bytes: Annotated[int, From("status.size_bytes")]
+    modified_ms: Annotated[int, From("status.mtime_ms")]
 
 
 class TopicFilesObject(TypedDict):

@@ -11,17 +11,8 @@ from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
-from kafkalog_cli.output.log_plan_view import (
-    PlanObject,
-    change_view,
-    deleted_records_question,
-    deleted_records_words,
-    plan_object,
-    roll_words,
-    truncation_question,
-    truncation_words,
-)
-from kafkalog_cli.output.ndjson import CodecWord, Count, From, ObjectKind, same_fields
+from kafkalog_cli.output.log_plan_view import PlanObject, change_view, plan_object
+from kafkalog_cli.output.ndjson import NEGATIVE_IS_NULL, NULL_IS_ZERO, CodecWord, Count, From, ObjectKind, keywords
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import View
@@ -32,7 +23,9 @@ class ActiveSegmentObject(TypedDict):
 
     base_offset: int
     size_bytes: Annotated[Count, "of its log"]
-    first_timestamp_ms: Annotated[int | None, "the largest of its first batch"]
+    first_timestamp_ms: Annotated[
+        int | None, From("first_timestamp"), NEGATIVE_IS_NULL, "the largest of its first batch"
+    ]
     index_entries: Annotated[Count, From("offset_entries"), "of its offset index"]
     time_index_entries: Annotated[Count, From("time_entries"), "of its time index"]
 
@@ -40,7 +33,7 @@ class ActiveSegmentObject(TypedDict):
 class RollObject(PlanObject):
     """The result of roll for a partition, or of its dry run."""
 
-    rolled: Annotated[bool, "whether a new segment starts at the log's end, or would"]
+    rolled: Annotated[bool, From("changes"), keywords(bool), "whether a new segment starts at the log's end, or would"]
     cause: Annotated[RollCause | None, "why a broker would roll; null: it would not"]
     forced: Annotated[bool, From("is_forced"), "--force"]
     active: Annotated[ActiveSegmentObject | None, "the last segment before it is rolled; null if refused"]
@@ -81,25 +74,17 @@ DELETED_RECORDS = ObjectKind("kafkalog.deleted-records/1", DeletedRecordsObject)
 
 def roll_view() -> View[Changed[RollPlan]]:
     """Return the View of roll."""
-    return change_view(ROLL, roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)}, fields=_roll)
-
-
-def _roll(changed: Changed[RollPlan]) -> RollObject:
-    plan, active = changed.plan, None
-    if plan.active is not None:
-        first = plan.active.first_timestamp
-        active = same_fields(ActiveSegmentObject, plan.active, first_timestamp_ms=None if first < 0 else first)
-    return plan_object(RollObject, changed, rolled=bool(plan.changes), active=active)
+    return change_view(ROLL, _roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)})
 
 
 def truncate_view() -> View[Changed[TruncatePlan]]:
     """Return the View of truncate."""
     return change_view(
         TRUNCATION,
-        truncation_words,
+        _truncation_words,
         ("removed_segments", "cut_bytes"),
         lambda plan: {"removed_segments": len(plan.removed), "cut_bytes": plan.cut_bytes},
-        truncation_question,
+        _truncation_question,
     )
 
 
@@ -107,10 +92,10 @@ def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
     """Return the View of delete-records. `keeps`: removed files are kept, not unlinked."""
     return change_view(
         DELETED_RECORDS,
-        deleted_records_words,
+        _deleted_records_words,
         ("removed_segments", "removed_bytes"),
         lambda plan: {"removed_segments": len(plan.removed), "removed_bytes": plan.removed_bytes},
-        deleted_records_question,
+        _deleted_records_question,
         keeps=keeps,
     )
 
@@ -128,11 +113,11 @@ class AppendedObject(PlanObject):
     first_offset: Annotated[
         int | None, From("appended.first_offset"), "of the first record; null if nothing is appended"
     ]
-    records: Annotated[int, From("appended.records"), "with the marker of a transaction"]
-    batches: Annotated[int, From("appended.batches")]
-    size_bytes: Annotated[int, From("appended.size_bytes"), "of the batches"]
+    records: Annotated[int, From("appended.records"), NULL_IS_ZERO, "with the marker of a transaction"]
+    batches: Annotated[int, From("appended.batches"), NULL_IS_ZERO]
+    size_bytes: Annotated[int, From("appended.size_bytes"), NULL_IS_ZERO, "of the batches"]
     segments: Annotated[list[StartedSegmentObject], "the segments that were started"]
-    codec: CodecWord
+    codec: Annotated[CodecWord, From("style.codec"), keywords(codec_name)]
     leader_epoch: Annotated[int, From("style.leader_epoch")]
     producer_id: Annotated[int, From("style.producer_id"), "-1: none"]
     producer_epoch: Annotated[int, From("style.producer_epoch"), "-1: none"]
@@ -156,10 +141,8 @@ def append_view() -> View[Changed[AppendPlan]]:
 
 
 def _appended(changed: Changed[AppendPlan]) -> AppendedObject:
-    counts = dict.fromkeys(("records", "batches", "size_bytes"), 0) if changed.plan.appended is None else {}
     segments = () if changed.plan.appended is None else changed.plan.appended.rolled
-    codec = str(codec_name(changed.plan.style.codec))
-    return plan_object(AppendedObject, changed, codec=codec, segments=segments, **counts)
+    return plan_object(AppendedObject, changed, segments=segments)
 
 
 def _counts(plan: AppendPlan) -> dict[str, int]:
@@ -172,16 +155,63 @@ def _counts(plan: AppendPlan) -> dict[str, int]:
 # ---- text
 
 
+def _roll_words(plan: RollPlan) -> str:
+    """Return what happens to the active segment, in words."""
+    if plan.is_empty:
+        return "nothing to do, the active segment is empty"
+    if not plan.has_work:
+        return "nothing to do"
+    because = plan.cause.value if plan.cause is not None else "forced"
+    return f"rolled at {plan.log_end_offset} ({because})"
+
+
+def _truncation_words(plan: TruncatePlan) -> str:
+    """Return what is removed at the end, in words."""
+    if not plan.drops_records:
+        return "nothing to do" if not plan.has_work else "its files trimmed to its end"
+    parts = [f"truncated to {plan.target_offset}"]
+    batch = plan.cut_batch
+    if batch is not None:
+        split = f"batch {batch.base_offset} to {batch.last_offset} cannot be split"
+        parts = [f"the log ends at {plan.log_end_offset}, not {plan.target_offset}: {split}"]
+    if plan.removed:
+        parts.append(f"{counted(len(plan.removed), 'segment')} removed")
+    if plan.cut_bytes:
+        parts.append(f"{sized(plan.cut_bytes)} cut")
+    return ", ".join(parts)
+
+
+def _truncation_question(plan: TruncatePlan) -> str:
+    """Return the question before records at the end are removed."""
+    parts = [counted(len(plan.removed), "segment")] if plan.removed else []
+    parts += [f"{sized(plan.cut_bytes)} of another segment"] if plan.cut_bytes else []
+    return f"Remove the records from offset {plan.log_end_offset} on ({', '.join(parts)}) from {printable(plan.path)}"
+
+
+def _deleted_records_words(plan: DeleteRecordsPlan) -> str:
+    """Return what is removed at the start, in words."""
+    if not plan.has_work:
+        return "nothing to do"
+    went = f", {counted(len(plan.removed), 'segment')} removed ({sized(plan.removed_bytes)})" if plan.removed else ""
+    return f"records before {plan.log_start_offset} deleted (the log started at {plan.old_start_offset}){went}"
+
+
+def _deleted_records_question(plan: DeleteRecordsPlan) -> str:
+    """Return the question before records at the start are deleted."""
+    removed = f" ({counted(len(plan.removed), 'segment')}, {sized(plan.removed_bytes)})" if plan.removed else ""
+    return f"Delete the records before offset {plan.log_start_offset}{removed} from {printable(plan.path)}"
+
+
 def append_words(plan: AppendPlan) -> str:
     """Return what was appended, in words."""
     appended = plan.appended
     if appended is None or not appended.records:
         return "nothing to append"
-    records = counted(appended.records, "record", "records")
+    records = counted(appended.records, "record")
     batches = counted(appended.batches, "batch", "batches")
     parts = [f"{records} appended at {appended.first_offset} in {batches} ({sized(appended.size_bytes)})"]
     if appended.rolled:
-        parts.append(f"{counted(len(appended.rolled), 'segment', 'segments')} begun")
+        parts.append(f"{counted(len(appended.rolled), 'segment')} begun")
     if plan.is_cut_short:
         parts.append("interrupted")
     return ", ".join(parts)
@@ -198,7 +228,7 @@ def interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int
         done = f"interrupted: {what} of the input {verb} appended, up to offset {end_offsets[number] - 1}, and no more"
     else:
         parts = [
-            f"partition {number}: {counted(count, 'record', 'records')}"
+            f"partition {number}: {counted(count, 'record')}"
             + (f" up to offset {end_offsets[number] - 1}" if count else "")
             for number, count in sorted(appended.items())
         ]

@@ -6,26 +6,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
-from kafkalog_cli.change.changes import Change, Cut, Drop, Move
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.errors import ExitCode, counted, shell_word
 from kafkalog_cli.log.checkpoints import HighWatermarkOrigin
 from kafkalog_cli.log.settings.topic_config import Origin
 from kafkalog_cli.ops.apply_changes import Applied
-from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.plans import LogPlan, Remark, describe
-from kafkalog_cli.ops.retain.plan import RetainPlan
-from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
-from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.human import setting_words, time_span
-from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, RecordT, keywords, same_fields
-from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.ndjson import (
+    EMPTY_IS_NULL,
+    From,
+    ObjectKind,
+    PathText,
+    RecordT,
+    keywords,
+    lower_names,
+    same_fields,
+)
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail, View, change_counts, change_has_work, change_is_idle
 
 PlanT = TypeVar("PlanT", bound=LogPlan)
-_REMARK_CODES = (ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.REFUSED)
 
 
 class RemarkObject(TypedDict):
@@ -33,9 +36,9 @@ class RemarkObject(TypedDict):
 
     path: PathText
     position: Annotated[int | None, "the byte of the file"]
-    severity: Annotated[str, keywords(enum=tuple(code.name.lower() for code in _REMARK_CODES))]
+    severity: Annotated[str, From("code"), lower_names(ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.REFUSED)]
     message: str
-    next_step: str | None
+    next_step: Annotated[str | None, EMPTY_IS_NULL]
 
 
 class CutObject(TypedDict):
@@ -71,7 +74,12 @@ class PutObject(TypedDict):
     replaces: Annotated[bool, "whether it replaces a file"]
 
 
-ChangeObject = CutObject | MoveObject | DropObject | PutObject
+def _change_object(change: Change) -> Mapping[str, object]:
+    kinds: dict[type, type[Mapping[str, object]]] = {Cut: CutObject, Move: MoveObject, Drop: DropObject, Put: PutObject}
+    return same_fields(kinds[type(change)], change, change=type(change).__name__.lower())
+
+
+ChangeObject = Annotated[CutObject | MoveObject | DropObject | PutObject, keywords(_change_object)]
 
 
 class LineEditObject(TypedDict):
@@ -124,31 +132,7 @@ def plan_object(record: type[RecordT], changed: Changed[Any], **others: object) 
     """Return an object with the fields that every change of a log has, of the plan and from `others`."""
     plan: LogPlan = changed.plan
     run = None if changed.done is None else changed.done.manifest.run.run_id
-    found = {"dry_run": changed.is_dry_run, "run": run, **plan_lists(plan.remarks, plan.changes), **others}
-    return same_fields(record, plan, **found)
-
-
-def plan_lists(remarks: Iterable[Remark], changes: Iterable[Change]) -> dict[str, object]:
-    """Return the remarks of a plan and its changes to files as the fields `remarks` and `changes`."""
-    return {"remarks": remark_objects(remarks), "changes": [*map(_change, changes)]}
-
-
-def remark_objects(remarks: Iterable[Remark]) -> list[RemarkObject]:
-    """Return the objects of remarks."""
-    return [
-        same_fields(RemarkObject, remark, severity=remark.code.name.lower(), next_step=remark.next_step or None)
-        for remark in remarks
-    ]
-
-
-def _change(change: Change) -> ChangeObject:
-    if isinstance(change, Cut):
-        return same_fields(CutObject, change, change="cut")
-    if isinstance(change, Move):
-        return same_fields(MoveObject, change, change="move")
-    if isinstance(change, Drop):
-        return same_fields(DropObject, change, change="drop")
-    return same_fields(PutObject, change, change="put")
+    return same_fields(record, plan, **{"dry_run": changed.is_dry_run, "run": run, **others})
 
 
 def change_view(  # noqa: PLR0913, PLR0917
@@ -201,24 +185,6 @@ def change_details(changes: Iterable[Change], edits: Iterable[LineEdit]) -> Iter
     yield from (Detail(f"  would {words}") for words in (*map(printable, describe(changes)), *map(_edit_words, edits)))
 
 
-def retention_question(plan: RetainPlan) -> str:
-    """Return the question before segments are removed."""
-    return f"Remove {_segments(len(plan.removed))} ({sized(plan.removed_bytes)}) from {printable(plan.path)}"
-
-
-def truncation_question(plan: TruncatePlan) -> str:
-    """Return the question before records at the end are removed."""
-    parts = [_segments(len(plan.removed))] if plan.removed else []
-    parts += [f"{sized(plan.cut_bytes)} of another segment"] if plan.cut_bytes else []
-    return f"Remove the records from offset {plan.log_end_offset} on ({', '.join(parts)}) from {printable(plan.path)}"
-
-
-def deleted_records_question(plan: DeleteRecordsPlan) -> str:
-    """Return the question before records at the start are deleted."""
-    removed = f" ({_segments(len(plan.removed))}, {sized(plan.removed_bytes)})" if plan.removed else ""
-    return f"Delete the records before offset {plan.log_start_offset}{removed} from {printable(plan.path)}"
-
-
 def _summary(plan: LogPlan, what: str, undo: str, *, dry_run: bool) -> str:
     if plan.is_refused:
         return "refused, nothing was changed"
@@ -245,72 +211,17 @@ def undo_words(plan: LogPlan, done: Applied | None, delay_ms: int | None) -> str
     return f"undo{until}: kafkalog undo {shell_word(plan.path)} {done.manifest.run.run_id}"
 
 
-def roll_words(plan: RollPlan) -> str:
-    """Return what happens to the active segment, in words."""
-    if plan.is_empty:
-        return "nothing to do, the active segment is empty"
-    if not plan.has_work:
-        return "nothing to do"
-    because = plan.cause.value if plan.cause is not None else "forced"
-    return f"rolled at {plan.log_end_offset} ({because})"
-
-
-def retention_words(plan: RetainPlan) -> str:
-    """Return what is removed, in words."""
-    if not plan.has_work:
-        return "nothing to do"
-    done = []
-    if plan.removed:
-        done.append(f"{_segments(len(plan.removed))} removed ({sized(plan.removed_bytes)})")
-    if plan.line_edits and not plan.removed:
-        done.append(f"{counted(len(plan.line_edits), 'checkpoint line', 'checkpoint lines')} changed")
-    if plan.due is not None and plan.due.files:
-        done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({sized(plan.due.size_bytes)})")
-    return ", ".join(done)
-
-
-def truncation_words(plan: TruncatePlan) -> str:
-    """Return what is removed at the end, in words."""
-    if not plan.drops_records:
-        return "nothing to do" if not plan.has_work else "its files trimmed to its end"
-    parts = [f"truncated to {plan.target_offset}"]
-    batch = plan.cut_batch
-    if batch is not None:
-        split = f"batch {batch.base_offset} to {batch.last_offset} cannot be split"
-        parts = [f"the log ends at {plan.log_end_offset}, not {plan.target_offset}: {split}"]
-    if plan.removed:
-        parts.append(f"{_segments(len(plan.removed))} removed")
-    if plan.cut_bytes:
-        parts.append(f"{sized(plan.cut_bytes)} cut")
-    return ", ".join(parts)
-
-
-def deleted_records_words(plan: DeleteRecordsPlan) -> str:
-    """Return what is removed at the start, in words."""
-    if not plan.has_work:
-        return "nothing to do"
-    went = f", {_segments(len(plan.removed))} removed ({sized(plan.removed_bytes)})" if plan.removed else ""
-    return f"records before {plan.log_start_offset} deleted (the log started at {plan.old_start_offset}){went}"
-
-
-def _segments(count: int) -> str:
-    return counted(count, "segment", "segments")
-
-
 def _edit_words(edit: LineEdit) -> str:
     if edit.offset is None:
         return f"remove the line from {edit.kind.value}"
     return f"set the line in {edit.kind.value} to {edit.offset}"
 
 
-_MOST_ALIKE = 3
-
-
 def remark_lines(partition_path: str, remark: Remark, files: int = 1) -> Iterator[str]:
     """Return the lines of a remark: its message, and its next step if it has one; `files`: how many files have it."""
     name = "partition" if remark.path == partition_path else remark.path.removeprefix(f"{partition_path}/")
     at = "" if remark.position is None else f" at byte {remark.position}"
-    at += "" if files == 1 else f" and {counted(files - 1, 'later file', 'later files')}"
+    at += "" if files == 1 else f" and {counted(files - 1, 'later file')}"
     yield f"  {printable(name)}{at}: {printable(remark.message)}"
     if remark.next_step:
         yield f"  next: {printable(remark.next_step)}"

@@ -108,12 +108,8 @@ class Messages:
             line = self._paint.wrapped(f"  next: {printable(step)}", indent="    ")
             self._stream.write(f"{self._paint.commands(line)}\n")
 
-    def mirrored(self, text: str) -> None:
-        """Print text of the mirrored tool on stderr; JSON output has no place for it."""
-        self.mirrored_parts((text,))
-
-    def mirrored_parts(self, parts: Iterable[str]) -> None:
-        """Print text of the mirrored tool in parts."""
+    def mirrored(self, parts: Iterable[str]) -> None:
+        """Print text of the mirrored tool on stderr, in parts; JSON output has no place for it."""
         if self._json is None:
             for part in parts:
                 self._stream.write(part)

@@ -1,9 +1,9 @@
 """NDJSON: one object per line with its schema and type; bytes, paths, errors and the summary as objects.
 
 Each kind of object is declared once, as a TypedDict with the meaning of its fields. `same_fields` fills objects from
-the attributes of results, as the declarations say: `From` names an attribute that is not named as its field.
-`docs/generate_schemas.py` writes docs/schemas and docs/output.md from the declarations. The meaning of a field is the
-last string of its `Annotated`.
+the attributes of results, as the declarations say: `From` names an attribute that is not named as its field. Notes such
+as EMPTY_IS_NULL convert a value. `docs/generate_schemas.py` writes docs/schemas and docs/output.md from the
+declarations. The meaning of a field is the last string of its `Annotated`.
 """
 
 from __future__ import annotations
@@ -75,27 +75,35 @@ class PathText(str):
     __slots__ = ()
 
 
+_Function = Callable[[Any], Any]
+
+
 class Keywords(NamedTuple):
-    """Keywords of JSON Schema that narrow a type."""
+    """Keywords of JSON Schema that narrow a type; `convert` makes the value of a field from an attribute."""
 
     items: tuple[tuple[str, object], ...]
+    convert: _Function | None = None
 
 
-def keywords(**items: object) -> Keywords:
+def keywords(convert: _Function | None = None, **items: object) -> Keywords:
     """Return these keywords of JSON Schema."""
-    return Keywords(tuple(items.items()))
+    return Keywords(tuple(items.items()), convert)
 
 
 def exit_codes(*codes: ExitCode) -> Keywords:
     """Return the keywords of an exit code that is one of `codes`."""
-    return keywords(enum=tuple(sorted(map(int, codes))))
+    return keywords(int, enum=tuple(sorted(map(int, codes))))
 
 
 def lower_names(*words: Enum) -> Keywords:
     """Return the keywords of a text that is the name of one of `words` in lower case."""
-    return keywords(enum=tuple(word.name.lower() for word in words))
+    return keywords(lambda word: word.name.lower(), enum=tuple(word.name.lower() for word in words))
 
 
+EMPTY_IS_NULL = keywords(lambda value: value or None)
+NULL_IS_ZERO = keywords(lambda number: number or 0)
+NUMBER_OF = keywords(lambda values: len(values or ()))
+NEGATIVE_IS_NULL = keywords(lambda number: None if number is None or number < 0 else number)
 MAY_BE_ABSENT = keywords()
 OPEN = keywords(additionalProperties=True)
 """Marks an object with further fields."""
@@ -114,7 +122,10 @@ AnyExitCode = Annotated[int, exit_codes(*ExitCode), "see EXIT STATUS in the man 
 
 
 class From(NamedTuple):
-    """The attribute that has a field's value, such as `dirt.ratio`; without it, the attribute has the field's name."""
+    """The attribute that has a field's value, such as `dirt.ratio`; without it, the attribute has the field's name.
+
+    "" stands for the whole value from which the object is made.
+    """
 
     path: str
 
@@ -134,7 +145,6 @@ def same_fields(record: type[RecordT], found: object, /, **others: object) -> Re
     return cast(RecordT, fields)
 
 
-_Function = Callable[[Any], Any]
 _Source = tuple[str, _Function, _Function | None, bool]
 
 
@@ -145,7 +155,7 @@ def _sources(record: type) -> list[_Source]:
     for name, hint in get_type_hints(record, include_extras=True).items():
         notes = hint.__metadata__ if get_origin(hint) is Annotated else ()
         path = next((note.path for note in notes if isinstance(note, From)), name)
-        read = partial(_attribute, path.split(".")) if "." in path else attrgetter(path)
+        read = attrgetter(path) if path and "." not in path else partial(_attribute, path.split(".") if path else [])
         found.append((name, read, _conversion(hint), MAY_BE_ABSENT in notes))
     return found
 
@@ -161,7 +171,8 @@ def _attribute(path: list[str], found: object) -> Any:
 def _conversion(hint: Any) -> _Function | None:
     """Return the function that turns an attribute into the value of a field of this type; None: it is the value."""
     if get_origin(hint) is Annotated:
-        return _conversion(get_args(hint)[0])
+        kind, *notes = get_args(hint)
+        return next((one.convert for one in notes if isinstance(one, Keywords) and one.convert), _conversion(kind))
     if isinstance(hint, UnionType):
         kinds = [kind for kind in get_args(hint) if kind is not NoneType]
         return _conversion(kinds[0]) if len(kinds) == 1 else None
@@ -254,6 +265,10 @@ class JsonLines:
 
     def __init__(self, stream: ResultStream) -> None:
         self._stream = stream
+
+    def record(self, kind: ObjectKind[Any], found: object, /, **others: object) -> None:
+        """Write one line with the `same_fields` of the kind."""
+        self.object(kind, same_fields(kind.record, found, **others))
 
     def object(self, kind: ObjectKind[RecordT], fields: RecordT) -> None:
         """Write one line: `{"schema":"kafkalog.record/1","type":"record",…}`, the fields in their order.

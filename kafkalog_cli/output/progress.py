@@ -96,6 +96,10 @@ class Progress:
             self._due = now + self._every_seconds
             self._show(max(now - self._begun, 1e-6))
 
+    def read(self, path: str, size_bytes: int) -> None:
+        """Add bytes that were read from a file."""
+        self.advance(size_bytes, path)
+
     def erase(self) -> None:
         """Erase the line, if there is one; the next appears only after a while."""
         with self._lock:

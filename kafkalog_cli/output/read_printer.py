@@ -12,7 +12,7 @@ from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.log.reading.read_ahead import Read
 from kafkalog_cli.ops.read.log_read import Fetch
-from kafkalog_cli.output.block_lines import BlockLines, Render, WriteBytes, can_render, kernel_arguments
+from kafkalog_cli.output.block_lines import BlockLines, BlockRenderer, Render, WriteBytes, can_render, kernel_arguments
 from kafkalog_cli.output.kernels import READ_RECORDS
 from kafkalog_cli.output.large_fields import is_large, java_pieces, pieces, utf8_pieces
 from kafkalog_cli.output.stream import FLUSH_CHARACTERS, ResultStream, printable
@@ -38,17 +38,12 @@ class RecordText(Protocol):
         """Iterate over the text of the records; that of a large record comes in pieces."""
 
 
-class CompiledReadText:
+class CompiledReadText(BlockRenderer):
     """The compiled twin of `ReadText`, for output without escapes."""
 
     def __init__(self, fields: frozenset[str], partition: int) -> None:
         # The partition's entry is its number plus two: -1 is a directory without a number.
         self._numbers = [int(name in fields) * (partition + 2 if name == "partition" else 1) for name in FIELDS]
-
-    @staticmethod
-    def at_once(out: Octets) -> None:
-        """Return None: no kernel decodes and renders in one step."""
-        del out
 
     def render(self, block: RecordBlock) -> Render:
         """Return the function that renders the lines of the block's records."""

@@ -12,19 +12,20 @@ from kafkalog_cli.ops.recover.salvage import LostOffsets
 from kafkalog_cli.ops.recover.verb import Copied, Recovered
 from kafkalog_cli.output.human import setting_words
 from kafkalog_cli.output.log_plan_view import (
-    _MOST_ALIKE,
     ChangeObject,
     LineEditObject,
     RemarkObject,
     SettingObject,
     change_details,
-    plan_lists,
     remark_lines,
 )
-from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, Detail, View
+
+_MOST_ALIKE = 3
+"""The most files with the same remark that are listed one by one."""
 
 
 class CutSegmentObject(TypedDict):
@@ -94,6 +95,7 @@ class SalvageObject(TypedDict):
     unreadable: list[UnreadableFileObject]
     next_step: Annotated[
         str | None,
+        EMPTY_IS_NULL,
         "the commands that check the copy and put it in the place of the damaged log; null if nothing was copied",
     ]
 
@@ -123,7 +125,6 @@ def _recovery(result: Recovered) -> RecoveryObject:
         plan,
         path=plan.path if result.live_path is None else result.live_path,
         run=None if result.done is None else result.done.manifest.run.run_id,
-        **plan_lists(plan.remarks, plan.changes),
     )
 
 
@@ -156,7 +157,6 @@ def _salvage(copied: Copied) -> SalvageObject:
         SalvageObject,
         copied,
         unreadable=[{"path": PathText(path), "reason": reason} for path, reason in copied.salvaged.unreadable],
-        next_step=copied.next_step or None,
     )
 
 
@@ -175,7 +175,7 @@ def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
 def recovery_question(plan: RecoverPlan) -> str:
     """Return the question before valid records are removed."""
     parts = [f"cut {sized(sum(cut.size_bytes for cut in plan.cut))}"] if plan.cut else []
-    parts += [f"remove {counted(len(plan.removed), 'segment', 'segments')}"] if plan.removed else []
+    parts += [f"remove {counted(len(plan.removed), 'segment')}"] if plan.removed else []
     words = " and ".join(parts) or plan_words(plan)
     return f"{words[:1].upper()}{words[1:]} in {printable(plan.path)}"
 
@@ -191,11 +191,11 @@ def plan_words(plan: RecoverPlan) -> str:
     if plan.cut:
         done.append(f"{sized(sum(cut.size_bytes for cut in plan.cut))} cut")
     if plan.removed:
-        done.append(f"{counted(len(plan.removed), 'segment', 'segments')} removed")
+        done.append(f"{counted(len(plan.removed), 'segment')} removed")
     if plan.changes:
-        done.append(f"{counted(len({change.name for change in plan.changes}), 'file', 'files')} changed")
+        done.append(f"{counted(len({change.name for change in plan.changes}), 'file')} changed")
     if not done:
-        done.append(f"{counted(len(plan.line_edits), 'checkpoint line', 'checkpoint lines')} changed")
+        done.append(f"{counted(len(plan.line_edits), 'checkpoint line')} changed")
     return ", ".join([*done, where])
 
 
@@ -213,7 +213,7 @@ def salvage_lines(copied: Copied) -> Iterator[str]:
     """Return lines for what was copied, and what is lost."""
     source, result = copied.partition.path, copied.salvaged
     offsets = "no offsets" if result.end_offset is None else f"offsets {result.first_offset} to {result.end_offset}"
-    segments = counted(result.segments, "segment", "segments")
+    segments = counted(result.segments, "segment")
     batches = f"{counted(result.batches, 'batch', 'batches')}, {sized(result.size_bytes)} in {segments}"
     yield f"{printable(source)}: {batches} written to {printable(result.path)}, {offsets}"
     for lost in result.lost:

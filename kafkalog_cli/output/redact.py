@@ -108,14 +108,11 @@ class RedactingDecoder:
             return parsed
         data = None if isinstance(value, CannotDecode) else value
         texts = zip((key, data), parsed, (self._redaction.keys, self._redaction.values), strict=True)
-        key_text, value_text = (_instead(data, text, showing) for data, text, showing in texts)
+        key_text, value_text = (
+            text if showing is Showing.ALL or text is None else redacted_text(data or b"", showing)
+            for data, text, showing in texts
+        )
         return key_text, value_text
-
-
-def _instead(data: Field, text: str | None, showing: Showing) -> str | None:
-    if showing is Showing.ALL or text is None:
-        return text
-    return redacted_text(data or b"", showing)
 
 
 def _sha256(data: bytes | memoryview) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan
+from kafkalog_cli.ops.replay.plan import ReplayPlan
 from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
-from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, exit_codes, same_fields
+from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, exit_codes, keywords
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
@@ -14,40 +14,46 @@ from kafkalog_cli.output.stream import printable
 class PlannedReplayObject(TypedDict):
     """A partition that a replay would send."""
 
-    path: Annotated[PathText, "the copy"]
-    topic: PathText
-    partition: Count
-    target_topic: Annotated[PathText, "the topic in the cluster"]
-    is_created: Annotated[bool, "whether the topic is to be created"]
-    next_offset: Annotated[Count, "the first offset to send"]
+    path: Annotated[PathText, From("copy.partition.path"), "the copy"]
+    topic: Annotated[PathText, From("progress.topic")]
+    partition: Annotated[Count, From("progress.partition")]
+    target_topic: Annotated[PathText, From("progress.target_topic"), "the topic in the cluster"]
+    is_created: Annotated[
+        bool, From("target_records"), keywords(lambda end: end is None), "whether the topic is to be created"
+    ]
+    next_offset: Annotated[Count, From("progress.next_offset"), "the first offset to send"]
     size_bytes: Annotated[Count, "of the log files"]
-    records: Annotated[Count, "acknowledged in earlier runs with the state"]
-    target_end_offset: Annotated[Count | None, "the end of the partition in the cluster; null if it is to be created"]
+    records: Annotated[Count, From("progress.records"), "acknowledged in earlier runs with the state"]
+    target_end_offset: Annotated[
+        Count | None, From("target_records"), "the end of the partition in the cluster; null if it is to be created"
+    ]
 
 
 class ReplayedObject(TypedDict):
     """A partition that was sent."""
 
-    path: Annotated[PathText, "the copy"]
-    topic: PathText
-    partition: Count
-    target_topic: Annotated[PathText, "the topic in the cluster"]
+    path: Annotated[PathText, From("planned.copy.partition.path"), "the copy"]
+    topic: Annotated[PathText, From("progress.topic")]
+    partition: Annotated[Count, From("progress.partition")]
+    target_topic: Annotated[PathText, From("progress.target_topic"), "the topic in the cluster"]
     sent: Annotated[Count, "records that this run has sent, all acknowledged"]
     recognised: Annotated[Count, "records of an interrupted run that were in the cluster, though not in the state"]
-    records: Annotated[Count, "acknowledged records of all runs with the state"]
-    next_offset: Annotated[Count, "all records below this offset are acknowledged"]
-    target_offset: Annotated[Count, "the offset after the last of them in the cluster"]
-    is_done: Annotated[bool, "whether there are no more records to send"]
-    exit_code: Annotated[int, exit_codes(ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION)]
+    records: Annotated[Count, From("progress.records"), "acknowledged records of all runs with the state"]
+    next_offset: Annotated[Count, From("progress.next_offset"), "all records below this offset are acknowledged"]
+    target_offset: Annotated[Count, From("progress.target_offset"), "the offset after the last of them in the cluster"]
+    is_done: Annotated[bool, From("progress.is_done"), "whether there are no more records to send"]
+    exit_code: Annotated[
+        int, From("code"), exit_codes(ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION)
+    ]
 
 
 class ReplayedOffsetObject(TypedDict):
     """A committed offset of a group."""
 
-    group_id: str
-    topic: PathText
-    partition: Count
-    offset: Annotated[Count, "as it was committed"]
+    group_id: Annotated[str, From("committed.group_id")]
+    topic: Annotated[PathText, From("committed.topic")]
+    partition: Annotated[Count, From("committed.partition")]
+    offset: Annotated[Count, From("committed.offset"), "as it was committed"]
     target_topic: Annotated[PathText, "the topic in the cluster"]
     target_offset: Annotated[Count, "the same place in the cluster"]
     kept_offset: Annotated[Count | None, "an offset of the group in the cluster, which stays; else null"]
@@ -58,72 +64,37 @@ REPLAYED = ObjectKind("kafkalog.replayed/1", ReplayedObject)
 OFFSET = ObjectKind("kafkalog.replayed-offset/1", ReplayedOffsetObject)
 
 
-def planned_object(planned: PlannedPartition) -> PlannedReplayObject:
-    """Return the fields of a planned partition."""
-    return same_fields(
-        PlannedReplayObject,
-        planned.progress,
-        path=planned.copy.partition.path,
-        is_created=planned.target_records is None,
-        size_bytes=planned.size_bytes,
-        target_end_offset=planned.target_records,
-    )
-
-
-def replayed_object(done: ReplayedPartition) -> ReplayedObject:
-    """Return the fields of a partition that was sent."""
-    return same_fields(
-        ReplayedObject,
-        done.progress,
-        path=done.planned.copy.partition.path,
-        sent=done.sent,
-        recognised=done.recognised,
-        exit_code=int(done.code),
-    )
-
-
-def offset_object(found: ReplayedOffset) -> ReplayedOffsetObject:
-    """Return the fields of a committed offset."""
-    return same_fields(
-        ReplayedOffsetObject,
-        found.committed,
-        target_topic=found.target_topic,
-        target_offset=found.target_offset,
-        kept_offset=found.kept_offset,
-    )
-
-
 def plan_lines(plan: ReplayPlan, offsets: int | None) -> Iterator[str]:
     """Return the lines of a plan. `offsets` is the number of committed offsets to move, None without --groups."""
     for topic in plan.topics:
         if topic.is_new:
             settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.settings.items()))
-            partitions = counted(topic.partitions, "partition", "partitions")
+            partitions = counted(topic.partitions, "partition")
             yield printable(f"create topic {topic.name}: {partitions}{settings and f', {settings}'}")
     for one in plan.partitions:
         progress = one.progress
         parts = [f"from offset {progress.next_offset}", sized(one.size_bytes)]
         if one.is_resumed:
-            parts.append(f"{counted(progress.records, 'record', 'records')} acknowledged before")
+            parts.append(f"{counted(progress.records, 'record')} acknowledged before")
         elif one.target_records:
             parts.append(f"the cluster's partition ends at offset {one.target_records}")
         name = f"{progress.target_topic}-{progress.partition}"
         yield printable(f"send {one.copy.partition.path} to {name}: {', '.join(parts)}")
     if offsets is not None:
-        yield f"then commit {counted(offsets, 'offset', 'offsets')} of groups"
+        yield f"then commit {counted(offsets, 'offset')} of groups"
 
 
 def replayed_line(done: ReplayedPartition) -> str:
     """Return the line of a partition that was sent."""
     progress = done.progress
-    parts = [f"{counted(done.sent, 'record', 'records')} sent"]
+    parts = [f"{counted(done.sent, 'record')} sent"]
     if done.recognised:
         parts.append(f"{done.recognised} more were in the cluster already")
     parts.append(f"acknowledged up to offset {progress.next_offset}")
     if done.error is not None:
         parts.append("not complete")
     name = f"{progress.target_topic}-{progress.partition}"
-    return printable(f"{done.planned.copy.partition.path} to {name}: {', '.join(parts)}")
+    return printable(f"{done.planned.copy.partition.path} to {name}: {', '.join(parts)}") + "\n"
 
 
 def offset_line(found: ReplayedOffset) -> str:
@@ -131,6 +102,5 @@ def offset_line(found: ReplayedOffset) -> str:
     committed = found.committed
     name = f"{found.target_topic}-{committed.partition}"
     kept = f"; the group has committed {found.kept_offset} there, which stays" if found.is_kept else ""
-    return printable(
-        f"group {committed.group_id}, {name}: offset {committed.offset} is {found.target_offset} in the cluster{kept}"
-    )
+    place = f"group {committed.group_id}, {name}"
+    return printable(f"{place}: offset {committed.offset} is {found.target_offset} in the cluster{kept}") + "\n"

@@ -9,7 +9,7 @@ from kafkalog_cli.log.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.ops.retain.free import Freed
 from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.ops.session.work import Changed
-from kafkalog_cli.ops.verify.batch_checks import TimestampOddity
+from kafkalog_cli.ops.timestamp_units import TimestampOddity
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, iso_time, plain_lines, setting_words
 from kafkalog_cli.output.log_plan_view import (
     PlanObject,
@@ -17,12 +17,20 @@ from kafkalog_cli.output.log_plan_view import (
     SettingObject,
     changed_lines,
     plan_object,
-    remark_objects,
     removal_undo_words,
-    retention_question,
-    retention_words,
 )
-from kafkalog_cli.output.ndjson import Count, From, NotRequired, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import (
+    EMPTY_IS_NULL,
+    NULL_IS_ZERO,
+    NUMBER_OF,
+    Count,
+    From,
+    NotRequired,
+    ObjectKind,
+    PathText,
+    keywords,
+    same_fields,
+)
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, View, change_counts, change_has_work, change_is_idle
@@ -58,25 +66,29 @@ class SegmentFateObject(TypedDict):
     due_after_bytes: Annotated[Count | None, "the size of appends after which the size limit removes it; null: never"]
 
 
+def _removed(fates: Iterable[SegmentFate]) -> list[RemovedSegmentObject]:
+    return [same_fields(RemovedSegmentObject, fate) for fate in fates if fate.goes is not None]
+
+
 class RemovalObject(TypedDict):
     """The segments that retention removes."""
 
-    removed: Annotated[list[RemovedSegmentObject], "the removed segments"]
+    removed: Annotated[list[RemovedSegmentObject], From("fates"), keywords(_removed), "the removed segments"]
     removed_bytes: Annotated[Count, "sizes of their logs"]
     rolled: Annotated[bool, From("rolls"), "all segments are removed, and an empty segment starts at the log's end"]
     delay_ms: Annotated[Count, "how long the removed files stay as .deleted"]
-    unlinked_files: Annotated[Count, "files of earlier runs that were due"]
-    unlinked_bytes: Annotated[Count, "their sizes"]
+    unlinked_files: Annotated[Count, From("due.files"), NUMBER_OF, "files of earlier runs that were due"]
+    unlinked_bytes: Annotated[Count, From("due.size_bytes"), NULL_IS_ZERO, "their sizes"]
 
 
-class FatesObject(TypedDict):
-    """The field of retain that only --explain has."""
+class RetentionObject(PlanObject, RemovalObject):
+    """The result of retain for a partition, or of its dry run."""
 
     segments: NotRequired[Annotated[list[SegmentFateObject], "the fate of every segment; only with --explain"]]
 
 
-class RetentionObject(PlanObject, RemovalObject, FatesObject):
-    """The result of retain for a partition, or of its dry run."""
+def _base_offsets(segments: Iterable[Any]) -> list[int]:
+    return [one.segment.base_offset for one in segments]
 
 
 class FreedObject(TypedDict):
@@ -89,14 +101,16 @@ class FreedObject(TypedDict):
     refused: Annotated[
         bool, From("plan.is_refused"), "nothing is changed, with or without --dry-run; a remark has the reason"
     ]
-    protected_by: Annotated[str | None, "why nothing may be removed; null if something may"]
+    protected_by: Annotated[
+        str | None, From("plan.protected_by"), EMPTY_IS_NULL, "why nothing may be removed; null if something may"
+    ]
     run: Annotated[str | None, "the run that unlinked segments; it cannot be undone"]
     log_start_offset: Annotated[int | None, "after the run"]
     log_end_offset: Annotated[int | None, From("plan.log_end_offset")]
-    removed: Annotated[list[int], "base offsets of the unlinked segments"]
+    removed: Annotated[list[int], From("segments"), keywords(_base_offsets), "base offsets of the unlinked segments"]
     unlinked_files: Annotated[Count, From("old_files"), "unlinked files of segments that were removed earlier"]
     freed_bytes: Annotated[Count, From("disk_bytes"), "the space of all these files on the disk"]
-    remarks: list[RemarkObject]
+    remarks: Annotated[list[RemarkObject], From("plan.remarks")]
 
 
 RETENTION = ObjectKind("kafkalog.retention/1", RetentionObject)
@@ -110,13 +124,12 @@ def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
     """
 
     def fields(changed: Changed[RetainPlan]) -> RetentionObject:
-        fates = changed.plan.fates if explains else None
-        return plan_object(RetentionObject, changed, segments=fates, **removal_fields(changed.plan))
+        return plan_object(RetentionObject, changed, segments=changed.plan.fates if explains else None)
 
     def lines(changed: Changed[RetainPlan]) -> Iterable[str]:
         plan = changed.plan
         undo = removal_undo_words(changed, keeps=keeps)
-        yield from changed_lines(changed, retention_words(plan), undo, lists_changes=not explains)
+        yield from changed_lines(changed, _retention_words(plan), undo, lists_changes=not explains)
         yield from explain_lines(plan) if explains else ()
 
     def counts(changed: Changed[RetainPlan]) -> dict[str, int]:
@@ -131,23 +144,34 @@ def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
         ("changed", "removed_segments", "removed_bytes", "unlinked_files", "unlinked_bytes"),
         counts,
         change_is_idle,
-        retention_question,
+        _retention_question,
         has_work=change_has_work,
     )
+
+
+def _retention_words(plan: RetainPlan) -> str:
+    """Return what is removed, in words."""
+    if not plan.has_work:
+        return "nothing to do"
+    done = []
+    if plan.removed:
+        done.append(f"{counted(len(plan.removed), 'segment')} removed ({sized(plan.removed_bytes)})")
+    if plan.line_edits and not plan.removed:
+        done.append(f"{counted(len(plan.line_edits), 'checkpoint line')} changed")
+    if plan.due is not None and plan.due.files:
+        done.append(f"{counted(len(plan.due.files), 'old file')} unlinked ({sized(plan.due.size_bytes)})")
+    return ", ".join(done)
+
+
+def _retention_question(plan: RetainPlan) -> str:
+    """Return the question before segments are removed."""
+    segments = counted(len(plan.removed), "segment")
+    return f"Remove {segments} ({sized(plan.removed_bytes)}) from {printable(plan.path)}"
 
 
 def unlinked(due: Any) -> dict[str, int]:
     """Return the counts of old files that are unlinked; `due` None: there are none."""
     return {} if due is None else {"unlinked_files": len(due.files), "unlinked_bytes": due.size_bytes}
-
-
-def removal_fields(plan: RetainPlan) -> dict[str, object]:
-    """Return those fields about removed segments, and about old files that are unlinked, that the plan counts."""
-    return {
-        "removed": [fate for fate in plan.fates if fate.goes is not None],
-        "unlinked_files": 0 if plan.due is None else len(plan.due.files),
-        "unlinked_bytes": 0 if plan.due is None else plan.due.size_bytes,
-    }
 
 
 def free_view() -> View[Freed]:
@@ -164,15 +188,7 @@ def free_view() -> View[Freed]:
 
 
 def _freed(freed: Freed) -> FreedObject:
-    plan = freed.plan
-    return same_fields(
-        FreedObject,
-        freed,
-        protected_by=plan.protected_by or None,
-        run=freed.run_id if freed.segments and not freed.is_dry_run else None,
-        removed=[segment.segment.base_offset for segment in freed.segments],
-        remarks=remark_objects(plan.remarks),
-    )
+    return same_fields(FreedObject, freed, run=freed.run_id if freed.segments and not freed.is_dry_run else None)
 
 
 def freed_line(freed: Freed) -> str:
@@ -181,9 +197,9 @@ def freed_line(freed: Freed) -> str:
     path = printable(plan.path)
     parts = []
     if freed.segments:
-        parts.append(f"{counted(len(freed.segments), 'segment', 'segments')} unlinked")
+        parts.append(f"{counted(len(freed.segments), 'segment')} unlinked")
     if freed.old_files:
-        parts.append(f"{counted(freed.old_files, 'old file', 'old files')} unlinked")
+        parts.append(f"{counted(freed.old_files, 'old file')} unlinked")
     if not parts:
         because = plan.protected_by or next((remark.message for remark in plan.remarks), "")
         return f"{path}: nothing unlinked{f', {printable(because)}' if because else ''}"

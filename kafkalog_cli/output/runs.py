@@ -1,6 +1,7 @@
 """The text and JSON output of undo and purge."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.change.manifest import RunState
@@ -26,18 +27,20 @@ class UndoStepObject(TypedDict):
 class UndoObject(TypedDict):
     """A run on a partition that was undone, or would be."""
 
-    path: Annotated[PathText, "the partition directory"]
-    run: Annotated[str, From("run_id")]
+    path: Annotated[PathText, From("plan.path"), "the partition directory"]
+    run: Annotated[str, From("plan.run_id")]
     action: Annotated[
-        str | None, From("manifest.run.action"), "the command; null if the run ended before it changed anything"
+        str | None, From("plan.manifest.run.action"), "the command; null if the run ended before it changed anything"
     ]
-    started_ms: Annotated[int | None, From("manifest.run.now_ms")]
-    state: Annotated[RunState | None, From("manifest.state"), "the progress of the run before the undo"]
-    dry_run: bool
-    undone: Annotated[bool, "whether this call undid it"]
-    steps: Annotated[list[UndoStepObject], "last change first"]
+    started_ms: Annotated[int | None, From("plan.manifest.run.now_ms")]
+    state: Annotated[RunState | None, From("plan.manifest.state"), "the progress of the run before the undo"]
+    dry_run: Annotated[bool, From("result"), keywords(lambda result: result is None)]
+    undone: Annotated[bool, From("result.undone"), keywords(bool), "whether this call undid it"]
+    steps: Annotated[list[UndoStepObject], From("plan.steps"), "last change first"]
     clean_shutdown_marker: Annotated[
-        bool | None, "whether .kafka_cleanshutdown is back; null in a dry run, or if the run did not remove it"
+        bool | None,
+        From("result.marker"),
+        "whether .kafka_cleanshutdown is back; null in a dry run, or if the run did not remove it",
     ]
 
 
@@ -129,17 +132,6 @@ def _marker_sentence(result: UndoResult | None) -> str:
     return f".kafka_cleanshutdown: {'is there again' if result.marker else 'stays away: another run is waited for'}"
 
 
-def undo_object(plan: UndoPlan, result: UndoResult | None) -> UndoObject:
-    """Return the fields of an undo; `result` None: a dry run."""
-    return same_fields(
-        UndoObject,
-        plan,
-        dry_run=result is None,
-        undone=result is not None and result.undone,
-        clean_shutdown_marker=None if result is None else result.marker,
-    )
-
-
 def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
     """Return the partition's line, then a line per file and run."""
     path = printable(plan.path)
@@ -152,7 +144,7 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
     for due in plan.files:
         yield Detail(f"  {printable(due.name)}: {sized(due.file.size_bytes)}")
     for run in plan.runs:
-        yield Detail(f"  run {printable(run.run_id)}: {counted(run.files, 'file', 'files')}, {sized(run.size_bytes)}")
+        yield Detail(f"  run {printable(run.run_id)}: {counted(run.files, 'file')}, {sized(run.size_bytes)}")
     if not dry_run:
         yield "  cannot be undone"
 
@@ -160,19 +152,15 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
 def purge_words(plan: PurgePlan) -> str:
     """Return what is permanently removed, in words."""
     if plan.leftover is not None:
-        files = counted(plan.leftover.files, "file", "files")
+        files = counted(plan.leftover.files, "file")
         return f"purged: what an import left that did not end, {files}, {sized(plan.size_bytes)}"
-    files, runs = counted(len(plan.files), "file", "files"), counted(len(plan.runs), "run", "runs")
+    files, runs = counted(len(plan.files), "file"), counted(len(plan.runs), "run")
     return f"purged: {files} and {runs}, {sized(plan.size_bytes)}"
 
 
 def purge_question(plan: PurgePlan) -> str:
     """Return the question before files are permanently removed."""
-    counts = [
-        counted(count, one, many)
-        for count, one, many in ((len(plan.files), "file", "files"), (len(plan.runs), "run", "runs"))
-        if count
-    ]
+    counts = [counted(len(found), one) for found, one in ((plan.files, "file"), (plan.runs, "run")) if found]
     what = " and ".join(counts) or "the rest of an import"
     return f"Remove {what} ({sized(plan.size_bytes)}) for good from {printable(plan.path)}"
 
@@ -181,7 +169,7 @@ def undo_view() -> View[Undone]:
     """Return the View of undo."""
     return View(
         UNDO,
-        lambda done: undo_object(done.plan, done.result),
+        partial(same_fields, UndoObject),
         lambda done: undo_lines(done.plan, done.result),
         ("undone",),
         lambda done: {"undone": int(done.result is not None and done.result.undone)},

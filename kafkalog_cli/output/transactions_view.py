@@ -5,7 +5,7 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.ops.open_transactions import IdState, InLog, OpenInLog, TransactionalId
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import From, JsonLines, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import NEGATIVE_IS_NULL, From, JsonLines, ObjectKind, PathText
 from kafkalog_cli.output.progress import spent
 from kafkalog_cli.output.stream import ResultStream, printable
 
@@ -63,7 +63,7 @@ class OpenInLogObject(TypedDict):
     producer_id: Annotated[int, From("transaction.producer_id")]
     producer_epoch: Annotated[int, From("transaction.producer_epoch")]
     start_offset: Annotated[int, From("transaction.first_offset")]
-    last_timestamp_ms: Annotated[int | None, "of the last batch"]
+    last_timestamp_ms: Annotated[int | None, From("transaction.last_timestamp"), NEGATIVE_IS_NULL, "of the last batch"]
     age_ms: Annotated[int | None, "since the last batch"]
     holds_last_stable_offset: Annotated[bool, "whether consumers with read_committed wait for this transaction"]
     end_command: Annotated[str | None, "ends a hanging transaction when the broker runs"]
@@ -80,23 +80,15 @@ def write_objects(lines: JsonLines, found: Iterable[TransactionalId | OpenInLog]
     for one in found:
         if isinstance(one, TransactionalId):
             counts["transactional_ids"] += 1
-            lines.object(TRANSACTION, _id_object(one, now_ms))
+            start = one.transaction.start_timestamp
+            age_ms = None if start is None or one.times_out_at_ms is None else now_ms - start
+            lines.record(TRANSACTION, one, age_ms=age_ms)
         else:
             counts["open_in_logs"] += 1
             counts["hanging"] += one.state is InLog.HANGING
-            lines.object(OPEN_TRANSACTION, _log_object(one, now_ms))
+            last = one.transaction.last_timestamp
+            lines.record(OPEN_TRANSACTION, one, age_ms=None if last < 0 else now_ms - last)
     return counts
-
-
-def _id_object(one: TransactionalId, now_ms: int) -> TransactionalIdObject:
-    start = one.transaction.start_timestamp
-    age_ms = None if start is None or one.times_out_at_ms is None else now_ms - start
-    return same_fields(TransactionalIdObject, one, age_ms=age_ms)
-
-
-def _log_object(one: OpenInLog, now_ms: int) -> OpenInLogObject:
-    last = None if one.transaction.last_timestamp < 0 else one.transaction.last_timestamp
-    return same_fields(OpenInLogObject, one, last_timestamp_ms=last, age_ms=None if last is None else now_ms - last)
 
 
 # ---- text

@@ -10,13 +10,13 @@ from typing import Annotated, Any, TypedDict
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
-from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, exit_codes, same_fields
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
+from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, ObjectKind, PathText, exit_codes, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.views import FAILURES, Listener, View
 
-_OF_SEVERITY = {Severity.CORRUPTION: "corruptions", Severity.WARNING: "warnings", Severity.INFO: "infos"}
+OF_SEVERITY = {Severity.CORRUPTION: "corruptions", Severity.WARNING: "warnings", Severity.INFO: "infos"}
 CODES = (ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.NOT_FOUND)
 """The exit codes of a target."""
 
@@ -30,13 +30,13 @@ class FindingObject(TypedDict):
     topic: Annotated[str | None, "null at the root of a log directory"]
     partition: int | None
     position: Annotated[Count | None, "in bytes from the start of the file"]
-    expected: Annotated[str | None, "as text"]
-    got: Annotated[str | None, "as text"]
+    expected: Annotated[str | None, EMPTY_IS_NULL, "as text"]
+    got: Annotated[str | None, EMPTY_IS_NULL, "as text"]
     first_offset: Annotated[int | None, "the first offset concerned"]
     last_offset: Annotated[int | None, "the last offset concerned"]
     message: str
-    broker_effect: Annotated[str | None, "a broker's reaction, at its start or while it runs"]
-    next_step: Annotated[str | None, "null if nothing has to be done"]
+    broker_effect: Annotated[str | None, EMPTY_IS_NULL, "a broker's reaction, at its start or while it runs"]
+    next_step: Annotated[str | None, EMPTY_IS_NULL, "null if nothing has to be done"]
 
 
 class VerificationObject(TypedDict):
@@ -72,7 +72,7 @@ def verify_view(listener: Listener, *, quiet: bool) -> View[Verification]:
         VERIFICATION,
         verification_object,
         lambda _: (),
-        ("targets", FAILURES, *_OF_SEVERITY.values(), "batches", "records", "bytes"),
+        ("targets", FAILURES, *OF_SEVERITY.values(), "batches", "records", "bytes"),
         _counts,
         objects=partial(_objects, quiet=quiet),
         counts_partitions=False,
@@ -89,35 +89,20 @@ def _objects(result: Verification, *, quiet: bool) -> Iterator[tuple[ObjectKind[
 
 
 def _counts(result: Verification) -> dict[str, int]:
-    of_findings = {name: result.count(severity) for severity, name in _OF_SEVERITY.items()}
+    of_findings = {name: result.count(severity) for severity, name in OF_SEVERITY.items()}
     totals = result.totals
     return {"targets": 1, **of_findings, "batches": totals.batches, "records": totals.records, "bytes": totals.bytes}
 
 
 def finding_object(found: Finding, verification: Verification) -> FindingObject:
     """Return the fields of a finding."""
-    return same_fields(
-        FindingObject,
-        found,
-        topic=verification.topic,
-        partition=verification.partition,
-        expected=found.expected or None,
-        got=found.got or None,
-        broker_effect=found.broker_effect or None,
-        next_step=found.next_step or None,
-    )
+    return same_fields(FindingObject, found, topic=verification.topic, partition=verification.partition)
 
 
 def verification_object(verification: Verification) -> VerificationObject:
     """Return the fields of a target's result."""
-    return same_fields(
-        VerificationObject,
-        verification,
-        corruptions=verification.count(Severity.CORRUPTION),
-        warnings=verification.count(Severity.WARNING),
-        infos=verification.count(Severity.INFO),
-        exit_code=int(verification.exit_code),
-    )
+    counts = {name: verification.count(severity) for severity, name in OF_SEVERITY.items()}
+    return same_fields(VerificationObject, verification, **counts)
 
 
 _OK, _WARNING, _DAMAGED, _FAILED = "OK", "warning", "damaged", "failed"
@@ -204,14 +189,14 @@ class VerifyText:
             counts = self._counts.get(kind, Counter())
             if counts and (kind is not TargetKind.LOG_DIR or set(counts) != {_OK}):
                 parts.append(f"{counted(counts.total(), one, many)}: {self._verdicts(counts)}")
-        notes = f", {counted(self._notes, 'note', 'notes')} (--verbose)" if self._notes else ""
+        notes = f", {counted(self._notes, 'note')} (--verbose)" if self._notes else ""
         return f"{'; '.join(parts)}{notes}, {sized(self._bytes)}, {spent(seconds)}"
 
     def _verdicts(self, counts: Counter[str]) -> str:
         paint = self._paint
         words = [paint.fine(f"{counts[_OK]} OK") if counts[_OK] else "0 OK"]
         if counts[_WARNING]:
-            words.append(paint.warning(counted(counts[_WARNING], "warning", "warnings")))
+            words.append(paint.warning(counted(counts[_WARNING], "warning")))
         words += [paint.bad(f"{counts[verdict]} {verdict}") for verdict in (_DAMAGED, _FAILED) if counts[verdict]]
         return ", ".join(words)
 
@@ -273,10 +258,10 @@ def verification_summary(verification: Verification, paint: Paint = NO_PAINT) ->
     if verification.log is not None and (totals.segments or verification.is_whole):
         parts.append(f"offsets {verification.log.start} to {verification.log.end}")
     if verification.target is TargetKind.PARTITION and (totals.segments or verification.is_whole):
-        parts.append(counted(totals.segments, "segment", "segments"))
+        parts.append(counted(totals.segments, "segment"))
         parts.append(sized(totals.bytes))
     if totals.records:
-        parts.append(counted(totals.records, "record", "records"))
+        parts.append(counted(totals.records, "record"))
     verdict, colour = _verdict(verification, paint)
     gap = "  " if _verdict_of(verification) == _OK else ", "
     line = f"{printable(verification.path)}: {prefix}{verdict}{gap if parts else ''}{', '.join(parts)}"
@@ -289,9 +274,9 @@ def _verdict(verification: Verification, paint: Paint) -> tuple[str, Colour]:
     corrupt, warnings = verification.count(Severity.CORRUPTION), verification.count(Severity.WARNING)
     words = []
     if corrupt:
-        words.append(f"corruption ({counted(corrupt, 'finding', 'findings')})")
+        words.append(f"corruption ({counted(corrupt, 'finding')})")
     if warnings:
-        words.append(counted(warnings, "warning", "warnings"))
+        words.append(counted(warnings, "warning"))
     is_comparison = verification.target is TargetKind.COMPARISON
     nothing = "the replicas agree in all offsets that both have" if is_comparison else "OK"
     return ", ".join(words) or nothing, paint.bad if corrupt else paint.warning if warnings else paint.fine

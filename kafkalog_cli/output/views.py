@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.ops.session.work import Changed
@@ -116,7 +116,7 @@ class RunCounts:
         """Yield the last line of a dry run, if a single partition has work or there are several. `counts`: see View."""
         hint = "; --verbose lists each change" if self._has_hidden else ""
         if partitions > 1:
-            would = f"{self._changed} of {counted(partitions, 'partition', 'partitions')} would be changed"
+            would = f"{self._changed} of {counted(partitions, 'partition')} would be changed"
             parts = [would, *(f"{amount} would be {verb}" for amount, verb in _amounts(counts))]
             refused = [f"{counts[FAILED]} refused"] if counts.get(FAILED) else []
             yield f"dry run: {', '.join([*parts, *refused])}. Nothing was changed{hint}"
@@ -144,27 +144,17 @@ def _amounts(counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Yield the amounts of data with the verbs of the changes."""
     segments, files = counts.get("removed_segments", 0), counts.get("unlinked_files", 0)
     if segments:
-        yield f"{counted(segments, 'segment', 'segments')} ({sized(counts.get('removed_bytes', 0))})", "removed"
+        yield f"{counted(segments, 'segment')} ({sized(counts.get('removed_bytes', 0))})", "removed"
     if files:
-        yield f"{counted(files, 'old file', 'old files')} ({sized(counts.get('unlinked_bytes', 0))})", "unlinked"
+        yield f"{counted(files, 'old file')} ({sized(counts.get('unlinked_bytes', 0))})", "unlinked"
     if counts.get("cut_bytes"):
         yield sized(counts["cut_bytes"]), "cut"
     if counts.get("records_gone"):
-        yield counted(counts["records_gone"], "record", "records"), "removed"
+        yield counted(counts["records_gone"], "record"), "removed"
     if counts.get("records"):
-        yield counted(counts["records"], "record", "records"), "appended"
+        yield counted(counts["records"], "record"), "appended"
     if counts.get("bytes"):
         yield sized(counts["bytes"]), "removed"
-
-
-class RunMetrics(NamedTuple):
-    """One run of a command: its end in epoch ms, its duration, its exit code, and its counts."""
-
-    command: str
-    ended_ms: int
-    seconds: float
-    exit_code: int
-    counts: Mapping[str, int]
 
 
 _COUNTS = {
@@ -190,18 +180,18 @@ _COUNTS = {
 }
 
 
-def metrics_text(run: RunMetrics) -> str:
+def metrics_text(command: str, ended_ms: int, seconds: float, exit_code: int, counts: Mapping[str, int]) -> str:
     """Return the whole file. Every metric is a gauge of the last run, with the command as its label."""
-    label = f'{{command="{run.command}"}}'
+    label = f'{{command="{command}"}}'
     lines: list[str] = []
 
     def gauge(name: str, what: str, value: float) -> None:
         name = f"kafkalog_last_run_{name}"
         lines.extend((f"# HELP {name} {what}", f"# TYPE {name} gauge", f"{name}{label} {value!r}"))
 
-    gauge("timestamp_seconds", "When the last run ended, in seconds since 1970.", run.ended_ms / 1000)
-    gauge("duration_seconds", "How long the last run took.", round(run.seconds, 3))
-    gauge("exit_code", "The exit code of the last run.", run.exit_code)
-    for name, value in run.counts.items():
+    gauge("timestamp_seconds", "When the last run ended, in seconds since 1970.", ended_ms / 1000)
+    gauge("duration_seconds", "How long the last run took.", round(seconds, 3))
+    gauge("exit_code", "The exit code of the last run.", exit_code)
+    for name, value in counts.items():
         gauge(name, _COUNTS[name], value)
     return "\n".join(lines) + "\n"

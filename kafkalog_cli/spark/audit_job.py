@@ -39,7 +39,7 @@ from kafkalog_cli.ops.session.observer import SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.work import Outcome, Work
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.sessions import Sessions
@@ -170,19 +170,19 @@ def _place(part: AuditTask | Audited) -> AuditedLogDir | None:
 _A_FILE = "an audit takes whole directories, not files"
 
 
+@dataclass(frozen=True, slots=True)
 class AuditWork:
     """The work of a task; Spark sends it to every worker. `job_bytes` is what all tasks together read."""
 
-    def __init__(self, limits: Limits, job_bytes: int) -> None:
-        self._limits = limits
-        self._job_bytes = job_bytes
+    limits: Limits
+    job_bytes: int
 
     def __call__(self, tasks: Sequence[AuditTask]) -> list[Audited]:
         """Audit some partitions. Nothing is written, so a task that Spark retries finds the same."""
         fs, choice = RealFilesystem(), KernelChoice()
-        choice.expect(self._job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
+        choice.expect(self.job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
         sights = PartitionIdentities(fs, socket.gethostname())
-        return [_audited(ReadContext(fs, self._limits, choice), fs, task, sights) for task in tasks]
+        return [_audited(ReadContext(fs, self.limits, choice), fs, task, sights) for task in tasks]
 
 
 def _audited(
@@ -196,9 +196,8 @@ def _audited(
         if task.seen is not None:
             sights.check(task.seen)
     except KafkalogError as error:
-        if task.seen is not None and sights.is_removed(task.seen):
-            return audit_partition(read_context, fs, task)  # reports that a broker removed it
-        return Audited(Failed(task.task.partition.path, error), task.log_dir)
+        if task.seen is None or not sights.is_removed(task.seen):  # else the audit reports that a broker removed it
+            return Audited(Failed(task.task.partition.path, error), task.log_dir)
     return audit_partition(read_context, fs, task)
 
 

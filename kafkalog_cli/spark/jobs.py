@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkalog_cli import errors
 from kafkalog_cli.errors import NO_ROOM, KafkalogError, NoSpace, error_saying
-from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch, JobWatcher
+from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -39,7 +39,7 @@ def run_tasks(
             return list(context.parallelize(items, len(items)).map(work).collect())  # repartition does not spread
     done: Accumulator[int] = context.accumulator(0)
     sized = list(zip(watch.sizes, items, strict=True))
-    with plain_errors(), _told(watch.watcher, watch.work, sum(watch.sizes), done):
+    with plain_errors(), _told(watch, done):
         return list(context.parallelize(sized, len(sized)).map(_Counted(work, done)).collect())
 
 
@@ -59,7 +59,7 @@ class _Counted(Generic[ItemT, ResultT]):
 
 
 @contextmanager
-def _told(watcher: JobWatcher, work: str, total_bytes: int, done: Accumulator[int]) -> Iterator[None]:
+def _told(watch: JobWatch, done: Accumulator[int]) -> Iterator[None]:
     """Call the watcher from a thread until the block ends. The thread uses no Java: only the job's own thread does."""
     has_ended = Event()
 
@@ -70,11 +70,11 @@ def _told(watcher: JobWatcher, work: str, total_bytes: int, done: Accumulator[in
             while not is_last:
                 is_last = has_ended.wait(POLL_SECONDS)
                 now = done.value
-                watcher.advance(now - told)
+                watch.advance(now - told)
                 told = now
 
-    watcher.begin(work, total_bytes)
-    thread = Thread(target=tell, name=f"kafkalog-{work}-progress", daemon=True)
+    watch.begin()
+    thread = Thread(target=tell, name=f"kafkalog-{watch.work}-progress", daemon=True)
     thread.start()
     try:
         yield

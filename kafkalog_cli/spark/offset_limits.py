@@ -8,7 +8,7 @@ to one `load()`.
 import json
 import re
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.option_values import parse_time_ms
@@ -146,12 +146,17 @@ def _strategy(options: dict[str, str]) -> str:
     return word
 
 
+def parsed_json(text: str) -> Any:
+    """Return the value of a text in JSON; None for any other text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _map(text: str, example: str, *, lowest: int) -> dict[TopicPartition, int]:
     wrong = UsageError(reason=f"Expected e.g. {example}, got {text}")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        raise wrong from None
+    found = parsed_json(text)
     if not isinstance(found, dict) or not all(isinstance(part, dict) for part in found.values()):
         raise wrong
     limits = {}
@@ -166,7 +171,6 @@ def _map(text: str, example: str, *, lowest: int) -> dict[TopicPartition, int]:
 OF_RECORDS = ("fromOffset", "toOffset", "since", "until")
 
 _OFFSET = re.compile(r"\d{1,19}")
-_MOST = (1 << 63) - 1
 _AGO = re.compile(r"-.*[a-z]")
 
 
@@ -207,10 +211,7 @@ def keys_of(options: dict[str, str]) -> frozenset[bytes] | None:
     text = options.get("keys")
     if text is None:
         return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
+    found = parsed_json(text)
     if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
         raise UsageError(reason=f'keys is a JSON list of texts, e.g. ["order-17"], not {text}')
     return frozenset(one.encode("utf-8", "surrogatepass") for one in found)
@@ -227,7 +228,7 @@ def _offset(options: dict[str, str], name: str) -> int | None:
 
 def _end(value: int | None) -> int | None:
     """Return None (open) for an exclusive end above every 64-bit number."""
-    return None if value is not None and value > _MOST else value
+    return None if value is not None and value > _MAX_INT64 else value
 
 
 def _time_ms(options: dict[str, str], name: str) -> int | None:

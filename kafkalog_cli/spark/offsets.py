@@ -46,12 +46,12 @@ def partitions_of(fs: Filesystem, options: SourceOptions) -> list[Partition]:
     """
     chosen = served_partitions(fs, list(map(local_path, options.paths)), partial(_chooses, options))
     _check_chosen(options, chosen)
-    check_unique(chosen)
-    return sorted(chosen, key=lambda one: (*name_of(one), one.path))
+    return unique(chosen)
 
 
-def check_unique(partitions: Iterable[Partition]) -> None:
-    """Raise UsageError if a partition is found in two places."""
+def unique(partitions: Iterable[Partition]) -> list[Partition]:
+    """Return the partitions by topic and number. Raises UsageError if one is found in two places."""
+    partitions = sorted(partitions, key=lambda one: (*name_of(one), one.path))
     seen: dict[TopicPartition, str] = {}
     for one in partitions:
         other = seen.setdefault(name_of(one), one.path)
@@ -60,6 +60,7 @@ def check_unique(partitions: Iterable[Partition]) -> None:
                 reason=f"{name_of(one)} is in {other} and in {one.path}: give only one of them,"
                 " or each record comes twice"
             )
+    return partitions
 
 
 def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[OffsetRange]:
@@ -75,7 +76,7 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
     for one in _of_keys(fs, partitions, options):
         if one.segments:
             whole = _range(fs, one, options, views.of(one))
-            wanted = _cut(fs, whole, options.records)
+            wanted = wanted_part(fs, whole, options.records)
             if wanted is not None:
                 found.append(wanted)
     return found
@@ -228,7 +229,7 @@ def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
     return found
 
 
-def _cut(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> OffsetRange | None:
+def wanted_part(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> OffsetRange | None:
     """Return the part of a range that can hold wanted records; None if it is empty."""
     first = max(whole.first, wanted.from_offset)
     ends = [one for one in (whole.end, wanted.to_offset) if one is not None]

@@ -1,6 +1,5 @@
 """The options of the source: those of Spark's Kafka source with its names, precedence and refusals, and our own."""
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from kafkalog_cli.spark.offset_limits import (
     check_limits,
     ending_limit,
     keys_of,
+    parsed_json,
     range_of,
     starting_limit,
     streams_start,
@@ -129,6 +129,7 @@ def stream_options(given: Mapping[str, Any]) -> SourceOptions:
 
 def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit) -> SourceOptions:
     mode = _word(options, "mode", Mode, Mode.FAILFAST)
+    partitioner = _word(options, "partitioner", ProducerPartitioner, ProducerPartitioner.NONE)
     flag(options, "pushdown", default=False)
     return SourceOptions(
         _paths(options),
@@ -143,20 +144,16 @@ def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit
         mode,
         _columns(options, mode),
         range_of(options),
-        _keys(options),
-        _partitioner(options),
+        _keys(options, partitioner),
+        partitioner,
         positive(options, "numPartitions"),
         Decoding.of_words(options.get("keyformat", "auto"), options.get("valueformat", "auto"), options.get("schemas")),
     )
 
 
-def _partitioner(options: dict[str, str]) -> ProducerPartitioner:
-    return _word(options, "partitioner", ProducerPartitioner, ProducerPartitioner.NONE)
-
-
-def _keys(options: dict[str, str]) -> frozenset[bytes] | None:
+def _keys(options: dict[str, str], partitioner: ProducerPartitioner) -> frozenset[bytes] | None:
     keys = keys_of(options)
-    if keys is not None and _partitioner(options) is ProducerPartitioner.NONE:
+    if keys is not None and partitioner is ProducerPartitioner.NONE:
         raise UsageError(
             reason="option 'keys' chooses partitions, and nothing says how producers chose them:"
             " add option('partitioner', 'murmur2') where they used Kafka's default hash"
@@ -184,21 +181,17 @@ def _check_names(options: dict[str, str]) -> None:
 
 def _paths(options: dict[str, str]) -> tuple[str, ...]:
     """Return the paths as given, after a check that `local_path` accepts all of them. Raises UsageError."""
-    paths = _given_paths(options)
+    if "paths" in options:  # Spark passes the paths of load([...]) as JSON
+        paths = parsed_json(options["paths"])
+        if not isinstance(paths, list) or not all(isinstance(one, str) and one for one in paths):
+            raise UsageError(reason=f"paths is a JSON list of paths, not {options['paths']}")
+    elif options.get("path"):
+        paths = [options["path"]]
+    else:
+        raise UsageError(reason="option 'path' must be given: a log directory, a partition's directory, a glob")
     for path in paths:
         local_path(path)
-    return paths
-
-
-def _given_paths(options: dict[str, str]) -> tuple[str, ...]:
-    if "paths" in options:  # Spark passes the paths of load([...]) as JSON
-        found = _json(options["paths"])
-        if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
-            raise UsageError(reason=f"paths is a JSON list of paths, not {options['paths']}")
-        return tuple(found)
-    if not options.get("path"):
-        raise UsageError(reason="option 'path' must be given: a log directory, a partition's directory, a glob")
-    return (options["path"],)
+    return tuple(paths)
 
 
 def _topics(options: dict[str, str]) -> TopicChoice:
@@ -223,7 +216,7 @@ def _topics(options: dict[str, str]) -> TopicChoice:
 def _assigned(value: str) -> frozenset[TopicPartition]:
     if not value.strip().startswith("{"):
         raise UsageError(reason=f"No topicpartitions to assign as specified value for option 'assign' is '{value}'")
-    found = _json(value)
+    found = parsed_json(value)
     numbers = found.values() if isinstance(found, dict) else [None]
     if not all(isinstance(part, list) and all(type(one) is int for one in part) for part in numbers):
         raise UsageError(reason=f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {value}')
@@ -298,13 +291,6 @@ def _word(options: dict[str, str], name: str, kind: Callable[[str], _Word], defa
     except ValueError:
         words = ", ".join(str(one.value) for one in type(default))
         raise UsageError(reason=f"{name} is one of {words}; not {value}") from None
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)|(?i:(file|hdfs|s3[an]?|https?|abfss?|wasbs?|gs|dbfs|viewfs)):")

@@ -139,8 +139,7 @@ class PartialsDataSource(DataSource):
         """Return a reader of groups."""
         options = dict(self.options)
         partials = Partials.of_json(options.pop("partials"))
-        read = read_options(options)
-        return PartialsReader(Reader(read, read.columns), partials, schema)
+        return PartialsReader(Reader(read_options(options)), partials, schema)
 
 
 class PartialsReader(DataSourceReader):

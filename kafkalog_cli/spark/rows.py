@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, OffsetOutOfRange
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
-from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.values.decoder import ValueDecoder
@@ -18,20 +17,20 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.ops.damage import damaged_log
-from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.export_files import codec_names
 from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest
+from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
 from kafkalog_cli.ops.values import NEEDED, DecodedColumns
-from kafkalog_cli.spark.options import Mode
+from kafkalog_cli.spark.options import Mode, SourceOptions
 from kafkalog_cli.spark.schema import (
     FAULT,
     JSON_COLUMNS,
     RECORDS,
     SourceColumn,
+    arrow_of,
     arrow_schema,
-    arrow_type,
     headers_tell_all,
 )
 from kafkalog_cli.spark.splits import Piece, Task
@@ -48,26 +47,8 @@ ALONE_BYTES = 1 << 20
 _MOST_MS = ((1 << 63) - 1) // 1000
 """The latest timestamp that fits into Spark's microseconds."""
 
-_CODECS = 8
 
-
-class Wanted(NamedTuple):
-    """The columns, mode and range to read of each piece. `since_ms` inclusive, `until_ms` exclusive; None: open.
-
-    `decoding` is that of JSON_COLUMNS and STRUCT_COLUMNS.
-    """
-
-    columns: tuple[SourceColumn, ...]
-    mode: Mode
-    isolation: Isolation
-    include_control: bool
-    fail_on_data_loss: bool
-    since_ms: int | None = None
-    until_ms: int | None = None
-    decoding: Decoding = Decoding()
-
-
-def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Iterator[Any]:
+def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: SourceOptions) -> Iterator[Any]:
     """Iterate over the RecordBatches of a task, in the order of its pieces; all tasks of its job read `job_bytes`.
 
     Raises DamagedLog at the first damage (mode failfast), OffsetOutOfRange if offsets were deleted since the task was
@@ -124,7 +105,7 @@ class _PieceRows:
     """Reads one piece."""
 
     def __init__(  # noqa: PLR0913, PLR0917
-        self, fs: Filesystem, piece: Piece, wanted: Wanted, choice: KernelChoice, views: BrokerViews,
+        self, fs: Filesystem, piece: Piece, wanted: SourceOptions, choice: KernelChoice, views: BrokerViews,
         decoder: ValueDecoder | None,
     ) -> None:  # fmt: skip
         self._fs = fs
@@ -179,8 +160,8 @@ class _PieceRows:
     def _log_from(self, first: int) -> LogRead:
         piece, wanted = self._piece, self._wanted
         request = ReadRequest(
-            first, to_offset=piece.end, until_ms=wanted.until_ms, isolation=wanted.isolation,
-            since_ms=wanted.since_ms, with_control=wanted.include_control,
+            first, to_offset=piece.end, until_ms=wanted.records.until_ms, isolation=wanted.isolation,
+            since_ms=wanted.records.since_ms, with_control=wanted.include_control,
         )  # fmt: skip
         partition = open_partition(self._fs, piece.path)
         return LogRead(self._fs, partition, request, self._choice, self._views.of(partition))
@@ -197,14 +178,16 @@ class _PieceRows:
                 " a schema without the column timestamp, or mode permissive, reads the record"
             )
         if late is not None and mode is Mode.DROPMALFORMED:
-            part, late = part.filter(_inverted(late)), None
+            import pyarrow.compute as pc
+
+            part, late = part.filter(pc.invert(late)), None
         arrays = [self._array(column, segment, part, late) for column in self._wanted.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._wanted.columns))
 
     def _array(self, column: SourceColumn, segment: SegmentRead, part: Any, late: Any) -> Any:
         import pyarrow as pa
 
-        kind = arrow_type(column)
+        kind = arrow_of(column.spark)
         if column in JSON_COLUMNS:
             assert self._decoded is not None
             return self._decoded.texts(part, column.core)
@@ -285,12 +268,15 @@ def _late(part: Any) -> Any:
     if "timestamp" not in part.schema.names:
         return None
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     millis = part.column("timestamp").cast(pa.int64())
-    if _fits(millis):
-        return None
-    return pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS)).fill_null(fill_value=False)
+    return None if _fits(millis) else _beyond(millis).fill_null(fill_value=False)
+
+
+def _beyond(millis: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS))
 
 
 def _fits(millis: Any) -> bool:
@@ -299,12 +285,6 @@ def _fits(millis: Any) -> bool:
 
     bounds = pc.min_max(millis).as_py()
     return bounds["min"] is None or (bounds["min"] >= -_MOST_MS and bounds["max"] <= _MOST_MS)
-
-
-def _inverted(mask: Any) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.invert(mask)
 
 
 def _cast(array: Any, kind: Any) -> Any:
@@ -321,16 +301,12 @@ def _timestamps(array: Any, kind: Any) -> Any:
 
     millis = array.cast(pa.int64()).fill_null(-1)
     if not _fits(millis):
-        beyond = pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS))
-        millis = pc.if_else(beyond, pa.scalar(None, pa.int64()), millis)
+        millis = pc.if_else(_beyond(millis), pa.scalar(None, pa.int64()), millis)
     return pc.multiply(millis, 1000).cast(kind)
 
 
-def _codecs(array: Any, kind: Any) -> Any:
-    import pyarrow as pa
-
-    names = pa.array([codec_name(number) for number in range(_CODECS)], kind)
-    return names.take(array)
+def _codecs(array: Any, _: Any) -> Any:
+    return codec_names().take(array)
 
 
 def _headers(array: Any, kind: Any) -> Any:

@@ -150,12 +150,7 @@ def arrow_schema(columns: Iterable[SourceColumn]) -> Any:
     """Return the columns as the pyarrow.Schema that Spark expects of batches."""
     import pyarrow as pa
 
-    return pa.schema([pa.field(column.name, arrow_type(column)) for column in columns])
-
-
-def arrow_type(column: SourceColumn) -> Any:
-    """Return the Arrow type that Spark expects for a column."""
-    return arrow_of(column.spark)
+    return pa.schema([pa.field(column.name, arrow_of(column.spark)) for column in columns])
 
 
 def _simple(column: SourceColumn) -> str:

@@ -247,12 +247,8 @@ def _silently_started(master: str, settings: Mapping[str, str], talk: IO[bytes])
     # If Java ends unexpectedly, the thread that receives its accumulators would print a traceback.
     hearing = getattr(spark.sparkContext, "_accumulatorServer", None)
     if hearing is not None:
-        hearing.handle_error = _say_nothing
+        hearing.handle_error = lambda *_: None  # the thread that waits for the job raises the failure
     return spark
-
-
-def _say_nothing(*_: object) -> None:
-    """Print nothing: the failure is raised as an exception in the thread that waits for the job."""
 
 
 def _why(talk: IO[bytes], error: Exception) -> str:

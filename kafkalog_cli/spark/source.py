@@ -16,8 +16,8 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
-from kafkalog_cli.spark.rows import Wanted, rows_of
-from kafkalog_cli.spark.schema import SourceColumn, columns_of, headers_tell_all, spark_schema
+from kafkalog_cli.spark.rows import rows_of
+from kafkalog_cli.spark.schema import columns_of, headers_tell_all, spark_schema
 from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, Task, tasks_of
 
 
@@ -58,18 +58,12 @@ class KafkalogDataSource(DataSource):
         """Return a reader of new records, micro-batch by micro-batch."""
         from kafkalog_cli.spark.stream import StreamReader
 
-        options = stream_options(self.options)
-        columns = columns_of(schema)
-        check_faults_are_shown(columns, options.mode)
-        return StreamReader(options, columns)
+        return StreamReader(_with_columns(stream_options(self.options), schema))
 
     @without_traceback()
     def reader(self, schema: Any) -> DataSourceReader:
         """Return a reader of these columns."""
-        options = read_options(self.options)
-        columns = columns_of(schema)
-        check_faults_are_shown(columns, options.mode)
-        return Reader(options, columns)
+        return Reader(_with_columns(read_options(self.options), schema))
 
     @without_traceback()
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
@@ -85,28 +79,28 @@ class Reader(DataSourceReader):
     It has no `pushFilters`: all scans of one `load()` would share the filters of one scan (see `offset_limits`).
     """
 
-    def __init__(self, options: SourceOptions, columns: tuple[SourceColumn, ...]) -> None:
+    def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._columns = columns
 
     @without_traceback()
     def partitions(self) -> list[Any]:
         """Return a partition of Spark for each task; its value is a tuple of `splits.Piece`s."""
         fs, options = RealFilesystem(), self._options
         ranges = ranges_of(fs, partitions_of(fs, options), options)
-        times = TIMES_OF_HEADERS if headers_tell_all(self._columns) else 1
+        times = TIMES_OF_HEADERS if headers_tell_all(options.columns) else 1
         tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records, times=times)
         return planned(tasks)
 
     def read(self, partition: Any) -> Iterator[Any]:
-        """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value."""
-        options = self._options
-        wanted = Wanted(
-            self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss,
-            options.records.since_ms, options.records.until_ms, options.decoding,
-        )  # fmt: skip
-        with without_traceback():
-            yield from rows_of(RealFilesystem(), *carried(partition), wanted)
+        """Iterate over the RecordBatches of a task."""
+        return planned_rows(partition, self._options)
+
+
+def _with_columns(options: SourceOptions, schema: Any) -> SourceOptions:
+    """Return the options with the columns of a schema. Raises UsageError for columns that cannot be read."""
+    columns = columns_of(schema)
+    check_faults_are_shown(columns, options.mode)
+    return options._replace(columns=columns)
 
 
 class PlannedTask(InputPartition):
@@ -126,6 +120,8 @@ def planned(tasks: Sequence[Task]) -> list[Any]:
     return [PlannedTask(task, job_bytes) for task in tasks]
 
 
-def carried(partition: Any) -> tuple[Task, int]:
-    """Return the task of a partition and its job's bytes; ((), 0) for Spark's partition of an empty read."""
-    return (partition.value, partition.job_bytes) if isinstance(partition, PlannedTask) else ((), 0)
+def planned_rows(partition: Any, options: SourceOptions) -> Iterator[Any]:
+    """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value."""
+    if isinstance(partition, PlannedTask):
+        with without_traceback():
+            yield from rows_of(RealFilesystem(), partition.value, partition.job_bytes, options)

@@ -19,9 +19,7 @@ from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
 from kafkalog_cli.spark.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
 from kafkalog_cli.spark.options import SourceOptions
-from kafkalog_cli.spark.rows import Wanted, rows_of
-from kafkalog_cli.spark.schema import SourceColumn
-from kafkalog_cli.spark.source import carried, planned
+from kafkalog_cli.spark.source import planned, planned_rows
 from kafkalog_cli.spark.splits import tasks_of
 
 Offsets = dict[TopicPartition, int]
@@ -31,9 +29,8 @@ StreamOffset = dict[str, dict[str, int]]
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. Spark pickles it to every worker; one worker, as long-lived as the query, answers for offsets."""
 
-    def __init__(self, options: SourceOptions, columns: tuple[SourceColumn, ...]) -> None:
+    def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._columns = columns
         self._target: Offsets | None = None
 
     def initialOffset(self) -> StreamOffset:  # noqa: N802 - Spark's name
@@ -111,17 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Iterate over the RecordBatches of a task."""
-        options = self._options
-        wanted = Wanted(
-            self._columns,
-            options.mode,
-            options.isolation,
-            options.include_control,
-            options.fail_on_data_loss,
-            decoding=options.decoding,
-        )
-        with without_traceback():
-            yield from rows_of(RealFilesystem(), *carried(partition), wanted)
+        return planned_rows(partition, self._options)
 
     def _partitions(self) -> dict[TopicPartition, Partition]:
         """Return the selected partitions that have a segment, as they are now."""

@@ -76,13 +76,11 @@ def _of_cluster(make: Callable[[ClusterMetadata], Iterator[_Row]]) -> Rows:
 
 
 def _batches(fs: Filesystem, paths: list[str], on_damage: OnDamage) -> Iterator[BatchRow]:
-    for path in paths:
-        yield from batches(fs, open_partition(fs, path), on_damage)
+    return (row for path in paths for row in batches(fs, open_partition(fs, path), on_damage))
 
 
-def _segments(fs: Filesystem, paths: list[str], on_damage: OnDamage) -> Iterator[SegmentRow]:
-    for path in paths:
-        yield from segments(fs, open_partition(fs, path))
+def _segments(fs: Filesystem, paths: list[str], _: OnDamage) -> Iterator[SegmentRow]:
+    return (row for path in paths for row in segments(fs, open_partition(fs, path)))
 
 
 _WHERE = "log_partition int, log_offset bigint"

@@ -92,14 +92,10 @@ class Writer(DataSourceArrowWriter):
         task = TaskContext.get()
         number = 0 if task is None else task.partitionId()
         request, log_dir = self._options.request, self._options.log_dir
-        places = Places(
-            request.topic, None, request.partitions, request.topic is not None,
-            is_column_first=True, keeps_offsets=self._keeps, batch_bytes=request.batch_bytes,
-        )  # fmt: skip
+        places = Places.of(request, keeps_offsets=self._keeps, is_column_first=True)
         where = Where(log_dir, self._run, self._policy)
-        shared = lock_imports(RealFilesystem(), log_dir, self._policy, exclusive=False)
-        with shared:
-            name = f"task {number}"
+        name = f"task {number}"
+        with lock_imports(RealFilesystem(), log_dir, self._policy, exclusive=False):
             return Sorted(scattered(where, places, number, name, (taken(part, name) for part in iterator)))
 
     @without_traceback()
@@ -122,9 +118,7 @@ class Writer(DataSourceArrowWriter):
 
     def _import(self) -> Import:
         options, fs = self._options, RealFilesystem()
-        source = SettingsSource(
-            fs, options.config, None, metadata_path=options.metadata, log_dirs=[options.log_dir]
-        )  # fmt: skip
+        source = SettingsSource(fs, options.config, None, metadata_path=options.metadata, log_dirs=[options.log_dir])
         return Import(fs, options.log_dir, options.request, source, self._now_ms, self._policy, run=self._run)
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.makers import LOGS, SmallLog
 from tests.bad_input.test_verify_truncation import HEADER_BYTES, brute_force, entry_at
 from tests.bad_input.verifying import bad, beside, verified

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC1, MESSAGE_V0, RECORD_BATCH
 from kafkalog_cli.format.layout import Layout
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.makers import LOGS, SmallLog
 from tests.bad_input.reading import deadline
 from tests.bad_input.test_flipped_bits import ALL_BITS, place

@@ -11,7 +11,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind as Kind
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.makers import (
     CONTROL,
     GZIP,

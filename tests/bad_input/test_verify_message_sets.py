@@ -12,7 +12,7 @@ import pytest
 from crc32c import crc32c
 
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.makers import START_MS
 from tests.bad_input.verifying import verified
 from tests.support.logs import COMPRESS, R, batch_v2, lz4_frame_of_old, message, message_set, zigzag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.test_verify_bits import PARTS
 from tests.bad_input.verifying import bad, verified
 from tests.crash.log_directories import PARTITION, log_directory

@@ -12,7 +12,7 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind as Kind
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.makers import LOGS, SmallLog
 from tests.bad_input.reading import deadline
 from tests.bad_input.verifying import beside, verified

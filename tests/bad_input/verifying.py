@@ -10,8 +10,9 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
-from kafkalog_cli.ops.verify.partition import Level, Verification, VerifyTask, verify_partition
+from kafkalog_cli.ops.verify.partition import verify_partition
 from kafkalog_cli.ops.verify.places import TopicFacts
+from kafkalog_cli.ops.verify.task import Level, Verification, VerifyTask
 from tests.bad_input.makers import SmallLog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import indexes

@@ -259,11 +259,11 @@ def test_all_bytes_are_written_once_and_in_order():
         data = bytes(range(251)) * (sum(sizes) // 251 + 1)
         at = 0
         for size in sizes:
-            made._put(memoryview(data)[at : at + size])
+            made._pieces.append(memoryview(data)[at : at + size])
             at += size
-        made._flush()
+        made._pieces.flush()
         assert log.content == data[:at]
-        assert made.position == at
+        assert made._pieces.size_bytes == at
 
 
 def test_a_segment_holds_as_many_bytes_as_an_int32():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog_cli.broker import producer_state
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import ProducerReplay, ProducerState, is_expired
 from kafkalog_cli.broker.producer_table import ProducerTable
@@ -14,8 +15,8 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY, ProducerEntry
 from kafkalog_cli.log.reading.scan import Scan
-from tests.support.faulty_fs import FaultyFilesystem
-from tests.support.logs import CONTROL, TRANSACTIONAL, R, batch_v2
+from tests.support.faulty_fs import BytesFile, FaultyFilesystem
+from tests.support.logs import CONTROL, TRANSACTIONAL, R, batch_v2, end_marker
 
 PRODUCERS = (7, 8, 1 << 40)
 
@@ -235,3 +236,35 @@ def test_transactions_that_end_in_the_read_in_which_they_began_are_not_held_as_o
     assert state.ongoing == {98: 7}
     assert list(state.completed) == [(2 * number, 2 * number + 1) for number in range(49)]
     assert state.first_unstable_offset == 0
+
+
+def test_a_marker_is_read_at_once_as_a_reader_reads_it(monkeypatch):
+    """Each byte of a marker's batch behind its length and magic takes other values; append times and codecs too."""
+    usual, seen = producer_state.usual_marker, set()
+
+    def outcome(data, reads):
+        monkeypatch.setattr(producer_state, "usual_marker", reads)
+        (chunk,) = Scan(BytesFile(data), choice=KernelChoice(forced=False))
+        try:
+            return ProducerReplay(ProducerState(), DEFAULT_LIMITS)._marker(chunk, chunk.batches.row(0))
+        except LoadFailed as failure:
+            return failure.java_class, str(failure)
+
+    def noting(records):
+        found = usual(records)
+        seen.add(found is not None)
+        return found
+
+    for commits, epoch in ((0, 0), (1, 7), (1, -1), (0, (1 << 31) - 1)):
+        data = end_marker(5, 1000, (7, 3), commits, epoch)
+        changed = [data, data[:22] + bytes([data[22] | 8]) + data[23:42] + b"\x01" + data[43:]]  # append time
+        for at in range(17, len(data)):
+            changed += [data[:at] + bytes([byte]) + data[at + 1 :] for byte in (0, 1, 2, 8, 9, 64, 127, 128, 255)]
+        changed.append(batch_v2([], base=5, last=5, producer=(7, 3, -1), bits=TRANSACTIONAL | CONTROL))
+        changed += [
+            data[:8] + struct.pack(">i", len(data) - 12 + size) + data[12 : len(data) + size] for size in (-1, -6)
+        ]
+        changed.append(data[:8] + struct.pack(">i", len(data) - 11) + data[12:] + b"\0")
+        for one in changed:
+            assert outcome(one, noting) == outcome(one, lambda _: None), one.hex()
+    assert seen == {True, False}

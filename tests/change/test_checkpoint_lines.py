@@ -1,6 +1,8 @@
 """Root checkpoints: only the wanted lines change, they come back as they were, and no crash leaves half a file."""
 
+import errno
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -312,3 +314,19 @@ def test_lines_from_offset_0_on_are_kept():
     rebuilt = checkpoint_lines.rebuild_damaged(fs, read_root_checkpoints(fs, "/d"), "run")
     assert [one.lines for one in rebuilt] == [2]
     assert read(fs, REPLICATION.value) == text_of({("a", 0): 7, ("a", 1): 0})
+
+
+class NoHardLinks(MemoryFilesystem):
+    def link(self, old, new):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM), old)
+
+
+def test_a_damaged_checkpoint_is_kept_as_a_copy_where_there_are_no_hard_links():
+    fs = disk({RECOVERY: {("a", 0): 5}})
+    damaged = b"0\n1\na 0\n"
+    fs.add(f"/d/{REPLICATION.value}", damaged)
+    fs.__class__ = NoHardLinks
+    (rebuilt,) = checkpoint_lines.rebuild_damaged(fs, read_root_checkpoints(fs, "/d"), "run")
+    assert rebuilt.kept_as == f"/d/{REPLICATION.value}.damaged-run"
+    assert read(fs, f"{REPLICATION.value}.damaged-run") == damaged
+    assert read(fs, REPLICATION.value) == text_of({})

@@ -19,7 +19,7 @@ ASKS = [
     ("dump-log", "--until"),
     ("lookup-time", None),
 ]
-NOWS = ["dump-log", "ls", "read", "verify", "retain", "compact", "roll", "recover", "lookup-time"]
+NOWS = ["dump-log", "ls", "read", "verify", "retain", "compact", "roll", "recover", "lookup-time", "demo"]
 
 
 def kafkalog(*argv):
@@ -65,6 +65,24 @@ def test_no_clock_has_another_unit(tmp_path, command, time):
         pytest.skip("the command has no clock")
     assert (code, out) == (2, ""), err
     assert READINGS[time] in err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("now", ["-1", "253402300800000", "9999999999999999999", "-999999999999d", "1969-12-31"])
+@pytest.mark.parametrize("command", ["append", "import", "demo"])
+def test_no_clock_is_before_1970_or_after_9999(tmp_path, command, now):
+    """Names of runs have the time, and records 64 bits for it."""
+    shutil.copytree(EXAMPLE, tmp_path / "mixed-0")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    lines = EXAMPLE / "leader-epoch-checkpoint"
+    argv = {
+        "append": (tmp_path / "mixed-0", lines, "--input", "lines", "--single-replica"),
+        "import": (lines, "--log-dir", tmp_path, "--topic", "t"),
+        "demo": (tmp_path / "demo",),
+    }[command]
+    code, out, err = kafkalog(command, *argv, f"--now={now}")
+    assert (code, out) == (2, ""), err
+    assert f"--now {now} is not the time of a clock: give a time from 1970 to the year 9999" in err
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from kafkalog_cli.ops.checks.diagnose import finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.verify.partition import Level, Verification
+from kafkalog_cli.ops.verify.task import Level, Verification
 from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.verify_view import verification_object
 from tests.support.commands import json_of, kafkalog

@@ -22,7 +22,7 @@ from kafkalog_cli.format.internal_topics.records import (
 from kafkalog_cli.format.internal_topics.schema import KafkaVersion, definitions, is_in, message_schema
 from kafkalog_cli.format.varint import encode_unsigned
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.output.topic_decoders import TOPIC_DECODERS, topic_decoder
+from kafkalog_cli.output.topic_decoders import TopicDecoder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "internal_topics"
 TOPICS = dict(
@@ -46,7 +46,7 @@ def unhex(text):
 
 
 def printed(decoder, key, value, offset):
-    key_text, payload = topic_decoder(decoder, KafkaVersion.V4_2).parse(offset, key, value)
+    key_text, payload = TopicDecoder(TOPICS[decoder], KafkaVersion.V4_2).parse(offset, key, value)
     return ("" if key_text is None else f" key: {key_text}") + ("" if payload is None else f" payload: {payload}")
 
 
@@ -56,7 +56,7 @@ def test_the_real_tools_text(name):
     for decoder, key, value, offset, text in recorded(name):
         assert printed(decoder, key, value, offset) == text
         tried[decoder] += 1
-    assert set(tried) == set(TOPIC_DECODERS)
+    assert set(tried) == set(TOPICS)
 
 
 def test_every_type_and_version_was_recorded_and_read():
@@ -167,7 +167,7 @@ def test_what_is_not_known_has_no_object(topic, key, value):
 @pytest.mark.parametrize("decoder", ["offsets", "transaction-log", "share-group-state"])
 def test_a_record_without_a_key_ends_the_dump(decoder):
     message = "Failed to decode message at offset 5 using the specified decoder (message had a missing key)"
-    assert topic_decoder(decoder).parse(5, None, b"\0\0") == CannotDecode(message)
+    assert TopicDecoder(TOPICS[decoder]).parse(5, None, b"\0\0") == CannotDecode(message)
 
 
 def groups(protocol_type):

@@ -16,15 +16,14 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.apply_changes import MarkerState
-from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
+from kafkalog_cli.ops.apply_changes import MarkerState, MarkerUse, apply_changes
+from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
 from kafkalog_cli.ops.partition_state import Roots
-from kafkalog_cli.ops.plans import LogRequest
 from kafkalog_cli.ops.retain.plan import RetainRequest
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.ops.roll import RollRequest, apply_roll, plan_roll
+from kafkalog_cli.ops.roll import RollRequest, plan_roll
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.truncate import TruncatePlan, apply_truncate, plan_truncate
+from kafkalog_cli.ops.truncate import TruncatePlan, TruncateRequest, plan_truncate
 from tests.interop import damage
 from tests.interop.loader_cases import (
     DAY_MS,
@@ -284,19 +283,20 @@ def _retain(fs, partition, state, source, case, run):
 def _roll(fs, partition, state, source, case, run):
     request = RollRequest(NOW_MS, source, force=case.force, arriving_bytes=case.arriving_bytes)
     plan = plan_roll(fs, partition, state, request)
-    done = apply_roll(fs, plan, run, request, held=None)
+    done = apply_changes(fs, plan, run, MarkerUse.GIVEN_BACK, request, held=None)
     return plan, case.force or plan.cause is not None or done is not None, done
 
 
 def _truncate(fs, partition, state, source, case, run):
-    request = LogRequest(NOW_MS, source)
+    request = TruncateRequest(NOW_MS, source, target_offset=case.offset)
     if not case.log.log_start <= case.offset <= case.log.log_end:
         with suppress(OffsetOutOfRange):
-            plan_truncate(fs, partition, state, case.offset, request)
+            plan_truncate(fs, partition, state, request)
             raise AssertionError("it is outside the log")
         return _truncate_anyhow(fs, partition, state, case, request.load_settings(state.log_dir, "t")), None, None
-    plan = plan_truncate(fs, partition, state, case.offset, request)
-    return plan, None, apply_truncate(fs, plan, run, request, held=None)
+    plan = plan_truncate(fs, partition, state, request)
+    marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
+    return plan, None, apply_changes(fs, plan, run, marker, request, held=None)
 
 
 def _truncate_anyhow(fs, partition, state, case, settings):
@@ -316,9 +316,9 @@ def _truncate_anyhow(fs, partition, state, case, settings):
 
 
 def _delete_records(fs, partition, state, source, case, run):
-    request = DeleteRecordsRequest(NOW_MS, source)
-    plan = plan_delete_records(fs, partition, state, case.offset, request)
-    return plan, None, apply_delete_records(fs, plan, run, request, held=None)
+    request = DeleteRecordsRequest(NOW_MS, source, before_offset=case.offset)
+    plan = plan_delete_records(fs, partition, state, request)
+    return plan, None, apply_changes(fs, plan, run, MarkerUse.LEFT, request, held=None)
 
 
 VERBS_OF_OURS = {"retain": _retain, "roll": _roll, "truncate": _truncate, "delete-records": _delete_records}

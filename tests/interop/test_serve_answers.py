@@ -8,11 +8,11 @@ from tests.interop.broker import Broker
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving
 
-TOPICS = {"plain": 3, "paid": 2}
+TOPICS = {"plain": 3, "paid": 2, "__own": 1}
 PLACES = [(name, number) for name, count in TOPICS.items() for number in range(count)]
 SECONDS = 20
 AFTER = b"\1" * 9
-LEFT_OUT = {"throttleTimeMs", "topicAuthorizedOperations"}
+LEFT_OUT = {"throttleTimeMs", "topicAuthorizedOperations", "brokers"}
 
 
 def questions():
@@ -28,7 +28,7 @@ def questions():
     yield "DescribeProducers", 0, {"topics": [{"name": name, "partitionIndexes": of} for name, of in each.items()]}
     yield "ListTransactions", 1, {}
     yield "ListTransactions", 1, {"stateFilters": ["Ongoing", "CompleteCommit", "Unheard"]}
-    yield "DescribeTransactions", 0, {"transactionalIds": ["ended", "aborted", "open", "none"]}
+    yield "DescribeTransactions", 0, {"transactionalIds": ["ended", "aborted", "open", "none", ""]}
     yield "OffsetFetch", 7, {"groupId": "readers", "topics": None, "requireStable": False}
     for version in (2, 4):
         asked = [
@@ -41,6 +41,11 @@ def questions():
         names = [{"name": name} for name in (*TOPICS, "none")]
         yield "DescribeTopicPartitions", 0, {"topics": names, "responsePartitionLimit": limit, "cursor": cursor}
         cursor = {"topicName": "plain", "partitionIndex": 1}
+    names = [*TOPICS, "__consumer_offsets", "none", "a b", "..", "n" * 250]
+    asked = [{"name": name, "topicId": "AAAAAAAAAAAAAAAAAAAAAA"} for name in names]
+    yield "Metadata", 12, {"topics": asked, "allowAutoTopicCreation": False}
+    for kind in (1, 2, 3):
+        yield "DescribeCluster", 1, {"includeClusterAuthorizedOperations": False, "endpointType": kind}
     yield "DescribeAcls", 3, {"resourceTypeFilter": 1, "operation": 1, "permissionType": 1}
     yield "ListPartitionReassignments", 0, {"topics": None}
     yield "ConsumerGroupDescribe", 1, {"groupIds": ["readers", "none"]}

@@ -54,7 +54,7 @@ def test_defaults_are_kafka_s():
         86400000,
         60000,
     )
-    assert (config.max_compaction_lag_ms, config.message_timestamp_type, config.preallocate) == (
+    assert (config.max_compaction_lag_ms, config["message.timestamp.type"].value, config["preallocate"].value) == (
         2**63 - 1,
         "CreateTime",
         False,
@@ -97,7 +97,7 @@ def test_units_and_names():
             "message.max.bytes": "7",
         }
     )
-    assert (config.segment_ms, config.segment_jitter_ms) == (7_200_000, 3_600_000)
+    assert (config.segment_ms, config["segment.jitter.ms"].value) == (7_200_000, 3_600_000)
     assert (config.segment_index_bytes, config.max_message_bytes) == (96, 7)
     assert config["segment.ms"].explanation == "segment.ms=7200000 (log.roll.hours=2, --broker-config)"
     assert config["retention.ms"].explanation == "retention.ms=604800000 (Kafka's default)"
@@ -111,7 +111,9 @@ def test_names_that_cannot_be_dynamic_do_not_count_there():
         dynamic_default_broker={"log.retention.minutes": "1"},
     )
     assert config["retention.ms"].origin is config["segment.ms"].origin is Origin.DEFAULT
-    assert resolve_broker_settings(ConfigLayers(dynamic_broker={"log.cleaner.enable": "false"})).cleaner_enable
+    assert resolve_broker_settings(ConfigLayers(dynamic_broker={"log.cleaner.enable": "false"}))[
+        "log.cleaner.enable"
+    ].value
 
 
 def test_a_wrong_value_in_the_metadata_log_counts_as_not_there_and_is_told():

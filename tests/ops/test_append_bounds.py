@@ -18,7 +18,7 @@ from kafkalog_cli.ops.append.columns import PlainRun, RecordRun
 from kafkalog_cli.ops.append.inputs import SkippedRecords, without_first
 from kafkalog_cli.ops.append.partitioning import Partitioner, number_of_partitions
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin, _number, _timestamp
-from kafkalog_cli.ops.verify.batch_checks import OTHER_UNITS
+from kafkalog_cli.ops.timestamp_units import OTHER_UNITS
 
 NOW_MS = 1_700_000_000_000
 BEFORE_MS, AFTER_MS = 50, 30
@@ -313,9 +313,9 @@ def test_a_transaction_without_a_record_has_no_marker():
     appending = object.__new__(_Append)
     appending._request = SimpleNamespace(writing=Writing(producer_id=1, transaction="commit"))
     appending._target = SimpleNamespace(producers=SimpleNamespace(state=ProducerState()))
-    appending._plan, appending._counted = SimpleNamespace(style=BatchStyle()), SimpleNamespace(records=0, markers=0)
+    appending._plan, appending._counts = SimpleNamespace(style=BatchStyle()), SimpleNamespace(records=0, markers=0)
     appending._end_transaction(None, None)
-    assert appending._counted.markers == 0
+    assert appending._counts.markers == 0
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_after_an_error_the_records_of_a_program_stay_if_there_are_any(monkeypat
     monkeypatch.setattr(append, "AppendedLog", MagicMock(side_effect=KeyboardInterrupt))
     appending._fs = appending._plan = appending._target = appending._config = MagicMock(log_dir=None)
     appending._request = SimpleNamespace(refused=print if is_told else None, now_ms=NOW_MS)
-    appending._counted = SimpleNamespace(records=records)
+    appending._counts = SimpleNamespace(records=records)
     with pytest.raises(KeyboardInterrupt):
         appending._grow(None, None, iter(()), lambda: True)
     assert run.take_back.call_args.kwargs == {"keeps_records": stays}

@@ -132,7 +132,7 @@ def test_the_first_batch_that_does_not_follow(reached, as_arrays):
             if one.base_offset <= low or one.last_offset < one.base_offset
         ]
         run = run_of(batches, as_arrays=as_arrays, reached=reached)
-        assert run.first_disordered() == next(iter(wrong), None)
+        assert run.first_disordered == next(iter(wrong), None)
         assert run.is_ordered == (not wrong)
 
 
@@ -144,7 +144,7 @@ def test_each_question_is_answered_by_the_first_batch_that_reaches_it(as_arrays)
     batches = [batch(0, 2), batch(3, 3), batch(6, 8), batch(9, 9)]
     for cut in range(1, 4):
         asked = OffsetQuestions()
-        asked.ask(5)
+        asked.ask_all([5])
         asked.ask_all(range(11))
         reached = -1
         for part in (batches[:cut], batches[cut:]):

@@ -210,6 +210,14 @@ def test_partitions_out_of_their_place(data):
     assert reason == f"the cluster has it in the log directory {directory(2)}, not in {directory(7)}"
 
 
+def test_an_earlier_state_is_not_compared_with_the_partitions_of_now(data):
+    """A partition that was created after the point is on the disk, and is none of the cluster at the point."""
+    early = kl.cluster(data, at=2)
+    assert (data / "a-0").is_dir()
+    assert not early.entries[ClusterPart.PARTITIONS]
+    assert not early.misplaced
+
+
 def test_a_directory_of_zookeeper_s_time(data):
     shutil.rmtree(data / "__cluster_metadata-0")
     (data / "meta.properties").write_text("version=0\nbroker.id=4\ncluster.id=abc\n")
@@ -257,12 +265,14 @@ def test_text_and_json(data):
     assert "KEY-" not in text
     assert "the state at offset 14, 2023-11-14T22:13:33.000Z" in text
     out = io.BytesIO()
-    words = ["--at", str(len(RECORDS)), "--part", "topics", "--part", "configs", "--topic", "a", "--format", "json"]
-    assert run(["cluster", str(data), *words], Environment(stdout=out)) == 0
-    lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [line["type"] for line in lines] == [
-        "cluster", "local-broker", "cluster-topic", "cluster-config", *["misplaced-partition"] * 3, "summary",
-    ]  # fmt: skip
+    words = ["--part", "topics", "--part", "configs", "--topic", "a", "--format", "json"]
+    for point, misplaced in (([], ["misplaced-partition"] * 3), (["--at", str(len(RECORDS))], [])):
+        out = io.BytesIO()
+        assert run(["cluster", str(data), *point, *words], Environment(stdout=out)) == 0
+        lines = [json.loads(line) for line in out.getvalue().splitlines()]
+        assert [line["type"] for line in lines] == [
+            "cluster", "local-broker", "cluster-topic", "cluster-config", *misplaced, "summary",
+        ]  # fmt: skip
     for more in (["--at", str(len(RECORDS))], ["--since", "3"]):
         out = io.BytesIO()
         assert run(["cluster", str(data), *more, "--format", "json"], Environment(stdout=out)) == 0

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from kafkalog_cli.broker.cleaning.choosing import CheckpointState, Dirt, UpTo
+from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.log import CleanableLog
-from kafkalog_cli.broker.producer_state import ProducerState
+from kafkalog_cli.broker.cleaning.output import IndexLimits
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.compact import plan as planning_module
@@ -21,7 +23,7 @@ from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
 from tests.support.commands import kafkalog
-from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
+from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, write_segment
 
 FS = RealFilesystem()
 LAG_MS = 500
@@ -115,11 +117,17 @@ def test_without_a_closed_segment_nothing_is_cleaned_by_force(request_of):
 
 
 def test_a_producers_last_offset_may_be_0():
-    """UnifiedLog.lastRecordsOfActiveProducers: lastDataOffset >= 0."""
-    state = ProducerState()
-    for producer_id, offset in ((7, -1), (8, 0), (9, 1)):
-        state.producers[producer_id] = ProducerEntry(producer_id, 3, 0, offset, 0, 0, -1, -1)
-    assert planning_module.LastRecords(state.producers) == {7: (None, 3), 8: (0, 3), 9: (1, 3)}
+    """UnifiedLog.lastRecordsOfActiveProducers: lastDataOffset >= 0; without one, the last batch is a marker."""
+    entries = {one: ProducerEntry(one, 3, 0, offset, 0, 0, -1, -1) for one, offset in ((7, -1), (8, 0), (9, 1))}
+    request = CleaningRequest(0, 0, 9, 0, IndexLimits(0, 0), entries, retained_end=9)
+    cleaner = Cleaner(CleanableLog(None, ()), None, request, None)
+    batch = Batch(0, 61, 0, 0, 0, 2, 0, TRANSACTIONAL, 0, 0, 7, 3, 0, 1, 1)
+
+    def is_retained(producer_id, attributes):
+        return cleaner._is_retained(batch._replace(producer_id=producer_id, attributes=attributes))
+
+    assert [is_retained(one, TRANSACTIONAL) for one in (7, 8, 9, 10)] == [False, True, False, False]
+    assert [is_retained(one, TRANSACTIONAL | CONTROL) for one in (7, 8, 9, 10)] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

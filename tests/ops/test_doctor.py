@@ -22,7 +22,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, recognised
 from kafkalog_cli.ops.doctor.commands import Effect, MessagePlaces, _with_places, commands_in, effect_of, in_safe_order
 from tests.support.archives import FIXTURES
-from tests.support.commands import json_of
+from tests.support.commands import json_of, kafkalog
 from tests.support.logs import R, batch_v2
 from tests.support.metadata_logs import batches, partition, value
 
@@ -405,3 +405,15 @@ def test_the_topic_of_a_command_is_that_of_the_partition():
     places = MessagePlaces("/logs", partition)
     assert _with_places(words, places) == ("kafkalog", "ls", "DIR", "--topic", "pays", "--sort", "size")
     assert _with_places(words, MessagePlaces("/logs")) is None
+
+
+def test_the_command_for_more_findings_can_be_pasted(tmp_path):
+    log_dir = tmp_path / "a disk"
+    for number in range(22):
+        (log_dir / f"t-{number}").mkdir(parents=True)
+        (log_dir / f"t-{number}" / f"{FIRST}.log").write_bytes(bytes(40))
+    code, out, _ = kafkalog("doctor", str(log_dir))
+    (line,) = [line for line in out.splitlines() if "more finding" in line]
+    command = shlex.split(line.partition(": ")[2])
+    assert command == ["kafkalog", "verify", str(log_dir)]
+    assert kafkalog(*command[1:])[0] == code

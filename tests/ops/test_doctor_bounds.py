@@ -1,12 +1,11 @@
 """What doctor finds exactly at a limit: of words that are Kafka's, of partitions with one repair, of segments that are listed."""
 
 from itertools import product
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from kafkalog_cli.ops.doctor import broker_messages, examination
+from kafkalog_cli.ops.doctor import broker_messages
 from kafkalog_cli.ops.doctor.broker_messages import _LEAST_WORDS, _in_order, recognised
 from kafkalog_cli.ops.doctor.commands import MessagePlaces, NextCommand, _with_places
 from kafkalog_cli.ops.doctor.examination import _joined, _of_plan
@@ -82,8 +81,7 @@ def test_a_command_without_a_path_is_no_repair_of_a_partition():
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "0)"), (3, "0, 1, 2)"), (4, "0, 1, 2, …)")])
-def test_the_first_three_segments_are_named(monkeypatch, count, words):
-    monkeypatch.setattr(examination, "_log_path", lambda plan, base: Path(str(base)))
+def test_the_first_three_segments_are_named(count, words):
     plan = SimpleNamespace(is_refused=False, remarks=(), recovered=range(count), path="/disk/t-0")
     (step,) = _of_plan(plan)
     assert step.message.endswith(f"(base offset {words}")

@@ -109,11 +109,11 @@ def test_a_file_of_this_moment_is_not_from_the_future(mtime_ms, is_ahead):
 
 
 @pytest.mark.parametrize(("log_start", "is_supposed"), [(None, False), (4, True), (5, False), (6, False)])
-def test_a_log_start_below_the_first_segment_lets_suppose_remote_storage(monkeypatch, log_start, is_supposed):
-    monkeypatch.setattr(partition_facts, "_line", lambda *_: log_start)
+def test_a_log_start_below_the_first_segment_lets_suppose_remote_storage(log_start, is_supposed):
+    checkpoints = SimpleNamespace(offset=lambda *_: log_start)
     config = SimpleNamespace(remote_storage_enable=False, is_configured=lambda name: False)
-    partition = SimpleNamespace(segments=[SimpleNamespace(base_offset=5)], topic="t")
-    assert bool(partition_facts._tiered(partition, config, None, None)) == is_supposed
+    partition = SimpleNamespace(segments=[SimpleNamespace(base_offset=5)], topic="t", number=0)
+    assert bool(partition_facts._tiered(partition, config, None, checkpoints)) == is_supposed
 
 
 # -- the same place, seen twice
@@ -235,8 +235,9 @@ def test_rows_are_written_when_a_row_group_is_full(monkeypatch):
     part = pa.RecordBatch.from_pydict({"key": [b"k"]})
     for limit, written in ((part.nbytes, [1, 1, 1]), (part.nbytes + 1, [2]), (3 * part.nbytes, [3])):
         monkeypatch.setattr(export_files, "ROW_GROUP_BYTES", limit)
-        gathering, tables = export_files._Gathering(part.schema), []
-        gathering._write = lambda table, tables=tables: tables.append(table.num_rows)
+        tables = []
+        out = SimpleNamespace(write_table=lambda _, rows, tables=tables: tables.append(rows))
+        gathering = export_files.TableWriter(part.schema, out)
         for _ in range(3):
             gathering.write(part)
         assert tables == written

@@ -220,5 +220,5 @@ def test_so_many_bytes_are_kept_of_a_partition_before_its_turn(monkeypatch, more
     size = 2 * partition_search._BYTES_PER_RECORD + len(block.buffer) + 2 * partition_search._BYTES_PER_RECORD
     monkeypatch.setattr(partition_search, "KEPT_BYTES", size + more)
     events = [partition_search.NotRead("p", OSError()), partition_search.FoundRecords(None, context.FoundBlock(block))]
-    ahead = partition_search._ahead(SimpleNamespace(events=lambda *, copies: (event for event in events)))
-    assert ahead.events == (events if is_kept else None)
+    search = SimpleNamespace(events=lambda *, copies: (event for event in events), result=None)
+    assert partition_search._ahead(search) == (None, events if is_kept else None)

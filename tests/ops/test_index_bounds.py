@@ -16,9 +16,9 @@ from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.ops.checks import index_files, sidecar_files
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Style, Verdict
 from kafkalog_cli.ops.checks.index_check import OffsetIndexCheck, ascending, rises
-from kafkalog_cli.ops.checks.index_files import TimeIndexCheck
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk, record_offsets
 from kafkalog_cli.ops.checks.sidecar_files import DirectoryFiles
+from kafkalog_cli.ops.checks.time_index_check import TimeIndexCheck
 from tests.ops.index_model import LOG_APPEND_TIME, Spec, write
 from tests.ops.test_index_check import offset_report
 from tests.support.faulty_fs import BytesFile

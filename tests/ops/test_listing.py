@@ -31,7 +31,6 @@ CHECKPOINTS = (
 
 
 def listing(path, fs=FS, selection=None, **options):
-    options.setdefault("ask_lock", lambda _: None)
     return Lister(fs, selection or Selection(), **options).list(str(path))
 
 
@@ -327,16 +326,18 @@ def test_a_high_watermark_beyond_the_end_is_not_believed(log_dir):
     ("owner", "shutdown"),
     [(LockOwner(5, True), Shutdown.RUNNING), (LockOwner(5, False), Shutdown.UNCLEAN), (None, Shutdown.UNCLEAN)],
 )
-def test_a_broker_that_runs_has_not_stopped(log_dir, owner, shutdown):
-    found = listing(log_dir, ask_lock=lambda _: owner)
+def test_a_broker_that_runs_has_not_stopped(log_dir, owner, shutdown, monkeypatch):
+    monkeypatch.setattr("kafkalog_cli.ops.listing.root.lock_owner", lambda _: owner)
+    found = listing(log_dir)
     assert (found.log_dir.lock_owner, found.log_dir.shutdown) == (owner, shutdown)
 
 
-def test_a_lock_that_cannot_be_asked_about(log_dir):
+def test_a_lock_that_cannot_be_asked_about(log_dir, monkeypatch):
     def fail(_):
         raise OSError(95, "Operation not supported")
 
-    assert listing(log_dir, ask_lock=fail).log_dir.lock_problem == "Operation not supported"
+    monkeypatch.setattr("kafkalog_cli.ops.listing.root.lock_owner", fail)
+    assert listing(log_dir).log_dir.lock_problem == "Operation not supported"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from kafkalog_cli.errors import KafkalogError, Refused, UsageError
 from kafkalog_cli.format.compression import compress, decompress
 from kafkalog_cli.format.compression.exact_size import compress_to
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.ops.metadump import files
 from kafkalog_cli.ops.metadump.copying import metadump
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords, NameKind, Pseudonyms, filler
@@ -231,7 +232,7 @@ def test_how_much_of_damage_is_the_head_of_a_batch():
     assert [files._head_bytes(bytes(size), None) for size in (0, 11, 12, 16)] == [0, 11, 12, 12]
 
 
-def redacted(data, magic):
+def redacted(data, batch=None):
     """A batch with other contents, the redactor, and the (key, value) that it replaced."""
     seen = []
 
@@ -240,7 +241,7 @@ def redacted(data, magic):
         return tuple(None if one is None else filler(len(one)) for one in (key, value))
 
     redactor = files.BatchRedactor(rewrite, lambda name: filler(len(name)), DEFAULT_LIMITS)
-    return redactor.redacted(data, magic), redactor, seen
+    return redactor.redacted(data, batch or header_at(BytesFile(data), 0)), redactor, seen
 
 
 FIELDS = (None, b"", b"a", b"abc")
@@ -250,9 +251,9 @@ FIELDS = (None, b"", b"a", b"abc")
 def test_a_set_is_replaced_message_by_message(magic):
     for key, value in product(FIELDS, FIELDS):
         parts = [message(R(at, 5, key, value), magic) for at in range(2)]
-        _, redactor, _ = redacted(parts[0], magic)
+        _, redactor, _ = redacted(parts[0])
         made = redactor._message_set(b"".join(parts))
-        assert made == b"".join(redacted(part, magic)[0] for part in parts)
+        assert made == b"".join(redacted(part)[0] for part in parts)
         for data in (made[:-1], made + b"x", made + bytes(26), message(R(0, 5, key, value), magic, codec=1)):
             with pytest.raises(files._Unparsable):
                 redactor._message_set(data)
@@ -268,7 +269,7 @@ def test_fields_of_any_size_are_replaced_in_their_places(magic):
             data = batch_v2([one._replace(headers=headers[: at + 2]) for at, one in enumerate(records)])
         else:
             data = message(records[0], magic)
-        made, redactor, seen = redacted(data, magic)
+        made, redactor, seen = redacted(data)
         count = 2 if magic == 2 else 1
         assert (len(made), redactor.opaque, redactor.records) == (len(data), 0, count)
         assert seen == [(key, value)] * count
@@ -283,9 +284,18 @@ def test_fields_of_any_size_are_replaced_in_their_places(magic):
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x02", b"\x0c\0\0\0\x01\x01", b"\x0c\0\0\0\x01\x01\0\0"])
 def test_records_that_do_not_fit_become_filler(data):
     whole = bytearray(batch_v2([R(0, 5, None, None)]))
+    batch = header_at(BytesFile(bytes(whole)), 0)
     whole[61:] = data
-    made, redactor, _ = redacted(bytes(whole), 2)
+    made, redactor, _ = redacted(bytes(whole), batch)
     assert (redactor.opaque, made[61:]) == (1, filler(len(data)))
+
+
+def test_records_that_the_count_leaves_out_become_filler():
+    whole = bytearray(batch_v2([R(0, 5, b"key", b"value")]))
+    for count in (0, 2, -1):
+        whole[57:61] = struct.pack(">i", count)
+        made, redactor, _ = redacted(bytes(whole))
+        assert (redactor.opaque, made[61:]) == (1, filler(len(whole) - 61))
 
 
 def test_stand_ins_have_the_size_of_their_originals():

@@ -16,18 +16,17 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.dump import (
+from kafkalog_cli.ops.dump import _gaps, _gaps_of_array
+from kafkalog_cli.ops.dump_indexes import (
     BatchChain,
     GivesUp,
     _batch_at,
     _first_batch_ending_at,
-    _gaps,
-    _gaps_of_array,
     _timestamp_of_negative_magic,
 )
 from kafkalog_cli.ops.listing.listing import _first_record
 from kafkalog_cli.ops.read import log_read, visible
-from kafkalog_cli.ops.read.log_read import Fetch, Fetches, LogRead, _ends_incomplete
+from kafkalog_cli.ops.read.log_read import Fetch, LogRead, _ends_incomplete, fetches
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, _held_bytes, growing_end, merged_by_time, read_range
 from tests.ops.test_range_bounds import block_of
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
@@ -112,8 +111,8 @@ def test_a_fetch_has_as_many_batches_as_fit(monkeypatch, chunk_bytes):
     request = SimpleNamespace(chunk_bytes=chunk_bytes, limits=SimpleNamespace(max_batch_bytes=9))
     for sizes in product((1, 2, 4, 5, 8, 12), repeat=3):
         chunks = [[memoryview(bytes(size)) for size in sizes[:1]], [memoryview(bytes(size)) for size in sizes[1:]]]
-        fetches = Fetches(SimpleNamespace(request=request), SimpleNamespace(chunks=lambda chunks=chunks: iter(chunks)))
-        found = [(fetch.batches, fetch.size_bytes, sum(map(len, fetch.parts))) for fetch in fetches]
+        segment = SimpleNamespace(chunks=lambda chunks=chunks: iter(chunks))
+        found = [(each.batches, each.size_bytes, sum(map(len, each.parts))) for each in fetches(request, segment)]
         wanted = expected_fetches(sizes, chunk_bytes, 9)
         assert found == [(len(each), sum(each), sum(each)) for each in wanted], sizes
 
@@ -243,9 +242,9 @@ def test_an_entry_points_at_a_batch_within_the_segment():
 
 @pytest.mark.parametrize("buffer_bytes", [17, 18, 40, 1000])
 def test_a_chain_is_followed_from_any_batch_to_its_end(monkeypatch, buffer_bytes):
-    from kafkalog_cli.ops import dump
+    from kafkalog_cli.ops import dump_indexes
 
-    monkeypatch.setattr(dump, "_PIECE_BYTES", buffer_bytes)
+    monkeypatch.setattr(dump_indexes, "_PIECE_BYTES", buffer_bytes)
     parts = [message(R(at, 5, None, bytes(at)), 1) for at in range(4)]
     positions = [sum(map(len, parts[:at])) for at in range(5)]
     whole = b"".join(parts)

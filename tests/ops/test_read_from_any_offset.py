@@ -4,7 +4,6 @@ import pytest
 
 from kafkalog_cli.format.batch import CONTROL_MASK, Batch, BatchColumns
 from kafkalog_cli.log.transaction_ends import _marker_rows, _Markers
-from kafkalog_cli.ops.read.visible import _transactional_rows
 from tests.ops.test_read_consumer import FOLDER
 from tests.ops.test_read_transactions import GOOD, PARTS, SHOWN, files, shown
 from tests.support.logs import TRANSACTIONAL, aborted_txns
@@ -115,5 +114,5 @@ def test_rows_of_transactions_and_markers_are_the_same_of_plain_and_compiled_col
         if row.valid and row.is_control and row.producer_id in (0, 1) and row.records_count == 1
     ]  # fmt: skip
     for columns in (plain, compiled):
-        assert _transactional_rows(columns) == of_transactions
+        assert [row for row in columns.in_transactions() if columns.valid[row]] == of_transactions
         assert _marker_rows(columns) == markers

@@ -1,5 +1,6 @@
 """What retention, deletion and truncation decide exactly at a limit: Kafka's rules on small logs."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,6 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops import delete_records, purge, truncate, undo
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
 from kafkalog_cli.ops.partition_state import PartitionState, Roots
-from kafkalog_cli.ops.plans import LogRequest
 from kafkalog_cli.ops.retain import free, retain
 from kafkalog_cli.ops.retain.free import FreeRequest, FreeSegment, oldest_first, plan_free
 from kafkalog_cli.ops.retain.freeing import Freeing
@@ -23,8 +23,8 @@ from kafkalog_cli.ops.retain.plan import Retained, RetainRequest, Stay, fates_of
 from kafkalog_cli.ops.retain.retain import line_edits, plan_retain
 from kafkalog_cli.ops.roll import RollRequest, plan_roll
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.truncate import plan_truncate
-from kafkalog_cli.ops.verify.batch_checks import TimestampOddity
+from kafkalog_cli.ops.timestamp_units import TimestampOddity
+from kafkalog_cli.ops.truncate import TruncateRequest, plan_truncate
 from kafkalog_cli.ops.verify.gaps import missing_start
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.plain_changes import files, make
@@ -255,38 +255,41 @@ def test_what_is_no_older_than_the_floor_stays(monkeypatch, keep_ms, ages, goes)
     assert sorted(order) == sorted(goes)
 
 
+def deleting(offset):
+    return DeleteRecordsRequest(NOW_MS, settings(), before_offset=offset)
+
+
 def test_records_are_deleted_before_any_offset_from_0_to_the_high_watermark(log_dir):
     """Partition.deleteRecordsOnLeader: below 0 and above the high watermark is OFFSET_OUT_OF_RANGE."""
     partition = said(log_dir, replication_offset=9)
     root = state(log_dir, partition)
     for offset, start, removed in ((0, 3, ()), (3, 3, ()), (4, 4, ()), (5, 5, (3,)), (9, 9, (3, 5))):
-        plan = plan_delete_records(FS, partition, root, offset, DeleteRecordsRequest(NOW_MS, settings()))
+        plan = plan_delete_records(FS, partition, root, deleting(offset))
         assert (plan.log_start_offset, plan.removed) == (start, removed), offset
     assert delete_records.HIGH_WATERMARK == -1
     for offset in (-2, 10):
         with pytest.raises(OffsetOutOfRange):
-            plan_delete_records(FS, partition, root, offset, DeleteRecordsRequest(NOW_MS, settings()))
+            plan_delete_records(FS, partition, root, deleting(offset))
 
 
 @pytest.mark.parametrize(("offset", "is_refused"), [(4, True), (5, False)])
 def test_outside_a_log_directory_only_segments_can_tell_the_log_start(log_dir, offset, is_refused):
     partition = said(log_dir)
-    plan = plan_delete_records(
-        FS, partition, Roots(FS).state(None, partition), offset, DeleteRecordsRequest(NOW_MS, settings())
-    )
+    plan = plan_delete_records(FS, partition, Roots(FS).state(None, partition), deleting(offset))
     assert plan.is_refused == is_refused
 
 
 def test_a_log_is_truncated_at_any_offset_from_its_start_to_its_end(log_dir):
     partition = said(log_dir, replication_offset=12)
-    root, request, before = state(log_dir, partition), LogRequest(NOW_MS, settings()), files(log_dir / "t-0")
+    root, before = state(log_dir, partition), files(log_dir / "t-0")
+    request = TruncateRequest(NOW_MS, settings())
     for offset, end in ((3, 3), (5, 5), (9, 9), (12, 12)):
-        plan = plan_truncate(FS, partition, root, offset, request)
+        plan = plan_truncate(FS, partition, root, replace(request, target_offset=offset))
         assert (plan.log_start_offset, plan.log_end_offset) == (3, end)
         assert plan.drops_records == (offset < 12)
     for offset in (2, 13):
         with pytest.raises(OffsetOutOfRange):
-            plan_truncate(FS, partition, root, offset, request)
+            plan_truncate(FS, partition, root, replace(request, target_offset=offset))
     assert files(log_dir / "t-0") == before
 
 
@@ -301,7 +304,7 @@ def test_epochs_begin_with_the_log_though_it_began_there_before(log_dir):
         (log_dir / name).unlink(missing_ok=True)
     left = open_partition(FS, str(log_dir / "t-0"))
     facts = SimpleNamespace(is_compacted=False, is_in_cleaner_checkpoint=False, is_tiered=False)
-    assert missing_start(FS, left._replace(leftovers=()), None, facts) is None
+    assert [*missing_start(FS, left._replace(leftovers=()), None, facts)] == []
 
 
 def test_the_leftover_of_an_import_goes_when_the_delay_is_over(tmp_path):

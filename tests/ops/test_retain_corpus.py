@@ -15,7 +15,8 @@ from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
+from kafkalog_cli.ops.apply_changes import MarkerUse, apply_changes
+from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.retain.plan import RetainRequest, Stay
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
@@ -128,10 +129,11 @@ def test_delete_records(corpus, log_dir):
     case = corpus / "retention"
     config = configs(case)["ret-records"]
     partition = open_partition(FS, str(log_dir / "ret-records-0"))
-    request = DeleteRecordsRequest(times("retention.log"), SettingsSource(FS, config, None))
-    plan = plan_delete_records(FS, partition, Roots(FS).state(str(log_dir), partition), 57, request)
+    request = DeleteRecordsRequest(times("retention.log"), SettingsSource(FS, config, None), before_offset=57)
+    plan = plan_delete_records(FS, partition, Roots(FS).state(str(log_dir), partition), request)
     assert (plan.removed, plan.removed_bytes, plan.old_start_offset, plan.log_start_offset) == ((0,), 3664, 0, 57)
-    apply_delete_records(FS, plan, RunInfo("r1", "delete-records", (), request.now_ms), request, held=None)
+    run = RunInfo("r1", "delete-records", (), request.now_ms)
+    apply_changes(FS, plan, run, MarkerUse.LEFT, request, held=None)
     ours, broker = contents(log_dir / "ret-records-0"), contents(case / "after" / "ret-records-0")
     ours[EPOCHS] = with_broker_epochs(ours[EPOCHS], 120, (0, 2))
     assert ours == broker

@@ -19,20 +19,23 @@ from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops import cluster_entries, coordinators, export_files, group_history, log_contents
 from kafkalog_cli.ops.checks import index_reports, segment_reports
 from kafkalog_cli.ops.checks.file_report import Verdict
+from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD
 from kafkalog_cli.ops.checks.log_questions import Answer
 from kafkalog_cli.ops.checks.segment_reports import ReadContext, SegmentReports
+from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.checks.state_check import check_epochs
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, HeldMemory
-from kafkalog_cli.ops.dump import DumpOptions, SegmentDump, _largest_timestamp
+from kafkalog_cli.ops.dump import DumpOptions, SegmentDump
+from kafkalog_cli.ops.dump_indexes import _largest_timestamp
 from kafkalog_cli.ops.export_files import PartitionFiles
 from kafkalog_cli.ops.group_history import OffsetVerdict, _History, _Last
 from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts, _bounded
 from kafkalog_cli.ops.session import runner
 from kafkalog_cli.ops.tables.coordinator_log import committed_offset
 from kafkalog_cli.ops.tables.groups import CONSUMER, GroupReplay, GroupState, groups
-from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD
 from kafkalog_cli.ops.verify.records import _BatchSeen
 from kafkalog_cli.ops.verify.seven import SevenCheck
+from kafkalog_cli.ops.verify.task import Level, VerifyTask
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import R, batch_v2, message
 
@@ -209,12 +212,9 @@ def test_a_broker_that_trusts_the_index_may_find_an_earlier_end(monkeypatch, end
 
 @pytest.mark.parametrize(("last", "is_old"), [(message(R(6, 5), 1), True), (batch_v2([R(6, 5)]), False)])
 def test_a_log_ends_in_an_old_format(last, is_old):
-    path = f"/t-0/{0:020d}.log"
     data = batch_v2([R(5, 5)]) + last
     reports = object.__new__(index_reports.PartitionReports)
-    reports._last_walk = None
-    reports._read_context = SimpleNamespace(fs=FaultyFilesystem({path: data}), limits=DEFAULT_LIMITS)
-    reports._segments = {0: SimpleNamespace(log=SimpleNamespace(path=path, size_bytes=len(data)))}
+    reports._last_walk = SegmentWalk(BytesFile(data)).run()
     assert reports._ends_in_old_format() == is_old
 
 
@@ -261,7 +261,7 @@ def test_bad_messages_of_seven_are_told_up_to_the_largest_number(count):
     path = f"/t-0/{0:020d}.kafka"
     fs = FaultyFilesystem({path: (struct.pack(">ibbI", 7, 1, 0, 1) + b"v") * count})
     partition = open_partition(fs, "/t-0")
-    check = SevenCheck(ReadContext(fs, choice=KernelChoice(forced=False)), partition, 0, wants_records=False)
+    check = SevenCheck(ReadContext(fs, choice=KernelChoice(forced=False)), VerifyTask(partition, Level.NORMAL, 0))
     told = [one.message for one in check.findings()]
     assert sum(message.startswith("the CRC of a message") for message in told) == min(count, MAX_TOLD)
     more = [f"{count - MAX_TOLD} more messages whose CRC does not match"] if count > MAX_TOLD else []

@@ -17,7 +17,7 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.audit.audit import AuditTask, audit_partition
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.log_contents import MOST_PERIODS, TimeCounter, added_up
-from kafkalog_cli.ops.verify.partition import Level, VerifyTask
+from kafkalog_cli.ops.verify.task import Level, VerifyTask
 from tests.ops.test_find import numbered, partition, some_logs
 from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem

@@ -11,25 +11,20 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import DirectoryKind, classify_file
 from kafkalog_cli.format.control import ControlRecord
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
 from kafkalog_cli.ops.checks.diagnose import finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import Shutdown
-from kafkalog_cli.ops.verify.batch_checks import (
-    TOLERATED_AHEAD_MS,
-    AbortedCheck,
-    BadBatch,
-    Marker,
-    TimesSeen,
-    TimestampOddity,
-    checksums_of,
-    unit_of,
-)
+from kafkalog_cli.ops.timestamp_units import TOLERATED_AHEAD_MS, TimestampOddity, unit_of
+from kafkalog_cli.ops.verify.aborted import AbortedCheck, Marker
+from kafkalog_cli.ops.verify.damaged_bytes import BadBatch, checksums_of
 from kafkalog_cli.ops.verify.gaps import GapJudge, cleaner_wrote, has_gap, missing_start, rows_behind_gaps
 from kafkalog_cli.ops.verify.headers import HeaderCheck
-from kafkalog_cli.ops.verify.partition import Level, _from_log_start, shown_path
+from kafkalog_cli.ops.verify.odd_times import TimesSeen
+from kafkalog_cli.ops.verify.partition import _from_log_start
+from kafkalog_cli.ops.verify.task import Level, VerifyTask, shown_path
 from tests.ops.test_verify_places import log_dir, partition, ten_batches, verify
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, write_segment
@@ -130,13 +125,13 @@ def test_what_other_files_remember_below_the_first_segment(tmp_path, epoch, line
         (folder / f"{deleted:020d}.log.deleted").touch()
     root = SimpleNamespace(shutdown=Shutdown.CLEAN, offsets_of=lambda *_: SimpleNamespace(log_start=line))
     facts = SimpleNamespace(is_compacted=False, is_in_cleaner_checkpoint=False, is_tiered=False)
-    found = missing_start(FS, open_partition(FS, str(folder)), root, facts)
+    missing = [*missing_start(FS, open_partition(FS, str(folder)), root, facts)]
     told = [offset for offset in (epoch, line) if offset is not None and offset < 5]
     # The log starts where the line says, if that is the larger offset.
     start = max([0, *([epoch] if epoch is not None and epoch < 5 else []), *([line] if line is not None else [])])
     wanted = bool(told) and start < 5 and not (deleted is not None and start <= deleted < 5)
-    assert (found is not None) == wanted
-    if found is not None:
+    assert len(missing) == wanted
+    for found in missing:
         assert (found.first_offset, found.last_offset) == (start, 4)
         assert (found.expected, found.got) == (f"a segment from offset {start} on", "offset 5")
         assert "are missing: the log begins at 5, " in found.message.replace("is missing", "are missing")
@@ -177,8 +172,12 @@ def test_the_first_and_last_time_of_each_unit(timestamp, unit, as_array):
     assert all(one.message.startswith("2 batches") for one in found)
 
 
+def header_check(partition, only=None):
+    return HeaderCheck(ReadContext(FS), VerifyTask(partition, Level.QUICK, NOW_MS, wanted=only))
+
+
 def headers(folder, only=None):
-    check = HeaderCheck(FS, open_partition(FS, str(folder)), DEFAULT_LIMITS, only)
+    check = header_check(open_partition(FS, str(folder)), only)
     found = list(check.findings())
     spans = [f"offsets {one.first_offset} to {one.last_offset}" for one in found if one.kind is FindingKind.OFFSET_GAP]
     assert [one.message for one in found if one.kind is FindingKind.OFFSET_GAP] == [
@@ -213,7 +212,7 @@ def test_the_batch_with_an_unknown_magic_is_told_and_not_the_batch_before_it(tmp
     first, odd = log.read_bytes(), bytearray(batch_v2([R(5, NOW_MS)]))
     odd[16] = 3
     log.write_bytes(first + odd)
-    found = list(HeaderCheck(FS, open_partition(FS, str(folder)), DEFAULT_LIMITS).findings())
+    found = list(header_check(open_partition(FS, str(folder))).findings())
     assert [(one.kind, one.position, one.got) for one in found] == [(FindingKind.UNKNOWN_MAGIC, len(first), "3")]
 
 
@@ -236,7 +235,7 @@ def test_a_segment_has_no_more_bytes_than_an_int32_says(tmp_path, more, is_too_l
     [segment] = partition.segments
     large = segment._replace(log=segment.log._replace(size_bytes=MAX_SEGMENT_BYTES + more))
     partition = SimpleNamespace(segments=(large,), path=partition.path)
-    found = [one.kind for one in HeaderCheck(FS, partition, DEFAULT_LIMITS).findings()]
+    found = [one.kind for one in header_check(partition).findings()]
     assert (FindingKind.SEGMENT_TOO_LARGE in found) == is_too_large
 
 
@@ -259,9 +258,7 @@ def test_a_transaction_begins_with_its_first_batch_that_has_records(monkeypatch)
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (2, "; 1 more are missing"), (3, "; 2 more are missing")])
 def test_further_transactions_that_are_missing_are_counted(monkeypatch, tmp_path, count, more):
-    monkeypatch.setattr(
-        "kafkalog_cli.ops.verify.batch_checks.control_record_at", lambda log, position: ControlRecord(0, {})
-    )
+    monkeypatch.setattr("kafkalog_cli.ops.verify.aborted.control_record_at", lambda log, position: ControlRecord(0, {}))
     check = AbortedCheck(FS)
     check._ended = [Marker(0, 7, at, at + 1) for at in range(count)]
     [found] = check.findings(SimpleNamespace(path=f"{tmp_path}/{0:020d}.log"))
@@ -336,6 +333,18 @@ def test_a_bad_last_batch_is_corruption_from_its_first_acknowledged_record_on(tm
     assert kinds == [kind]
 
 
+@pytest.mark.parametrize(
+    ("suffix", "kind"), [("stray", "bad-tail-batch"), ("delete", "bad-tail-batch"), ("future", "crc-mismatch")]
+)
+def test_the_high_watermark_is_of_the_partition_in_its_place(tmp_path, suffix, kind):
+    """A directory that was set aside has no line; a copy that is being made in another log directory has its own."""
+    disk = log_dir(tmp_path / "disk", lines=[("replication", "topic", 0, 19)])
+    *written, (data, last, time) = ten_batches()
+    folder = partition(disk, f"topic-0.{'1' * 32}-{suffix}", written=[*written, (data[:-1] + b"X", last, time)])
+    kinds = [one.kind.value for one in verify(folder)[0].findings if one.path.endswith(".log")]
+    assert kinds == [kind]
+
+
 def test_a_segment_may_be_named_after_an_offset_inside_its_first_batch(tmp_path):
     """Also if that batch begins with offset 0."""
     folder = tmp_path / "topic-0"
@@ -355,5 +364,4 @@ def test_the_path_that_is_shown():
 
 @pytest.mark.parametrize(("line", "bounds"), [(4, (5, 9)), (5, (5, 9)), (6, (6, 9)), (9, (9, 9)), (10, (5, 9))])
 def test_the_log_start_of_a_checkpoint_counts_within_the_log(line, bounds):
-    root = SimpleNamespace(offsets_of=lambda topic, number: SimpleNamespace(log_start=line))
-    assert _from_log_start(LogBounds(5, 9), root, SimpleNamespace(topic="t", number=0)) == LogBounds(*bounds)
+    assert _from_log_start(LogBounds(5, 9), line) == LogBounds(*bounds)

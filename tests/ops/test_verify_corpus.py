@@ -11,7 +11,7 @@ import pytest
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, combined_exit_code
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from tests.support.sampling import some_of
 from tests.support.verifying_paths import verified
 

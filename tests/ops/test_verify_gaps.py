@@ -9,7 +9,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, combined_exit_code
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.metadata_logs import batches as metadata_batches
 from tests.support.metadata_logs import partition as partition_record

@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from collections import Counter
 from itertools import product
 from types import SimpleNamespace
 
@@ -14,20 +15,25 @@ from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import ODD_HEADER, RecordBlock, RecordColumns
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.verify import against, files
-from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, begins_with_zeros
+from kafkalog_cli.ops.verify.chain_findings import outside_finding
+from kafkalog_cli.ops.verify.damaged_bytes import begins_with_zeros
 from kafkalog_cli.ops.verify.gaps import InnerGaps
-from kafkalog_cli.ops.verify.log import LogCheck, outside_finding
+from kafkalog_cli.ops.verify.log import LogCheck
+from kafkalog_cli.ops.verify.partition import verify_partition
 from kafkalog_cli.ops.verify.records import _array_problems, _negative_lengths, _of_value, _offsets_of_set
 from kafkalog_cli.ops.verify.replica_side import MissingHere, ReplicaSide, first_different
 from kafkalog_cli.ops.verify.seven import SevenCheck
+from kafkalog_cli.ops.verify.task import Level, VerifyTask
 from tests.bad_input.makers import seven
 from tests.bad_input.verifying import verified
 from tests.ops.test_check_bounds import batch, run_of
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
-from tests.support.logs import COMPRESS, R, batch_v2, message, message_set, write_segment
+from tests.support.logs import BASE_TIME_MS, COMPRESS, R, batch_v2, message, message_set, write_segment
 
+FS = RealFilesystem()
 BOTH_KINDS = pytest.mark.parametrize("as_arrays", [False, True])
 
 
@@ -215,12 +221,12 @@ def test_zeros_in_the_place_of_a_header(size, is_zeros):
 
 @pytest.mark.parametrize(("second", "words"), [(10, None), (11, "positions 10 to 10"), (15, "positions 10 to 14")])
 def test_positions_of_seven_that_are_missing(second, words):
-    check = object.__new__(SevenCheck)
-    check._read_context = SimpleNamespace(fs=FaultyFilesystem())
-    check._segments = [
+    segments = [
         SimpleNamespace(base_offset=base, log=SimpleNamespace(path=f"/t-0/{base}.kafka", size_bytes=10))
         for base in (0, second)
     ]
+    task = VerifyTask(SimpleNamespace(segments=segments), Level.NORMAL, 0)
+    check = SevenCheck(SimpleNamespace(fs=FaultyFilesystem()), task)
     told = [one.message for one in check.findings() if one.kind is FindingKind.MISSING_OFFSETS]
     assert told == ([] if words is None else [f"no segment holds {words}"])
 
@@ -230,7 +236,7 @@ def test_positions_of_seven_that_are_missing(second, words):
 
 def check_of_log():
     check = object.__new__(LogCheck)
-    check.findings, check._path, check._odd_producers, check._disordered, check._last_good = [], "p", 0, 0, -1
+    check.findings, check._path, check._told, check._last_good = [], "p", Counter(), -1
     check._bad, check._bad_count = [], 0
     return check
 
@@ -343,3 +349,83 @@ def test_messages_of_seven_with_wrong_crcs_are_told_up_to_the_largest_number(bad
     found = [one for one in verified({f"{0:020}.kafka": data}).findings if one.kind is FindingKind.CRC_MISMATCH]
     assert [one.message for one in found if one.position is None] == more
     assert len(found) == MAX_TOLD + len(more)
+
+
+def findings_of_kind(folder, kind):
+    task = VerifyTask(open_partition(FS, str(folder)), Level.NORMAL, BASE_TIME_MS)
+    return [one for one in verify_partition(ReadContext(FS), task).findings if one.kind is kind]
+
+
+def log_of(folder, batches):
+    folder.mkdir()
+    (folder / f"{0:020d}.log").write_bytes(b"".join(batches))
+    return folder
+
+
+def test_an_epoch_that_goes_back_is_told_once_however_much_is_read_at_a_time(tmp_path):
+    """Each piece of the log that was read had a finding about the same step back, at a batch that goes on."""
+    epochs = [3, 100, *[5] * 12, 4, 4]
+    records = [R(at, BASE_TIME_MS, None, bytes(300_000)) for at in range(len(epochs))]
+    folder = log_of(
+        tmp_path / "t-0", [batch_v2([one], epoch=epoch) for one, epoch in zip(records, epochs, strict=True)]
+    )
+    found = findings_of_kind(folder, FindingKind.EPOCH_GOES_BACK)
+    assert [(one.first_offset, one.message) for one in found] == [
+        (2, "leader epoch 5 comes after 100"),
+        (14, "leader epoch 4 comes after 5"),
+    ]
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+@pytest.mark.parametrize("kind", [FindingKind.PRODUCER_FIELDS, FindingKind.EPOCH_GOES_BACK, FindingKind.RECORD_COUNT])
+def test_batches_that_are_not_told_one_by_one_are_counted(tmp_path, kind, more):
+    count = MAX_TOLD + more
+    if kind is FindingKind.EPOCH_GOES_BACK:
+        batches = [batch_v2([R(at, BASE_TIME_MS)], epoch=count - at) for at in range(count + 1)]
+    elif kind is FindingKind.PRODUCER_FIELDS:
+        batches = [batch_v2([R(at, BASE_TIME_MS)], producer=(1, -1, 0)) for at in range(count)]
+    else:
+        batches = [batch_v2([R(at, BASE_TIME_MS), R(at, BASE_TIME_MS)], base=at, last=at) for at in range(count)]
+    told = [one.message for one in findings_of_kind(log_of(tmp_path / "t-0", batches), kind)]
+    assert len(told) == MAX_TOLD + (more > 0)
+    assert [one for one in told if "more" in one] == ([f"{more} more batches of the same kind"] if more else [])
+
+
+EVERY_LEVEL = pytest.mark.parametrize("level", Level)
+
+
+@EVERY_LEVEL
+@pytest.mark.parametrize("is_seven", [False, True])
+def test_segments_that_are_not_named_are_not_missing(is_seven, level):
+    """Of files given by name, one is left out: the level quick, and all levels for 0.7, said that nothing holds its offsets."""
+    suffix, data = ("kafka", seven(b"payload")) if is_seven else ("log", b"")
+    bases = [at * len(data) for at in range(3)] if is_seven else [0, 2, 4]
+    files = {f"/t-0/{base:020}.{suffix}": data or batch_v2([R(base, 0), R(base + 1, 0)]) for base in bases}
+    fs = FaultyFilesystem(files)
+    wanted = frozenset(f"{base:020}.{suffix}" for base in (bases[0], bases[2]))
+    task = VerifyTask(open_partition(fs, "/t-0"), level, BASE_TIME_MS, wanted=wanted)
+    kinds = {one.kind for one in verify_partition(ReadContext(fs), task).findings}
+    assert not kinds & {FindingKind.OFFSET_GAP, FindingKind.MISSING_OFFSETS}
+
+
+@EVERY_LEVEL
+def test_offsets_of_a_segment_that_cannot_be_opened_are_not_missing(level):
+    fs = FaultyFilesystem({f"/t-0/{base:020}.log": batch_v2([R(base, 0), R(base + 1, 0)]) for base in (0, 2, 4)})
+    fs.refuse_open(f"/t-0/{2:020}.log")
+    found = verify_partition(ReadContext(fs), VerifyTask(open_partition(fs, "/t-0"), level, BASE_TIME_MS)).findings
+    assert not {one.kind for one in found} & {FindingKind.OFFSET_GAP, FindingKind.MISSING_OFFSETS}
+    assert FindingKind.NOT_READ in {one.kind for one in found}
+
+
+@EVERY_LEVEL
+@pytest.mark.parametrize("is_seven", [False, True])
+def test_bytes_between_batches_are_told_the_same_way_at_every_level(is_seven, level):
+    """The level quick said of them that they are the last bytes of the log; 0.7 counted the messages after them too."""
+    make = seven if is_seven else (lambda value: batch_v2([R(0, 0, None, value)]))
+    first, damaged, last = make(b"first"), b"\x7f" * 40, make(b"last-of-all")
+    result = verified({f"{0:020}.{'kafka' if is_seven else 'log'}": first + damaged + last}, level)
+    what = ("message", "messages") if is_seven else ("batch", "batches")
+    told = [(one.position, one.message) for one in result.findings if one.kind is FindingKind.DAMAGED_RANGE]
+    assert told == [(len(first), f"40 bytes are not a {what[0]}; valid {what[1]} follow")]
+    if is_seven:
+        assert (result.log.start, result.log.end) == (0, len(first) + 40 + len(last))

@@ -10,8 +10,8 @@ from kafkalog_cli.errors import KafkalogError, NothingSelected, UnsupportedForma
 from kafkalog_cli.format.java_text import uuid_text
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.verify.partition import Level
 from kafkalog_cli.ops.verify.root import _some
+from kafkalog_cli.ops.verify.task import Level
 from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, message, write_segment
@@ -365,6 +365,15 @@ def test_damaged_files_at_the_root(disk):
     ]
     (disk / "meta.properties").unlink()
     assert ("meta-properties-missing", "disk/meta.properties") in told(disk)
+
+
+@pytest.mark.parametrize(("number", "is_reserved"), [(0, True), (1, True), (99, True), (100, False)])
+def test_a_broker_does_not_start_with_a_directory_id_that_is_reserved(disk, number, is_reserved):
+    """MetaPropertiesEnsemble.verify throws; tests/interop has a broker that does."""
+    partition(disk)
+    meta = f"version=1\ncluster.id={CLUSTER}\nnode.id=1\ndirectory.id={uuid_text(struct.pack('>QQ', 0, number))}\n"
+    (disk / "meta.properties").write_text(meta)
+    assert told(disk) == ([("meta-properties", "disk/meta.properties")] if is_reserved else [])
 
 
 def test_other_programs_directories_are_refused(disk):

@@ -12,9 +12,10 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from kafkalog_cli.ops.verify.batch_checks import AbortedCheck
+from kafkalog_cli.ops.verify.aborted import AbortedCheck
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote
 from kafkalog_cli.ops.verify.log import LogCheck, _are_ordinary
+from kafkalog_cli.ops.verify.task import Level, VerifyTask
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 FS = RealFilesystem()
@@ -34,7 +35,7 @@ FIELDS = {
 
 def questions(batches):
     """What the questions about each batch find, in short."""
-    check, aborted = LogCheck(BASE_TIME_MS, wants_records=False), AbortedCheck(FS, tells_markers=True)
+    check, aborted = LogCheck(FS, VerifyTask(None, Level.NORMAL, BASE_TIME_MS)), AbortedCheck(FS, tells_markers=True)
     check._look_at_counts(batches)
     check._look_at_producers(batches)
     aborted.see(BatchRun(batches, -1, -1, is_after_damage=False))
@@ -63,7 +64,7 @@ def test_the_walk_of_one_segment_tells_its_offsets(tmp_path, base):
     for offset in (50, 103):
         entry = ProducerEntry(1, 0, 0, offset - 1, 0, BASE_TIME_MS, 0, -1)
         (folder / f"{offset:020}.snapshot").write_bytes(producer_snapshot.encode([entry]))
-    check = LogCheck(BASE_TIME_MS, wants_records=False)
+    check = LogCheck(FS, VerifyTask(None, Level.NORMAL, BASE_TIME_MS))
 
     def reports(observer):
         made = PartitionReports(ReadContext(FS), str(folder), observer=observer, listed=open_partition(FS, str(folder)))

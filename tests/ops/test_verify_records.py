@@ -9,12 +9,12 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
-from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD
+from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD
+from kafkalog_cli.ops.verify.chain_findings import MAX_INT32
 from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps
-from kafkalog_cli.ops.verify.log import MAX_INT32
-from kafkalog_cli.ops.verify.partition import Level
 from kafkalog_cli.ops.verify.places import TopicFacts
 from kafkalog_cli.ops.verify.records import RecordsCheck
+from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.makers import CONTROL, START_MS, TRANSACTIONAL, ZSTD, batch, record
 from tests.bad_input.verifying import verified
 from tests.ops.test_range_bounds import batch as header

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.errors import ExitCode, PathNotFound
 from kafkalog_cli.output.ndjson import (
+    EMPTY_IS_NULL,
+    NEGATIVE_IS_NULL,
+    NUMBER_OF,
     From,
     JsonLines,
     NotRequired,
@@ -22,6 +25,7 @@ from kafkalog_cli.output.ndjson import (
     json_path,
     json_quoted,
     json_text,
+    lower_names,
     same_fields,
 )
 from kafkalog_cli.output.stream import ResultStream
@@ -165,3 +169,28 @@ def test_without_a_result_the_fields_are_null_and_a_missing_attribute_is_an_erro
     assert same_fields(InnerObject, None, size=1) == {"path": None, "size": 1}
     with pytest.raises(AttributeError, match="size"):
         same_fields(InnerObject, SimpleNamespace(file=None))
+
+
+class NameObject(TypedDict):
+    """An object that is made of a text."""
+
+    name: Annotated[PathText, From("")]
+
+
+class ConvertedObject(TypedDict):
+    """An object whose notes say how its values are made."""
+
+    code: Annotated[str, lower_names(ExitCode.NOT_FOUND)]
+    step: Annotated[str | None, EMPTY_IS_NULL]
+    time_ms: Annotated[int | None, NEGATIVE_IS_NULL]
+    files: Annotated[int, From("of.files"), NUMBER_OF]
+    names: Annotated[list[NameObject], From("texts")]
+
+
+def test_a_note_converts_a_value():
+    found = SimpleNamespace(code=ExitCode.NOT_FOUND, step="", time_ms=-1, of=None, texts=("a", "b"))
+    names = [{"name": "a"}, {"name": "b"}]
+    filled = same_fields(ConvertedObject, found)
+    assert filled == {"code": "not_found", "step": None, "time_ms": None, "files": 0, "names": names}
+    filled = same_fields(ConvertedObject, found, step="go", time_ms=0, files=(1, 2), names=())
+    assert filled == {"code": "not_found", "step": "go", "time_ms": 0, "files": 2, "names": []}

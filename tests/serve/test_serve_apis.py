@@ -27,6 +27,10 @@ REFUSED = [
 ]  # fmt: skip
 
 
+DEAD = 6
+"""The number of the state (TransactionState)."""
+
+
 def versions(name):
     return range(APIS[name].versions.first, APIS[name].versions.last + 1)
 
@@ -87,6 +91,19 @@ def test_transactions_that_are_open_for_longer(log_dir, age, duration, is_found)
         assert [one["transactionalId"] for one in found] == ["open"] * is_found
 
 
+def test_a_dead_id_is_not_listed_and_an_empty_id_is_refused(log_dir):  # noqa: F811
+    """As TransactionStateManager.listTransactionStates and TransactionCoordinator.handleDescribeTransactions."""
+    made = commits(transaction("dead", 1, DEAD), transaction("open", 2, ONGOING, 0))
+    coordinator_partition_at(log_dir, 0, made, "__transaction_state")
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        found = client.ask("ListTransactions", 1)["transactionStates"]
+        assert [one["transactionalId"] for one in found] == ["open"]
+        asked = ["", "dead", "none", "open"]
+        found = client.ask("DescribeTransactions", 0, transactionalIds=asked)["transactionStates"]
+        invalid_request, not_found = 42, 105
+        assert [one["errorCode"] for one in found] == [invalid_request, not_found, not_found, 0]
+
+
 def test_producers_of_the_newest_snapshot_and_of_the_log_after_it(tmp_path):
     (tmp_path / "orders-0").mkdir()
     made = [batch_v2(records(at, 1), producer=(producer, 0, 4)) for at, producer in enumerate((5, 0, -1, 7))]
@@ -105,6 +122,55 @@ def test_the_node_id_is_that_of_the_log_directory(log_dir):  # noqa: F811
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         found = client.ask("Metadata", 9, topics=None)
         assert ([one["nodeId"] for one in found["brokers"]], found["controllerId"]) == ([0], 0)
+
+
+def test_only_topics_of_coordinators_are_internal(tmp_path):
+    """Consumers that subscribe by a pattern leave internal topics out (Topic.isInternal)."""
+    names = ["__consumer_offsets", "__share_group_state", "__transaction_state", "__of-a-user", "orders"]
+    for name in names:
+        (tmp_path / f"{name}-0").mkdir()
+        write_segment(tmp_path / f"{name}-0", 0, [batch_v2(records(0, 1))])
+    with serving(tmp_path) as server, KafkaClient(server.server.address) as client:
+        found = client.ask("Metadata", 9, topics=None)["topics"]
+        assert {one["name"]: one["isInternal"] for one in found} == {
+            name: not name.endswith(("user", "orders")) for name in names
+        }
+
+
+def test_each_log_directory_has_its_own_partitions(tmp_path):
+    """Also if one directory is in the other."""
+    for name in ("outer-0", "inside/inner-0"):
+        (tmp_path / name).mkdir(parents=True)
+        write_segment(tmp_path / name, 0, [batch_v2(records(0, 1))])
+    with serving(tmp_path, tmp_path / "inside") as server, KafkaClient(server.server.address) as client:
+        found = client.ask("DescribeLogDirs", 4, topics=None)["results"]
+        topics = {Path(one["logDir"]).name: [topic["name"] for topic in one["topics"]] for one in found}
+        assert topics == {tmp_path.name: ["outer"], "inside": ["inner"]}
+
+
+def test_a_name_that_no_topic_can_have(log_dir):  # noqa: F811
+    """Consumers raise InvalidTopicException for it, and wait for a topic that may be created."""
+    invalid_topic, unknown_topic = 17, 3
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        for name, error in (("a b", invalid_topic), ("none", unknown_topic)):
+            asked = [{"name": name, "topicId": "AAAAAAAAAAAAAAAAAAAAAA"}]
+            (found,) = client.ask("Metadata", 12, topics=asked, allowAutoTopicCreation=False)["topics"]
+            assert (found["errorCode"], found["name"]) == (error, name)
+            (found,) = client.ask("DescribeTopicPartitions", 0, topics=[{"name": name}], cursor=None)["topics"]
+            assert found["errorCode"] == error
+            (found,) = client.ask("DescribeProducers", 0, topics=[{"name": name, "partitionIndexes": [0]}])["topics"]
+            assert found["partitions"][0]["errorCode"] == error
+            resource = {"resourceType": 2, "resourceName": name, "configurationKeys": None}
+            (found,) = client.ask("DescribeConfigs", 4, resources=[resource])["results"]
+            assert found["errorCode"] == error
+
+
+@pytest.mark.parametrize(("kind", "error"), [(1, 0), (2, 114), (3, 115)])
+def test_it_has_no_endpoint_of_a_controller(log_dir, kind, error):  # noqa: F811
+    """As AuthHelper.computeDescribeClusterResponse."""
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        found = client.ask("DescribeCluster", 1, endpointType=kind)
+        assert (found["errorCode"], len(found["brokers"])) == (error, 0 if error else 1)
 
 
 def test_settings_of_the_metadata_log(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode, Unreadable
-from kafkalog_cli.ops.serve.server import ServerLimits
+from kafkalog_cli.ops.serve.options import ServerLimits
 from kafkalog_cli.ops.session.options import Context
 from tests.serve.test_serve_fetch import COUNT, records, write_segment
 from tests.support.kafka_client import KafkaClient

@@ -15,7 +15,8 @@ from kafkalog_cli.errors import BadInput, ExitCode
 from kafkalog_cli.ops.coordinators import CoordinatorTopic
 from kafkalog_cli.ops.lookup_time import TimeSearch
 from kafkalog_cli.ops.serve import committed as committed_module
-from kafkalog_cli.ops.serve.serving import ServeOptions, Serving
+from kafkalog_cli.ops.serve.options import ServeOptions
+from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.options import Context
 from tests.support.coordinator_logs import commit as commit_of
 from tests.support.coordinator_logs import commit_key, commits, coordinator_partition_at

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog_cli.ops.serve import server as server_module
 from kafkalog_cli.ops.serve.connection import MOST_REQUEST_BYTES
-from kafkalog_cli.ops.serve.server import ServerLimits
+from kafkalog_cli.ops.serve.options import ServerLimits
 from kafkalog_cli.ops.session.options import Context
 from tests.serve.test_serve_fetch import fetch, log_dir, partition  # noqa: F401 fixture
 from tests.support.kafka_client import APIS, KafkaClient, request_frame, response_of

@@ -4,7 +4,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from kafkalog_cli.spark import audit_job as module
 from tests.spark.exporting import no_session, tasks_here
 

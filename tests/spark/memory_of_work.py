@@ -14,7 +14,7 @@ from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.audit.audit import AuditTask
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from kafkalog_cli.spark.audit_job import Audit, AuditRequest, AuditWork
 from kafkalog_cli.spark.tables import TABLES
 from tests.spark.exporting import FileFormat, export

@@ -36,7 +36,7 @@ def rows(path, schema=None, **options):
 
 
 def rows_of(reader, parts):
-    schema = arrow_schema(reader._columns)
+    schema = arrow_schema(reader._options.columns)
     found = []
     for part in parts or [filters.InputPartition(None)]:
         moved = PICKLER.loads(PICKLER.dumps(reader))

@@ -21,7 +21,7 @@ from kafkalog_cli.ops.listing.paths import Lister
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.task import Level
 from kafkalog_cli.spark import audit_job as module
 from tests.spark.auditing import NOW_MS, audit, statistics, tasks_here
 from tests.spark.test_spark_rows import log_dir

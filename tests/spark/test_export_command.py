@@ -28,6 +28,7 @@ __all__ = ["every_log"]
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.usefixtures("spark")
 def test_the_command(every_log, tmp_path):
     code, said, errors = kafkalog("export", every_log, "--output", tmp_path / "out", "--mode", "dropmalformed")

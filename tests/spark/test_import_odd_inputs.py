@@ -124,6 +124,19 @@ def test_what_is_refused(tmp_path, name):
     assert seen(new) == []
 
 
+def test_names_that_are_no_utf8(tmp_path):
+    """Of a column, which pyarrow then cannot name; of metadata, which need not be text."""
+    path, new = write(tmp_path / "in" / "a.arrow", {"extra": [1, 2]}), new_log_dir(tmp_path / "new")
+    path.write_bytes(path.read_bytes().replace(b"extra", b"\xff\xfetra"))
+    with pytest.raises(BadInput, match="it cannot be read as arrow: 'utf-8' codec"):
+        import_into(new, path, topic="t")
+    table = pa.table({"value": VALUES, "partition": PLACES}).replace_schema_metadata({b"\xff": b"x"})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as out:
+        out.write_table(table)
+    import_into(new, path, topic="t")
+    assert len(records(new / "t-0")) == 2
+
+
 def test_a_column_twice(tmp_path):
     pq.write_table(
         pa.Table.from_arrays([VALUES, VALUES, PLACES], ["value", "value", "partition"]), tmp_path / "a.parquet"

@@ -294,6 +294,7 @@ def test_what_does_not_go_with_it_is_refused(partition, command, said):
     assert (code, said in errors) == (2, True), errors
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_limits_of_time_and_load(partition, spark, corpus, tmp_path):
     """No task begins once the time is over; and all tasks together keep to what may be moved in a second."""
     del spark

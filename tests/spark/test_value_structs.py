@@ -17,7 +17,7 @@ from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.spark.queries.dataframe import sql
-from kafkalog_cli.spark.schema import STRUCT_COLUMNS, arrow_type
+from kafkalog_cli.spark.schema import STRUCT_COLUMNS, arrow_of
 from kafkalog_cli.spark.structs.avro import MOST_CELLS, AvroShape
 from kafkalog_cli.spark.structs.columns import StructColumn, StructTypes
 from kafkalog_cli.spark.structs.protobuf import ProtobufShape
@@ -144,7 +144,7 @@ def test_evolved_values_are_those_of_fastavro(block, evidence):
             theirs.append(fastavro.schemaless_reader(io.BytesIO(data), first, later))
             ours.append(shape.read(writer, (), memoryview(data)))
         column = STRUCT_COLUMNS[1]._replace(spark=shape.type)
-        found = pa.array(ours, arrow_type(column))
+        found = pa.array(ours, arrow_of(column.spark))
         found.validate(full=True)
         wanted = repr([naive(one, later, types_of(later, {})) for one in theirs])
         assert repr(found.to_pylist()).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc") == wanted, seed
@@ -320,7 +320,7 @@ def test_messages_of_protobuf():
     }
     rest = {"port": (1 << 32) - 1, "size": Decimal((1 << 64) - 1), "parts": [{"name": "p"}], "rates": [("k", 0.5)],
             "colour": "7", "seen": datetime(2026, 1, 2, tzinfo=timezone.utc), "raw": b"\xff", "is": None}  # fmt: skip
-    array = pa.array([one.value for one in found if isinstance(one, DecodedContents)], arrow_type(column))
+    array = pa.array([one.value for one in found if isinstance(one, DecodedContents)], arrow_of(column.spark))
     assert array.to_pylist() == [{"at": 5, "page_name": "x", **empty}, {"at": 5, "page_name": "x", **rest}]
     nullable = {one["name"] for one in shape.type["fields"] if one["nullable"]}
     assert nullable == {"port", "seen", "raw", "is"}

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.ops.serve.served_partition import DamageAnswer
-from kafkalog_cli.ops.serve.serving import ServeOptions, Serving
+from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
+from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.options import Context
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from kafkalog_cli.broker.cleaning.log import (
     Damaged,
     SegmentChunks,
     aborted_between,
+    sound,
     type_of_control,
 )
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
@@ -34,6 +36,7 @@ from kafkalog_cli.format.batch import (
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
 from kafkalog_cli.format.columns import Octets, any_row
 from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
 from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.partition import Segment
@@ -43,15 +46,8 @@ from kafkalog_cli.log.reading.scan import Chunk
 _NO_RECORDS = RecordColumns.from_rows([])
 
 
-class LastRecord(NamedTuple):
-    """The end of an active producer's batches: the last offset of its data, None if its last batch is a marker."""
-
-    last_data_offset: int | None
-    producer_epoch: int
-
-
 class CleaningRequest(NamedTuple):
-    """Settings of a cleaning: the current time, delete.retention.ms, limits of segments, active producers by id.
+    """Settings of a cleaning: the current time, delete.retention.ms, limits of segments, state of producers by id.
 
     `first_uncleanable` ends the round. The batch that ends just below `retained_end` stays, empty if necessary, to keep
     the offset: the high watermark since Kafka 4.4, before that the end of the round.
@@ -62,7 +58,7 @@ class CleaningRequest(NamedTuple):
     first_uncleanable: int
     segment_bytes: int
     indexes: IndexLimits
-    producers: Mapping[int, LastRecord]
+    producers: Mapping[int, ProducerEntry]
     retained_end: int
 
 
@@ -73,29 +69,33 @@ class CleanedGroup(NamedTuple):
     segments: tuple[CleanedSegment, ...]
 
 
+@dataclass(slots=True)
 class CleaningCounts:
     """Result of a cleaning in records, batches and bytes.
 
     `lost_ends` counts batches of v0 and v1 that ended a round and had no remaining record: Kafka's cleaner fails there.
     """
 
-    def __init__(self) -> None:
-        self.records_read = self.records_kept = 0
-        self.bytes_read = self.bytes_written = 0
-        self.batches_copied = self.batches_rewritten = self.batches_emptied = self.batches_gone = 0
-        self.lost_ends = 0
+    records_read: int = 0
+    records_kept: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    batches_copied: int = 0
+    batches_rewritten: int = 0
+    batches_emptied: int = 0
+    batches_gone: int = 0
+    lost_ends: int = 0
 
     def followed_by(self, again: CleaningCounts) -> CleaningCounts:
         """Return the counts of two cleanings, where `again` read the segments that this cleaning wrote."""
-        both = CleaningCounts()
-        both.records_read, both.bytes_read = self.records_read, self.bytes_read
-        both.records_kept, both.bytes_written = again.records_kept, again.bytes_written
-        both.batches_copied = again.batches_copied
-        both.batches_rewritten = self.batches_rewritten + again.batches_rewritten
-        both.batches_emptied = again.batches_emptied
-        both.batches_gone = self.batches_gone + again.batches_gone
-        both.lost_ends = self.lost_ends + again.lost_ends
-        return both
+        return replace(
+            again,
+            records_read=self.records_read,
+            bytes_read=self.bytes_read,
+            batches_rewritten=self.batches_rewritten + again.batches_rewritten,
+            batches_gone=self.batches_gone + again.batches_gone,
+            lost_ends=self.lost_ends + again.lost_ends,
+        )
 
 
 class _Fate(IntEnum):
@@ -236,8 +236,8 @@ class Cleaner:
         last = self._request.producers.get(batch.producer_id) if batch.producer_id >= 0 else None
         if last is None:
             return False
-        if last.last_data_offset is not None:
-            return batch.last_offset == last.last_data_offset
+        if last.last_offset >= 0:
+            return batch.last_offset == last.last_offset
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
     # -- writing
@@ -273,10 +273,7 @@ class Cleaner:
         self._write(chunk.view[begin:last], batches.moved(self._out.position))
 
     def _blocks(self, segment: Segment, chunk: Chunk, first: int, end: int) -> Iterator[RecordBlock]:
-        for block in self._reader.blocks(chunk, first, end):
-            for fault in block.faults.values():
-                raise Damaged(segment.log.path, fault)
-            yield block
+        return sound(self._reader.blocks(chunk, first, end), segment.log.path)
 
     def _rewrite(self, segment: Segment, chunk: Chunk, first: int, end: int, place: int) -> None:
         """Encode batches again: some records are removed, or a delete horizon is set, or v0 and v1 become v2."""

@@ -9,9 +9,9 @@ from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.log import (
     CleanableLog,
     CleanedTransactions,
-    Damaged,
     SegmentChunks,
     aborted_between,
+    sound,
     type_of_control,
 )
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest
@@ -93,9 +93,7 @@ class _Search:
             transactions.expect(aborted_between(self._aborts, segment.base_offset, upper))
             for chunk in SegmentChunks(self._log, segment):
                 aborted = self._aborted(segment, chunk, transactions)
-                for block in self._reader.blocks(chunk):
-                    for fault in block.faults.values():
-                        raise Damaged(segment.log.path, fault)
+                for block in sound(self._reader.blocks(chunk), segment.log.path):
                     yield from self._in_block(segment, block, aborted)
 
     def is_known(self, found: _Found) -> bool:

@@ -45,6 +45,12 @@ class KeyTable(Protocol):
         """Mark the records whose keys are in the table."""
 
 
+def key_of(block: RecordBlock, row: int) -> bytes | None:
+    """Return the key of a record, None if it has no key."""
+    records = block.records
+    return field_bytes(block.buffer, int(records.key_position[row]), int(records.key_size[row]))
+
+
 class PlainKeyTable:
     """A key table in a dictionary; `most_keys` is the number of keys at which it is full, as a broker's table is."""
 
@@ -88,8 +94,7 @@ class PlainKeyTable:
 
     def _key(self, block: RecordBlock, row: int) -> bytes | None:
         """Return the key of a record, None if it has no key or its key is in another slice."""
-        records = block.records
-        key = field_bytes(block.buffer, int(records.key_position[row]), int(records.key_size[row]))
+        key = key_of(block, row)
         return key if key is None or hash(key) & self._mask == self._value else None
 
 
@@ -122,7 +127,7 @@ class KeyFinder:
     def rows(self, block: RecordBlock) -> list[int]:
         """Return the rows of a block whose records have one of the keys."""
         if not block.is_compiled:
-            return [row for row in range(block.record_count) if self._key(block, row) in self._numbers]
+            return [row for row in range(block.record_count) if key_of(block, row) in self._numbers]
         import numpy as np
 
         if self._table is None:
@@ -136,13 +141,9 @@ class KeyFinder:
 
     def number_of(self, block: RecordBlock, row: int) -> int:
         """Return the key's number for a row that `rows` returned."""
-        key = self._key(block, row)
+        key = key_of(block, row)
         assert key is not None
         return self._numbers[key]
-
-    def _key(self, block: RecordBlock, row: int) -> bytes | None:
-        records = block.records
-        return field_bytes(block.buffer, int(records.key_position[row]), int(records.key_size[row]))
 
     def _filled(self) -> CompiledKeyTable:
         import numpy as np

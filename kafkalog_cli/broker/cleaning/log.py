@@ -196,16 +196,10 @@ class SegmentChunks:
             reader = self._reader(file)
             for chain in reader.chains(deep=True):
                 for chunk, blocks in reader.ahead(chain, rows, chosen=self._checked):
-                    yield chunk, self._sound(blocks)
+                    yield chunk, sound(blocks, self._segment.log.path)
 
     def _reader(self, file: ReadableFile) -> SegmentReader:
         return SegmentReader(file, limits=self._log.limits, kernels=self._log.kernels, chunk_bytes=_CHUNK_BYTES)
-
-    def _sound(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
-        for block in blocks:
-            for fault in block.faults.values():
-                raise Damaged(self._segment.log.path, fault)
-            yield block
 
     def _checked(self, chain: Scan) -> Generator[Chunk, None, None]:
         """Yield the chunks after checking each. Raises Damaged."""
@@ -252,6 +246,14 @@ class SegmentChunks:
             return False
         self._last_offset = int(batches.last_offset[-1])
         return True
+
+
+def sound(blocks: Iterator[RecordBlock], path: str) -> Iterator[RecordBlock]:
+    """Yield the blocks of a log. Raises Damaged at the first with a fault."""
+    for block in blocks:
+        for fault in block.faults.values():
+            raise Damaged(path, fault)
+        yield block
 
 
 def type_of_control(reader: RecordReader, chunk: Chunk, row: int, path: str) -> int | None:

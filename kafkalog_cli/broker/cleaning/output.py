@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.disk.fs import WritableFile
+from kafkalog_cli.disk.named_places import LargePieces
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import BatchColumns
@@ -66,7 +67,8 @@ class CleanedSegments:
         done += below
         self.is_all_below = done == below and (below > 0 or self.is_all_below)
         size = len(data) if done == count else int(batches.position[done]) - self.position
-        self._put(data[:size])
+        self._pieces.append(data[:size])
+        self.position += size
         if done < count:
             if not self.position:
                 raise ValueError(f"no segment can hold the batch at offset {batches.base_offset[0]}")
@@ -87,8 +89,8 @@ class CleanedSegments:
         self._base_offset = base_offset
         self._indexes = GrowingIndexes(base_offset, self._limits.interval_bytes, self._limits.segment_index_bytes)
         self._log = self._files.create(self._name(FileKind.LOG), self._mtime_ms)
-        self._pending = bytearray()
-        self._written = self.position = 0
+        self._pieces = LargePieces(self._log, _BUFFER_BYTES)
+        self.position = 0
 
     def _name(self, kind: FileKind) -> str:
         return segment_file_name(self._base_offset, kind, WorkState.CLEANED)
@@ -110,24 +112,8 @@ class CleanedSegments:
         ends = map(sum, zip(batches.position, batches.size_bytes, strict=True))
         return sum(end <= MAX_SEGMENT_BYTES for end in ends)
 
-    def _put(self, data: memoryview) -> None:
-        self.position += len(data)
-        if len(data) < _BUFFER_BYTES:
-            self._pending += data
-        if len(self._pending) >= _BUFFER_BYTES or len(data) >= _BUFFER_BYTES:
-            self._flush()
-        if len(data) >= _BUFFER_BYTES:
-            self._log.write(self._written, data)
-            self._written += len(data)
-
-    def _flush(self) -> None:
-        if self._pending:
-            self._log.write(self._written, memoryview(self._pending))
-            self._written += len(self._pending)
-            self._pending = bytearray()
-
     def _close(self) -> None:
-        self._flush()
+        self._pieces.flush()
         self._files.finish(self._log)
         self._indexes.close()
         names = [self._name(FileKind.LOG)]

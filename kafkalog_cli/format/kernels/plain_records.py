@@ -17,7 +17,7 @@ from kafkalog_cli.format.batch import (
     increment_sequence,
     wrap_int64,
 )
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
 from kafkalog_cli.format.kernels.plain import PART_RECORDS, Part, Row
 from kafkalog_cli.format.records import ODD_HEADER, OUTSIDE
 
@@ -34,7 +34,7 @@ def decode_batch(view: memoryview, start: int, end: int, batch: Batch) -> Iterat
     """
     if batch.records_count < 0:
         reason = f"Found invalid record count {batch.records_count} in magic v2 batch"
-        yield [], _fault(batch, FaultKind.INVALID_COUNT, reason)
+        yield [], fault_of(batch, FaultKind.INVALID_COUNT, reason)
         return
     if batch.codec and batch.records_count > PART_RECORDS:
         fault = next((fault for _, fault in _parts(view, start, end, batch) if fault is not None), None)
@@ -72,11 +72,11 @@ def decode_part(
     except (_InvalidRecord, IndexError) as error:
         reason = str(error) if isinstance(error, _InvalidRecord) else "Incorrect declared batch size, premature EOF"
         reason = f"record {first + len(rows)} of {count}: {reason}"
-        return rows, position, _fault(batch, FaultKind.INVALID_RECORD, reason)
+        return rows, position, fault_of(batch, FaultKind.INVALID_RECORD, reason)
     if count and first + len(rows) == count and position != end:
         rows.pop()  # Kafka's iterator checks this before it returns the last record
         reason = "Incorrect declared batch size, records still remaining in file"
-        return rows, position, _fault(batch, FaultKind.RECORDS_REMAINING, reason)
+        return rows, position, fault_of(batch, FaultKind.RECORDS_REMAINING, reason)
     return rows, position, None
 
 
@@ -149,12 +149,6 @@ def _long_varint(view: memoryview, position: int, end: int, most_bytes: int, mas
     raise _InvalidRecord("Varint is too long")
 
 
-def _fault(batch: Batch, kind: FaultKind, message: str) -> Fault:
-    return Fault(
-        kind, batch.position, message, batch.size_bytes, base_offset=batch.base_offset, last_offset=batch.last_offset
-    )
-
-
 _INT32 = struct.Struct(">i")
 
 
@@ -167,7 +161,7 @@ def decode_message(
     """
     row = _message(view, start, end, batch.last_offset, None)
     if _is_unreadable(row) and not timestamps_only:
-        return [], _fault(batch, FaultKind.INVALID_RECORD, "the value length lies outside the message")
+        return [], fault_of(batch, FaultKind.INVALID_RECORD, "the value length lies outside the message")
     return [row], None
 
 
@@ -266,7 +260,7 @@ def _base_offset(seen: _InnerMessages, batch: Batch) -> int | Fault:
 
 
 def _invalid_inner(batch: Batch, message: str) -> Fault:
-    return _fault(batch, FaultKind.INVALID_INNER_MESSAGE, message)
+    return fault_of(batch, FaultKind.INVALID_INNER_MESSAGE, message)
 
 
 def _message(view: memoryview, start: int, end: int, offset: int, append_time: int | None) -> tuple[int, ...]:

@@ -39,7 +39,6 @@ KEY_HEADER, VALUE_HEADER = b"__key_schema_id", b"__value_schema_id"
 
 _ID_BYTES, _GUID_BYTES = 4, 16
 _MOST_INDEXES = 64
-_MOST_VARINT_BYTES = 10
 
 
 class SchemaFraming(NamedTuple):
@@ -99,9 +98,9 @@ def message_indexes(data: memoryview) -> tuple[tuple[int, ...], memoryview]:
 
 
 def _zigzag(data: memoryview, position: int) -> tuple[int, int]:
-    result = 0
-    for place, byte in enumerate(data[position : position + _MOST_VARINT_BYTES]):
-        result |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            return (result >> 1) ^ -(result & 1), position + place + 1
-    raise ValueError("the message indexes end early")
+    from kafkalog_cli.format.varint import BadVarint, decode_zigzag_32  # only here: all commands import this module
+
+    found = decode_zigzag_32(data, position)
+    if isinstance(found, BadVarint):
+        raise ValueError("the message indexes end early")
+    return found

@@ -61,6 +61,12 @@ def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batc
                  count, UNCHECKED)  # fmt: skip
 
 
+def first_timestamp(log: ReadableFile) -> int:
+    """Return the largest timestamp of a log's first batch, -1 without a batch (LogSegment.loadFirstBatchTimestamp)."""
+    first = header_at(log, 0)
+    return first.max_timestamp if isinstance(first, Batch) else NO_TIMESTAMP
+
+
 def control_type_at(file: ReadableFile, position: int) -> int | None:
     """Return the type of the control record in the batch v2 at byte `position`, or None if it cannot be read.
 
@@ -93,10 +99,8 @@ def _control_key(file: ReadableFile, position: int) -> tuple[bytes | None, bytes
     got, _ = read_readable(file, position, memoryview(buffer))
     data = bytes(buffer[RECORD_BATCH.size : got])
     at = value = 0
-    for field in range(5):  # length, attributes (one byte), timestamp, offset, size of the key
-        if field == 1:
-            at += 1
-            continue
+    for field in range(4):  # length, timestamp, offset, size of the key
+        at += field == 1  # the attributes, one byte
         found = decode_zigzag_64(data, at)
         if isinstance(found, BadVarint):
             return None

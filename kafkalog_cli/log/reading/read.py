@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
 from kafkalog_cli.format.kernels import plain_records, plain_seven
 from kafkalog_cli.format.kernels.plain import PART_RECORDS, Part, Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -169,7 +169,7 @@ def _with_problems(chunk: Chunk, batch: Batch, parts: Decoded) -> Decoded:
             problem = _problem(chunk, batch, view)
         seen = view
         kind = FaultKind.INVALID_INNER_MESSAGE if batch.codec else FaultKind.INVALID_RECORD
-        yield view, rows, _fault(batch, kind, problem) if problem else fault
+        yield view, rows, fault_of(batch, kind, problem) if problem else fault
 
 
 def _problem(chunk: Chunk, batch: Batch, view: memoryview) -> str:
@@ -263,7 +263,7 @@ class _SevenSets:
     def _unpacked(self, codec: int, payload: memoryview, depth: int) -> memoryview | Fault:
         if codec not in _SEVEN_CODECS or depth == _SEVEN_NESTING:
             reason = f"codec {codec} in a 0.7 message, {depth} deep"
-            return _fault(self._batch, FaultKind.UNKNOWN_CODEC, reason)
+            return fault_of(self._batch, FaultKind.UNKNOWN_CODEC, reason)
         inner = _decompressed(codec, payload, self._batch, self._limits._replace(max_output_bytes=self._left_bytes))
         if not isinstance(inner, Fault):
             self._left_bytes -= len(inner)
@@ -274,15 +274,9 @@ def _decompressed(codec: int, data: memoryview, batch: Batch, limits: Limits) ->
     inner = bytearray()
     size = decompress_into(codec, data, inner, 0, magic=batch.magic, limits=limits)
     if isinstance(size, CompressionFault):
-        return _fault(batch, size.kind, size.message)
+        return fault_of(batch, size.kind, size.message)
     return memoryview(inner)[:size]
 
 
 def _no_records(batch: Batch, kind: FaultKind, message: str) -> list[Part]:
-    return [([], _fault(batch, kind, message))]
-
-
-def _fault(batch: Batch, kind: FaultKind, message: str) -> Fault:
-    return Fault(
-        kind, batch.position, message, batch.size_bytes, base_offset=batch.base_offset, last_offset=batch.last_offset
-    )
+    return [([], fault_of(batch, kind, message))]

@@ -47,6 +47,9 @@ class DamagedBytes(NamedTuple):
     end: int
 
 
+TakeRecords = Callable[[RecordBlock], None]
+
+
 class DamageListener(Protocol):
     """Is called with all batches and faults in file order, before batches are held back."""
 
@@ -212,11 +215,17 @@ class SegmentReader:
 
     # -- holding back
 
-    def held_batches(
-        self, listener: DamageListener, records: Callable[[RecordBlock], None] | None = None
-    ) -> Iterator[BatchColumns]:
+    def held_batches(self, listener: DamageListener, records: TakeRecords | None = None) -> Iterator[BatchColumns]:
         """Yield the batches with HOLD. `records` gets the records of batches with right CRCs, before their batches."""
-        return held_batches(self, listener, records)
+        base_offset = classify_file(self.file.path.rpartition("/")[2]).offset
+        start: int | None = self.end_position
+        while start is not None:
+            if self.fault is not None:
+                self.damaged_count += 1
+                if len(self.damaged) < MAX_DAMAGED:
+                    self.damaged.append(DamagedBytes(self.end_position, start))
+                self.fault = None
+            start = yield from _held_chain(self, start, base_offset, listener, records)
 
     # -- for the modules of this package
 
@@ -260,23 +269,6 @@ HELD_ROWS = 10_000
 
 MAX_DAMAGED = 20
 """The largest number of breaks that a reader remembers."""
-
-TakeRecords = Callable[[RecordBlock], None]
-
-
-def held_batches(
-    reader: SegmentReader, listener: DamageListener, records: TakeRecords | None
-) -> Iterator[BatchColumns]:
-    """See `SegmentReader.held_batches`."""
-    base_offset = classify_file(reader.file.path.rpartition("/")[2]).offset
-    start: int | None = reader.end_position
-    while start is not None:
-        if reader.fault is not None:
-            reader.damaged_count += 1
-            if len(reader.damaged) < MAX_DAMAGED:
-                reader.damaged.append(DamagedBytes(reader.end_position, start))
-            reader.fault = None
-        start = yield from _held_chain(reader, start, base_offset, listener, records)
 
 
 def _held_chain(

@@ -9,7 +9,7 @@ from kafkalog_cli.disk.names import METADATA_TOPIC, partition_directory_name
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.control import ControlRecord, decode_control
-from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
+from kafkalog_cli.format.fault import Fault, FaultKind, fault_of, unreadable
 from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, UnreadableRecord, decode_api_message
 from kafkalog_cli.format.records import field_bytes
 from kafkalog_cli.format.varint import BadVarint, decode_unsigned
@@ -222,7 +222,7 @@ class _Replay:
                 needed = self._point.needed(offset) if is_end else batch.base_offset
                 if self._next_offset < needed and offset == batch.base_offset:
                     message = f"records from offset {self._next_offset} to {needed - 1} are missing"
-                    return self._fault(path, _fault_of(batch, FaultKind.INVALID_RECORD, message))
+                    return self._fault(path, fault_of(batch, FaultKind.INVALID_RECORD, message))
                 if is_end:
                     self._next_offset = max(needed, start)
                     return True
@@ -300,7 +300,7 @@ class _Replay:
                 if not block.goes_on:
                     yield batch, None
         if end < len(batches):
-            self._fault(path, _fault_of(batches[end], FaultKind.CRC_MISMATCH, "a batch that is damaged"))
+            self._fault(path, fault_of(batches[end], FaultKind.CRC_MISMATCH, "a batch that is damaged"))
 
     def _value(self, buffer: memoryview, record: tuple[int, ...], batch: Batch) -> bytes | ControlRecord:
         _, _, _, key_position, key_size, position, size, *_ = record
@@ -330,16 +330,11 @@ class _Replay:
         problem = (
             found.message if isinstance(found, UnreadableRecord) else self._image.replay(found.api_key, found.message)
         )
-        return problem is None or self._fault(path, _fault_of(batch, FaultKind.INVALID_RECORD, problem))
+        return problem is None or self._fault(path, fault_of(batch, FaultKind.INVALID_RECORD, problem))
 
     def _fault(self, path: str, fault: Fault) -> bool:
         self._faults.append((path, fault))
         return False
-
-
-def _fault_of(batch: Batch, kind: FaultKind, message: str) -> Fault:
-    last = batch.last_offset
-    return Fault(kind, batch.position, message, batch.size_bytes, base_offset=batch.base_offset, last_offset=last)
 
 
 def _api_key(value: bytes) -> int | None:

@@ -182,12 +182,6 @@ class MetadataImage:
         self.brokers.pop(message["brokerId"], None)
         return None
 
-    def _fence(self, message: Message) -> str | None:
-        return self._change_broker(message["id"], message["epoch"], is_fenced=True)
-
-    def _unfence(self, message: Message) -> str | None:
-        return self._change_broker(message["id"], message["epoch"], is_fenced=False)
-
     def _change_registration(self, message: Message) -> str | None:
         fenced, shutdown = message.get("fenced", 0), message.get("inControlledShutdown", 0)
         if fenced not in (-1, 0, 1) or shutdown not in (0, 1):
@@ -232,8 +226,8 @@ _HANDLERS: dict[int, Callable[[MetadataImage, Message], str | None]] = {
     3: MetadataImage._partition,
     4: MetadataImage._config,
     5: MetadataImage._partition_change,
-    7: MetadataImage._fence,
-    8: MetadataImage._unfence,
+    7: lambda image, message: image._change_broker(message["id"], message["epoch"], is_fenced=True),
+    8: lambda image, message: image._change_broker(message["id"], message["epoch"], is_fenced=False),
     9: MetadataImage._remove_topic,
     12: MetadataImage._feature,
     17: MetadataImage._change_registration,
@@ -346,15 +340,9 @@ class ClusterRegistry:
     def _broker(self, message: Message) -> None:
         self.listeners[message["brokerId"]] = _endpoints(message)
 
-    def _no_broker(self, message: Message) -> None:
-        self.listeners.pop(message["brokerId"], None)
-
     def _controller(self, message: Message) -> None:
         number = message["controllerId"]
         self.controllers[number] = ControllerState(number, message["incarnationId"], _endpoints(message))
-
-    def _no_controller(self, message: Message) -> None:
-        self.controllers.pop(message["controllerId"], None)
 
     def _acl(self, message: Message) -> None:
         self.acls[message["id"]] = AccessControl(
@@ -362,14 +350,8 @@ class ClusterRegistry:
             message["principal"], message["host"], message["operation"], message["permissionType"],
         )  # fmt: skip
 
-    def _no_acl(self, message: Message) -> None:
-        self.acls.pop(message["id"], None)
-
     def _scram(self, message: Message) -> None:
         self.scram_iterations[message["name"], message["mechanism"]] = message["iterations"]
-
-    def _no_scram(self, message: Message) -> None:
-        self.scram_iterations.pop((message["name"], message["mechanism"]), None)
 
     def _quota(self, message: Message) -> None:
         entity = tuple(sorted(((one["entityType"], one["entityName"]) for one in message["entity"]), key=str))
@@ -387,26 +369,23 @@ class ClusterRegistry:
             message["issueTimestamp"], message["expirationTimestamp"], message["maxTimestamp"],
         )  # fmt: skip
 
-    def _no_token(self, message: Message) -> None:
-        self.tokens.pop(message["tokenId"], None)
-
     def _producer_ids(self, message: Message) -> None:
         self.next_producer_id = message["nextProducerId"]
 
 
-_REGISTRY_HANDLERS: dict[int, Callable[[ClusterRegistry, Message], None]] = {
+_REGISTRY_HANDLERS: dict[int, Callable[[ClusterRegistry, Message], object]] = {
     0: ClusterRegistry._broker,
-    1: ClusterRegistry._no_broker,
+    1: lambda registry, message: registry.listeners.pop(message["brokerId"], None),
     10: ClusterRegistry._token,
     11: ClusterRegistry._scram,
     14: ClusterRegistry._quota,
     15: ClusterRegistry._producer_ids,
     18: ClusterRegistry._acl,
-    19: ClusterRegistry._no_acl,
-    22: ClusterRegistry._no_scram,
-    26: ClusterRegistry._no_token,
+    19: lambda registry, message: registry.acls.pop(message["id"], None),
+    22: lambda registry, message: registry.scram_iterations.pop((message["name"], message["mechanism"]), None),
+    26: lambda registry, message: registry.tokens.pop(message["tokenId"], None),
     27: ClusterRegistry._controller,
-    29: ClusterRegistry._no_controller,
+    29: lambda registry, message: registry.controllers.pop(message["controllerId"], None),
 }
 
 REGISTRY_TYPES = frozenset(_REGISTRY_HANDLERS)

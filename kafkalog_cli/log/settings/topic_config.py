@@ -180,14 +180,9 @@ class Settings(Mapping[str, Setting]):
 class BrokerSettings(Settings):
     """The settings that concern all logs of a broker (BROKER_KEYS)."""
 
-    cleaner_dedupe_buffer_bytes = _Value("log.cleaner.dedupe.buffer.size", int)
-    cleaner_enable = _Value("log.cleaner.enable", bool)
-    cleaner_io_buffer_bytes = _Value("log.cleaner.io.buffer.size", int)
-    cleaner_io_buffer_load_factor = _Value("log.cleaner.io.buffer.load.factor", float)
     cleaner_threads = _Value("log.cleaner.threads", int)
     producer_id_expiration_ms = _Value("producer.id.expiration.ms", int)
     remote_storage_system_enable = _Value("remote.log.storage.system.enable", bool)
-    retention_check_interval_ms = _Value("log.retention.check.interval.ms", int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,26 +190,17 @@ class TopicConfig(Settings):
     """The settings of a topic's logs (LogConfig)."""
 
     cleanup_policy = _Value(CLEANUP_POLICY, tuple[str, ...])
-    compression_type = _Value("compression.type", str)
-    compression_gzip_level = _Value("compression.gzip.level", int)
-    compression_lz4_level = _Value("compression.lz4.level", int)
-    compression_zstd_level = _Value("compression.zstd.level", int)
     delete_retention_ms = _Value("delete.retention.ms", int)
     file_delete_delay_ms = _Value("file.delete.delay.ms", int)
     index_interval_bytes = _Value("index.interval.bytes", int)
     max_compaction_lag_ms = _Value("max.compaction.lag.ms", int)
     max_message_bytes = _Value("max.message.bytes", int)
-    message_timestamp_after_max_ms = _Value("message.timestamp.after.max.ms", int)
-    message_timestamp_before_max_ms = _Value("message.timestamp.before.max.ms", int)
-    message_timestamp_type = _Value("message.timestamp.type", str)
     min_cleanable_dirty_ratio = _Value("min.cleanable.dirty.ratio", float)
     min_compaction_lag_ms = _Value("min.compaction.lag.ms", int)
-    preallocate = _Value("preallocate", bool)
     remote_storage_enable = _Value("remote.storage.enable", bool)
     retention_bytes = _Value("retention.bytes", int)
     retention_ms = _Value("retention.ms", int)
     segment_index_bytes = _Value("segment.index.bytes", int)
-    segment_jitter_ms = _Value("segment.jitter.ms", int)
     segment_ms = _Value("segment.ms", int)
 
     @property

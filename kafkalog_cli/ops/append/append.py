@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
@@ -20,7 +19,7 @@ from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NotChanged, Refused, SyncFailed
+from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NotChanged, SyncFailed
 from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
 from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
@@ -37,7 +36,7 @@ from kafkalog_cli.ops.plans import (
     PlannedLog,
     Unready,
     check_logs,
-    fingerprints_of,
+    check_unchanged,
     refused,
     whole_end_of,
 )
@@ -79,6 +78,16 @@ class AppendCounts(NamedTuple):
     rolled: tuple[Rolled, ...] = ()
     markers: int = 0
     odd_time: OddTime | None = None
+
+    def plus(self, made: EncodedBatches) -> AppendCounts:
+        """Return the counts with the batches of a further block, which is not empty."""
+        return self._replace(
+            first_offset=self.first_offset if self.batches else made.batches.row(0).base_offset,
+            end_offset=made.batches.row(len(made.batches) - 1).last_offset + 1,
+            records=self.records + int(sum(made.batches.records_count)),
+            batches=self.batches + len(made.batches),
+            size_bytes=self.size_bytes + len(made.data),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,38 +148,37 @@ def _used(config: TopicConfig) -> tuple[Setting, ...]:
     return (config.segment_size, config["segment.ms"], *(config[name] for name in names), config["compression.type"])
 
 
-def _target(fs: Filesystem, plan: AppendPlan, request: AppendRequest) -> AppendTarget:
-    settings = request.load_settings(plan.log_dir, plan.topic)
-    assert plan.log_end_offset is not None
-    draft, root = Draft(fs, plan.path), plan.root
-    log = OpenLog(draft, settings, root.log_start, plan.log_end_offset, is_clean=root.is_clean)
-    return AppendTarget(log)
+def is_codec_forced(config: TopicConfig) -> bool:
+    """Whether the topic's compression.type does not leave the choice to the producer."""
+    return config["compression.type"].text != "producer"
 
 
-def forced_codec(config: TopicConfig) -> tuple[Codec, int | None] | None:
-    """Return the topic's compression.type and level, None if the topic leaves the choice to the producer."""
-    wanted = config["compression.type"].text
-    if wanted == "producer":
-        return None
-    codec = next(known for known in Codec if codec_name(known) == wanted.replace("uncompressed", "none"))
+def codec_of(config: TopicConfig, writing: Writing) -> tuple[Codec, int | None]:
+    """Return the codec and the level of an append: the topic's, or the caller's if the topic leaves the choice."""
+    if not is_codec_forced(config):
+        return writing.codec_id, writing.compression_level
+    wanted = config["compression.type"].text.replace("uncompressed", "none")
+    codec = next(known for known in Codec if codec_name(known) == wanted)
     return codec, cast("int", config[_LEVELS[codec]].value) if codec in _LEVELS else None
+
+
+def append_time_of(config: TopicConfig, writing: Writing, now_ms: int) -> int | None:
+    """Return the time of all records if the topic has LogAppendTime, None if they keep their own."""
+    is_append_time = config["message.timestamp.type"].value == "LogAppendTime"
+    return now_ms if is_append_time and not writing.keep_offsets else None
 
 
 def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) -> BatchStyle:
     writing = request.writing
-    forced = forced_codec(config)
-    codec, level = (writing.codec_id, writing.compression_level) if forced is None else forced
     latest = target.epochs.latest_epoch
     epoch = latest if writing.leader_epoch is None else writing.leader_epoch
     if epoch is not None and latest is not None and epoch < latest:
         raise BadInput(path="leader epoch", reason=f"{epoch} is that of an older leader: the log has {latest}")
-    is_append_time = config["message.timestamp.type"].value == "LogAppendTime"
     return BatchStyle(
-        codec,
-        level,
+        *codec_of(config, writing),
         writing.batch_bytes,
         0 if epoch is None else epoch,
-        request.now_ms if is_append_time and not writing.keep_offsets else None,
+        append_time_of(config, writing, request.now_ms),
         -1 if writing.producer_id is None else writing.producer_id,
         -1 if writing.producer_id is None else writing.producer_epoch,
         writing.transaction is not None,
@@ -207,37 +215,12 @@ def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> App
     config, end_offset = request.settings.topic_config(plan.log_dir, plan.topic), plan.log_end_offset
     checks = Checks(config, plan.style, request.now_ms, end_offset)
     maker = BatchMaker(plan.style, 0, request.kernels)
-    counted = Counted(end_offset)
+    counts = AppendCounts(end_offset, end_offset)
     for block in blocks(checks.records(records), plan.style, request.now_ms):
-        made = maker.encode(block, end_offset)
+        made = maker.encode(block, counts.end_offset)
         checks.batches(made)
-        counted.add(made)
-        end_offset = made.batches.row(len(made.batches) - 1).last_offset + 1
-    return counted.appended(end_offset)._replace(odd_time=checks.odd_time)
-
-
-class Counted:
-    """Counts of what has been appended so far."""
-
-    def __init__(self, end_offset: int) -> None:
-        self.records = self.markers = 0
-        self._first_offset = end_offset
-        self._batches = self._size_bytes = 0
-
-    def add(self, made: EncodedBatches) -> int:
-        """Count batches, and return the number of records in them."""
-        if not self._batches:
-            self._first_offset = made.batches.row(0).base_offset
-        records = int(sum(made.batches.records_count))
-        self.records += records
-        self._batches += len(made.batches)
-        self._size_bytes += len(made.data)
-        return records
-
-    def appended(self, end_offset: int, rolled: Sequence[Rolled] = ()) -> AppendCounts:
-        """Return the counts as the result of an append, after which the log ends at `end_offset`."""
-        counts = (self.records, self._batches, self._size_bytes)
-        return AppendCounts(self._first_offset, end_offset, *counts, tuple(rolled), self.markers)
+        counts = counts.plus(made)
+    return counts._replace(odd_time=checks.odd_time)
 
 
 # ---- the append
@@ -268,8 +251,7 @@ def apply_append(  # noqa: PLR0913
     was made, BadInput for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.
     """
     with lock_partition(fs, plan.path, LockPolicy()) if held is None else nullcontext():
-        if fingerprints_of(fs, plan.path) != plan.fingerprints:
-            raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+        check_unchanged(fs, plan)
         try:
             append = _Append(fs, plan, run, request)
         except LoadFailed as failure:
@@ -284,11 +266,14 @@ class _Append:
         self._fs, self._plan, self._info, self._request = fs, plan, run, request
         self._config = request.settings.topic_config(plan.log_dir, plan.topic)
         self._settings = request.load_settings(plan.log_dir, plan.topic)  # now: reading the metadata log may fail
-        self._target = _target(fs, plan, request)
+        assert plan.log_end_offset is not None
+        root = plan.root
+        log = OpenLog(Draft(fs, plan.path), self._settings, root.log_start, plan.log_end_offset, is_clean=root.is_clean)
+        self._target = AppendTarget(log)
         self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
         sequence = next_sequence(self._target.producers.state, request.writing)
         self._maker = BatchMaker(plan.style, sequence, request.kernels)
-        self._counted = Counted(self._target.end_offset)
+        self._counts = AppendCounts(self._target.end_offset, self._target.end_offset)
         self._flusher = _Flusher(self._config, request)
         self._is_whole = False
 
@@ -304,7 +289,7 @@ class _Append:
         )
         first = next(made, None)
         if first is None and self._end_type(has_records=False) is None:
-            return AppendResult(self._counted.appended(self._target.end_offset), None, may_go_on())
+            return AppendResult(self._counts, None, may_go_on())
         with marker_away(self._fs, plan, self._info.run_id) as is_held:
             info = replace(self._info, holds_marker=is_held, keeps_records=True)
             manifest, appended = self._grow(info, first, made, may_go_on)
@@ -332,25 +317,27 @@ class _Append:
             if self._is_whole:  # else the transaction stays open, as after a crash
                 self._end_transaction(log, run)
             log.close()
-            appended = self._counted.appended(log.end_offset, log.rolled)._replace(odd_time=self._checks.odd_time)
+            rolled, odd_time = tuple(log.rolled), self._checks.odd_time
+            appended = self._counts._replace(end_offset=log.end_offset, rolled=rolled, odd_time=odd_time)
             facts = {name: getattr(appended, name) for name in ("first_offset", "end_offset", "records")}
             return run.finish(facts, self._recovery_point(log.end_offset)), appended
         except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
             run.take_back(error)
             raise BadInput(path=plan.path, reason=f"a broker would not take it: {error}") from error
         except BaseException as error:
-            keeps_records = self._request.refused is not None and self._counted.records > 0
+            keeps_records = self._request.refused is not None and self._counts.records > 0
             told = run.take_back(error, keeps_records=keeps_records)
             if told is not None:
                 raise told from error
             raise
 
     def _append(self, log: AppendedLog, run: GrowingRun, made: EncodedBatches) -> None:
-        refused, mark, counted = self._request.refused, log.mark(), copy(self._counted)
+        refused, mark, before = self._request.refused, log.mark(), self._counts
         try:
             self._checks.batches(made)
             log.append(made)
-            if self._flusher.is_due(self._counted.add(made)):
+            self._counts = before.plus(made)
+            if self._flusher.is_due(self._counts.records - before.records):
                 log.flush()
                 run.change_lines(self._recovery_point(log.end_offset))
         except SyncFailed:  # it is not known what is on the disk
@@ -358,7 +345,7 @@ class _Append:
         except (OSError, KafkalogError) as error:
             if refused is None or not log.back_to(mark):
                 raise
-            self._counted = counted
+            self._counts = before
             refused(error)
 
     def _end_type(self, *, has_records: bool) -> int | None:
@@ -369,7 +356,7 @@ class _Append:
 
     def _end_transaction(self, log: AppendedLog, run: GrowingRun) -> None:
         request, style = self._request, self._plan.style
-        marker = self._end_type(has_records=self._counted.records > 0)
+        marker = self._end_type(has_records=self._counts.records > 0)
         if marker is None:
             return
         header = Batch(
@@ -378,7 +365,7 @@ class _Append:
         )
         batch, data = encode_end_marker(marker, request.writing.coordinator_epoch, request.now_ms, header)
         self._append(log, run, EncodedBatches(memoryview(data), BatchColumns.from_rows([batch])))
-        self._counted.markers += 1
+        self._counts = self._counts._replace(markers=self._counts.markers + 1)
 
     def _recovery_point(self, end_offset: int) -> tuple[LineEdit, ...]:
         """Return the edit that moves the recovery point to the end of the log, () if the line must stay.

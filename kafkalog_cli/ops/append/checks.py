@@ -11,7 +11,7 @@ from kafkalog_cli.log.settings.topic_config import TopicConfig
 from kafkalog_cli.ops.append.batching import BatchStyle
 from kafkalog_cli.ops.append.columns import Arriving, RecordRun
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
-from kafkalog_cli.ops.verify.batch_checks import OTHER_UNITS, other_unit_of
+from kafkalog_cli.ops.timestamp_units import OTHER_UNITS, other_unit_of
 
 
 class OddTime(NamedTuple):

@@ -112,12 +112,6 @@ class NewRecord(NamedTuple):
     origin: RecordOrigin = NO_ORIGIN
 
 
-class LineFormat(NamedTuple):
-    """How a line of text becomes a record: the whole line is the value, or a key before the separator."""
-
-    key_separator: bytes | None = None
-
-
 Parse = Callable[[bytes], NewRecord | None]
 """Parses a line without its end into a record; returns None for a line that is not a record. Raises ValueError."""
 RecordT = TypeVar("RecordT")
@@ -212,9 +206,8 @@ def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
     raise NotMeantAsRecord(f"unknown field {unknown[0]!r}{hint}; {LINES_HINT}")
 
 
-def line_parser(layout: LineFormat) -> Parse:
-    """Return the parser of lines, which may hold any bytes except line ends."""
-    separator = layout.key_separator
+def line_parser(separator: bytes | None) -> Parse:
+    """Return the parser of lines: the whole line is the value, or there is a key before the separator."""
 
     def parse(line: bytes) -> NewRecord:
         if separator is None:

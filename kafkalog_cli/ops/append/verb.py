@@ -26,7 +26,6 @@ from kafkalog_cli.ops.append.making import (
 )
 from kafkalog_cli.ops.append.partitioning import Partitioner, SortedLines, number_of_partitions
 from kafkalog_cli.ops.append.reading import (
-    LineFormat,
     NewRecord,
     Parse,
     Piece,
@@ -346,7 +345,7 @@ class Appending:
         if options.is_ndjson:
             return partial(parse_ndjson, with_origin=with_origin)
         separator = None if options.key_separator is None else options.key_separator.encode("utf-8", "surrogateescape")
-        return line_parser(LineFormat(separator))
+        return line_parser(separator)
 
 
 class _NotMadeError(Exception):

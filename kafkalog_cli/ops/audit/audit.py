@@ -18,8 +18,8 @@ from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.partition_state import state_in
 from kafkalog_cli.ops.same_place import PartitionIdentity
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.partition import Verification, VerifyTask
 from kafkalog_cli.ops.verify.settled import removed, settled_verification
+from kafkalog_cli.ops.verify.task import Verification, VerifyTask
 
 CleanerSettings = Mapping[str, str]
 """Settings of a compacted topic, name to text; only settings that some source sets."""

@@ -357,9 +357,7 @@ class LogStatistics:
         import numpy as np
 
         self._has_read = True
-        ends = np.asarray(block.record_ends, dtype=np.int64)
-        counts = ends - np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
-        control = _is_control(block.batches)[block.first_row : block.end_row]
+        control, counts = _control_and_counts(block)
         self._read += int(counts[~control].sum())
         self._read_control += int(counts[control].sum())
         if self._keys is not None and len(block.records):
@@ -395,6 +393,14 @@ def _is_control(batches: BatchColumns) -> Flags:
     return is_control
 
 
+def _control_and_counts(block: RecordBlock) -> tuple[Flags, Integers]:
+    """Return for each batch of a block whether it is a control batch, and its number of records."""
+    import numpy as np
+
+    ends = np.asarray(block.record_ends, dtype=np.int64)
+    return _is_control(block.batches)[block.first_row : block.end_row], np.diff(ends, prepend=0)
+
+
 def stored_keys(buffer: memoryview, positions: Integers, sizes: Integers) -> StoredKeys:
     """Return a copy of the keys at these positions of a buffer."""
     import numpy as np
@@ -409,8 +415,5 @@ def control_rows(block: RecordBlock) -> Flags | None:
     """Return for each record of a block whether it is a control record; None if none is."""
     import numpy as np
 
-    control = _is_control(block.batches)[block.first_row : block.end_row]
-    if not control.any():
-        return None
-    ends = np.asarray(block.record_ends, dtype=np.int64)
-    return np.repeat(control, np.diff(ends, prepend=0))
+    control, counts = _control_and_counts(block)
+    return np.repeat(control, counts) if control.any() else None

@@ -64,6 +64,12 @@ def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
     return (offsets[0] if offsets[0] >= 0 else offsets[1], offsets[1])
 
 
+def as_kind(found: Finding, kind: FindingKind) -> Finding:
+    """Return the finding with another kind, and the texts of that kind."""
+    row = DIAGNOSES[kind]
+    return found._replace(kind=kind, broker_effect=row.broker_effect, next_step=row.next_step)
+
+
 def with_path(found: Finding, path: str, metadata: str | None = None) -> Finding:
     """Return the finding with the placeholders in its next step filled in, ready to paste; see `filled`."""
     step = filled(found.next_step, path, found.path, metadata)

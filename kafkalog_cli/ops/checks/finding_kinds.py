@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 from kafkalog_cli.errors import ExitCode
 
+MAX_TOLD = 20
+"""The largest number of findings of one kind per segment; further findings are only counted."""
+
 
 @unique
 class Severity(Enum):

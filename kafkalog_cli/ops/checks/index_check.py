@@ -1,8 +1,9 @@
-"""Checks offset index entries against the batches of their segment: their positions, and the style of the entries."""
+"""Checks the entries of indexes against the batches of their segment, and of offset indexes also their style."""
 
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -24,53 +25,114 @@ RecordOffsets = Callable[[Batch], tuple[int, int] | None]
 """Returns the offsets of the first and last record of a batch, None if no record can be read."""
 
 
+class IndexFinding(IntEnum):
+    """The finding at an entry of an index: a number of one byte. The first is "not walked", the second "fits".
+
+    `detail` is the sentence about it, with places for values. `is_tolerable`: every record is still found through the
+    entry.
+    """
+
+    verdict: Verdict
+    detail: str
+    is_tolerable: bool
+
+    def __new__(cls, verdict: Verdict, detail: str = "", is_tolerable: bool = True) -> IndexFinding:
+        """Give the findings of an index the numbers from 0 on."""
+        number = len(cls.__members__)
+        made = int.__new__(cls, number)
+        made._value_, made.verdict, made.detail, made.is_tolerable = number, verdict, detail, is_tolerable
+        return made
+
+
+NOT_WALKED = "there is no log to check it against"
+FITS = 1
+
+
 @unique
-class EntryFinding(IntEnum):
-    """The finding at an entry, in the order of `_JUDGEMENTS`."""
+class EntryFinding(IndexFinding):
+    """The finding at an entry of an offset index."""
 
-    NOT_WALKED = 0
-    FITS = 1
-    NOT_A_BATCH = 2
-    OFFSET_BEFORE = 3
-    NEITHER_FIRST_NOR_LAST = 4
-    NO_SUCH_OFFSET = 5
-    OVERLAPS_NEXT = 6
-    IN_DAMAGE = 7
-    POSITION_BEYOND = 8
-    OFFSET_BEYOND = 9
-    NOT_ASCENDING = 10
-    BELOW_BASE = 11
-    FIRST_BATCH = 12
-
-
-_JUDGEMENTS: dict[EntryFinding, tuple[Verdict, bool]] = {
-    # (verdict, whether every record is still found through the entry)
-    EntryFinding.NOT_WALKED: (Verdict.UNVERIFIED, True),
-    EntryFinding.FITS: (Verdict.RIGHT, True),
-    EntryFinding.NOT_A_BATCH: (Verdict.STALE, False),
-    EntryFinding.OFFSET_BEFORE: (Verdict.STALE, False),
-    EntryFinding.NEITHER_FIRST_NOR_LAST: (Verdict.STALE, True),
-    EntryFinding.NO_SUCH_OFFSET: (Verdict.STALE, True),
-    EntryFinding.OVERLAPS_NEXT: (Verdict.STALE, True),
-    EntryFinding.IN_DAMAGE: (Verdict.UNVERIFIED, True),
-    EntryFinding.POSITION_BEYOND: (Verdict.BEYOND_END, False),
-    EntryFinding.OFFSET_BEYOND: (Verdict.BEYOND_END, False),
-    EntryFinding.NOT_ASCENDING: (Verdict.OUT_OF_ORDER, False),
-    EntryFinding.BELOW_BASE: (Verdict.OUT_OF_ORDER, False),
-    EntryFinding.FIRST_BATCH: (Verdict.STALE, True),
-}
+    NOT_WALKED = Verdict.UNVERIFIED, NOT_WALKED
+    FITS = Verdict.RIGHT
+    NOT_A_BATCH = Verdict.STALE, "no batch starts there: it is inside {batch}", False
+    OFFSET_BEFORE = Verdict.STALE, "points at {batch}, so the offset is before it", False
+    NEITHER_FIRST_NOR_LAST = Verdict.STALE, "points at {batch}, and no batch begins or ends with the offset"
+    NO_SUCH_OFFSET = Verdict.STALE, "points at {batch}, and no batch holds the offset"
+    OVERLAPS_NEXT = Verdict.STALE, "points at {batch}, and the offset is after the target of the next entry"
+    IN_DAMAGE = Verdict.UNVERIFIED, "the log is damaged there"
+    POSITION_BEYOND = Verdict.BEYOND_END, "the position is not before the end of the log", False
+    OFFSET_BEYOND = Verdict.BEYOND_END, "the offset is not in the log yet", False
+    NOT_ASCENDING = Verdict.OUT_OF_ORDER, "not above an entry before it", False
+    BELOW_BASE = Verdict.OUT_OF_ORDER, "below the base offset", False
+    FIRST_BATCH = Verdict.STALE, "points at the first batch, which gets no entry"
 
 
 _BATCH_END = Style.PER_BATCH | Style.APPEND_CALL
-_BY_NUMBER = tuple(_JUDGEMENTS[finding] for finding in EntryFinding)
+_FINDINGS = tuple(EntryFinding)
 _STYLES = tuple(map(Style, range(ANY_STYLE + 1)))
 
 
-class OffsetIndexCheck:
-    """Checks the entries in use of one offset index while its segment is walked.
+class IndexCheck(ABC):
+    """Checks the entries in use of one index while its segment is walked.
 
     Give `see` every BatchRun in order, then call `finish`. Without a log call neither: then `judge_order` finds only
-    the order of the entries.
+    the order of the entries. `keys` are the column that leads to the batches of an entry.
+    """
+
+    def __init__(self, findings: type[IndexFinding], keys: array[int]) -> None:
+        self._findings = tuple(findings)
+        self._keys = keys
+        self._finding = bytearray(len(keys))
+        self._order = ascending(keys)
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._finding)
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Check the entries that point into `batch_run`."""
+        order, keys, at, end_key = self._order, self._keys, self._next, self._end_key(batch_run)
+        if isinstance(order, range):
+            end = bisect_left(keys, end_key, at)
+            if end > at and self._do_all_fit(batch_run, slice(at, end)):
+                at = end
+        while at < len(order) and keys[order[at]] < end_key:
+            if self._finding[order[at]] != FITS:
+                self._compare(order[at], batch_run)
+            at += 1
+        self._next = at
+
+    @abstractmethod
+    def _end_key(self, batch_run: BatchRun) -> int:
+        """Return the key after all keys of entries that point into the run or before it."""
+
+    @abstractmethod
+    def _do_all_fit(self, batch_run: BatchRun, slots: slice) -> bool:
+        """Note which of many entries fit that point into the run, and return whether it is all of them."""
+
+    @abstractmethod
+    def _compare(self, slot: int, batch_run: BatchRun) -> None:
+        """Judge one entry that points into the run."""
+
+    def counts(self) -> Counter[Verdict]:
+        """Return the number of entries by verdict."""
+        found: Counter[Verdict] = Counter()
+        for finding in set(self._finding):
+            found[self._findings[finding].verdict] += self._finding.count(finding)
+        return found
+
+    def worst(self) -> ExitCode:
+        """Return the code of the worst entry."""
+        found = (self._findings[finding] for finding in set(self._finding))
+        return worst_code(verdict_code(one.verdict, one.is_tolerable) for one in found)
+
+    def _do_all_rise(self, *columns: tuple[array[int], int]) -> bool:
+        """Whether all entries fit, and each column rises from above the number beside it."""
+        return self._finding.count(FITS) == len(self) and all(rises(keys, before) for keys, before in columns)
+
+
+class OffsetIndexCheck(IndexCheck):
+    """Checks the entries in use of one offset index while its segment is walked.
 
     An entry (offset, position) is right if a batch starts at the position and the offset fits. Before 2.0, the offset
     is the first of the batch, since 2.0 the last. From 2.0 to 4.0 an append call of several batches got one entry: then
@@ -82,8 +144,8 @@ class OffsetIndexCheck:
         self._record_offsets = record_offsets
         self._base_offset = index.base_offset
         self._offset, self._position = index.columns()
-        count = len(self._offset)
-        self._finding = bytearray(count)
+        super().__init__(EntryFinding, self._position)
+        count = len(self)
         self._style = bytearray(count)
         # the batch that starts at the position, or contains it
         self._batch = array("q", [NO_BATCH]) * count
@@ -91,50 +153,27 @@ class OffsetIndexCheck:
         self._batch_last = array("q", [NO_OFFSET]) * count
         # the start of the last batch, for an append call of several batches
         self._call_end = array("q", [NO_BATCH]) * count
-        self._order = ascending(self._position)
-        self._next = 0
         self._open_calls: list[tuple[int, int]] = []
-
-    def __len__(self) -> int:
-        return len(self._offset)
 
     def see(self, batch_run: BatchRun) -> None:
         """Check the entries that point into `batch_run`."""
-        order, positions, at = self._order, self._position, self._next
-        count = len(order)
-        if isinstance(order, range):
-            if isinstance(batch_run.batches, BatchArrays):
-                at = self._see_many(batch_run, batch_run.batches, at)
-            else:
-                at = self._see_plain(batch_run, at)
-        while at < count and positions[order[at]] < batch_run.end:
-            slot = order[at]
-            if self._finding[slot] == EntryFinding.FITS:
-                at += 1
-                continue
-            position = positions[slot]
-            row = bisect_right(batch_run.position, position) - 1
-            if row < 0:
-                self._finding[slot] = EntryFinding.IN_DAMAGE if position >= 0 else EntryFinding.NOT_A_BATCH
-            else:
-                self._compare(slot, batch_run, row)
-            at += 1
-        self._next = at
+        super().see(batch_run)
         self._close_calls(batch_run)
 
-    def _see_many(self, batch_run: BatchRun, batches: BatchArrays, at: int) -> int:
-        """Check many entries at once, from slot `at` on, and return the slot from which to continue one by one.
+    def _end_key(self, batch_run: BatchRun) -> int:
+        return batch_run.end
 
-        An entry fits if it has the position and last offset of a batch v2. If all entries in the run fit, the
-        returned slot is after them, else it is `at`.
-        """
+    def _do_all_fit(self, batch_run: BatchRun, slots: slice) -> bool:
+        """See IndexCheck. An entry fits if it has the position and last offset of a batch v2."""
+        batches = batch_run.batches
+        return (
+            self._fit_arrays(batches, slots) if isinstance(batches, BatchArrays) else self._fit_plain(batch_run, slots)
+        )
+
+    def _fit_arrays(self, batches: BatchArrays, slots: slice) -> bool:
         import numpy as np
 
         position, base_offset, last_offset = batches.position, batches.base_offset, batches.last_offset
-        end = bisect_left(self._position, batch_run.end, at)
-        if end == at:
-            return at
-        slots = slice(at, end)
         entry_position = np.frombuffer(self._position, np.int64)[slots]
         rows = np.minimum(position.searchsorted(entry_position), len(position) - 1)
         fits = (position[rows] == entry_position) & (entry_position > 0) & (batches.magic[rows] >= 2)
@@ -148,26 +187,25 @@ class OffsetIndexCheck:
             (self._batch_last, last_offset),
         ):
             np.frombuffer(column, np.int64)[slots][fits] = values[rows][fits]
-        return end if fits.all() else at
+        return bool(fits.all())
 
-    def _see_plain(self, batch_run: BatchRun, at: int) -> int:
-        """See `_see_many`, for columns of plain integers: no code in Python runs for each entry."""
-        end = bisect_left(self._position, batch_run.end, at)
-        slots, row_at = slice(at, end), {start: row for row, start in enumerate(batch_run.position)}
+    def _fit_plain(self, batch_run: BatchRun, slots: slice) -> bool:
+        """Compare columns of plain integers: no code in Python runs for each entry."""
+        row_at = {start: row for row, start in enumerate(batch_run.position)}
         positions, offsets = self._position[slots], self._offset[slots]
         rows = [*map(row_at.get, positions, repeat(NO_BATCH))]
-        if not rows or NO_BATCH in rows or not positions[0] or min(batch_run.batches.magic) < RECORD_BATCH_MAGIC:
-            return at
+        if NO_BATCH in rows or not positions[0] or min(batch_run.batches.magic) < RECORD_BATCH_MAGIC:
+            return False
         first, last = (
             array("q", map(column.__getitem__, rows)) for column in (batch_run.base_offset, batch_run.last_offset)
         )
         if last != offsets:
-            return at
+            return False
         styles = bytes([int(_BATCH_END), int(ANY_STYLE)])
         self._finding[slots] = bytes([EntryFinding.FITS]) * len(rows)
         self._style[slots] = bytes(map(styles.__getitem__, map(eq, first, last)))
         self._batch[slots], self._batch_first[slots], self._batch_last[slots] = positions, first, last
-        return end
+        return True
 
     def finish(self, walk: SegmentWalk) -> None:
         """End the check after the whole log: entries that point after its last batch are beyond the end."""
@@ -183,12 +221,11 @@ class OffsetIndexCheck:
     def judge_order(self) -> None:
         """Find entries out of order, compared with the earlier entries that are not stale."""
         last_offset, last_position = self._base_offset - 1, -1
-        all_fit = self._finding.count(EntryFinding.FITS) == len(self)
-        if all_fit and rises(self._offset, last_offset) and rises(self._position, last_position):
+        if self._do_all_rise((self._offset, last_offset), (self._position, last_position)):
             return
         for slot, offset in enumerate(self._offset):
             position = self._position[slot]
-            verdict = _BY_NUMBER[self._finding[slot]][0]
+            verdict = _FINDINGS[self._finding[slot]].verdict
             if verdict is Verdict.BEYOND_END:
                 continue
             if position < 0:
@@ -200,13 +237,6 @@ class OffsetIndexCheck:
             elif verdict is not Verdict.STALE:
                 last_offset, last_position = offset, position
 
-    def counts(self) -> Counter[Verdict]:
-        """Return the number of entries by verdict."""
-        found: Counter[Verdict] = Counter()
-        for finding in set(self._finding):
-            found[_BY_NUMBER[finding][0]] += self._finding.count(finding)
-        return found
-
     def style_counts(self) -> Counter[Style]:
         """Return the number of right entries by the styles that they fit."""
         all_fit = self._finding.count(EntryFinding.FITS) == len(self)
@@ -214,26 +244,26 @@ class OffsetIndexCheck:
         right = self._style if all_fit else bytes(compress(self._style, fits))
         return Counter({_STYLES[style]: right.count(style) for style in set(right)})
 
-    def worst(self) -> ExitCode:
-        """Return the code of the worst entry."""
-        return worst_code(verdict_code(*_JUDGEMENTS[EntryFinding(finding)]) for finding in set(self._finding))
-
     def entries(self) -> Iterator[Entry]:
         """Yield the entries in file order."""
-        for slot, finding in enumerate(self._finding):
-            verdict, tolerable = _BY_NUMBER[finding]
+        for slot, number in enumerate(self._finding):
             fields: dict[str, object] = {"offset": self._offset[slot], "position": self._position[slot]}
-            if finding == EntryFinding.FITS:
-                yield Entry(slot, fields, verdict, "", _STYLES[self._style[slot]])
+            if number == FITS:
+                yield Entry(slot, fields, Verdict.RIGHT, "", _STYLES[self._style[slot]])
             else:
-                yield Entry(slot, fields, verdict, self._detail(slot), Style.NONE, tolerable)
+                finding = _FINDINGS[number]
+                detail, tolerable = self._detail(slot, finding), finding.is_tolerable
+                yield Entry(slot, fields, finding.verdict, detail, Style.NONE, tolerable)
 
-    def _compare(self, slot: int, batch_run: BatchRun, row: int) -> None:
-        """Judge an entry that points to the batch of `row`, or into it."""
-        offset = self._offset[slot]
+    def _compare(self, slot: int, batch_run: BatchRun) -> None:
+        offset, position = self._offset[slot], self._position[slot]
+        row = bisect_right(batch_run.position, position) - 1
+        if row < 0:
+            self._finding[slot] = EntryFinding.IN_DAMAGE if position >= 0 else EntryFinding.NOT_A_BATCH
+            return
         start, first, last = batch_run.position[row], batch_run.base_offset[row], batch_run.last_offset[row]
         self._batch[slot], self._batch_first[slot], self._batch_last[slot] = start, first, last
-        if start != self._position[slot]:
+        if start != position:
             self._finding[slot] = EntryFinding.NOT_A_BATCH
         elif not start:
             self._finding[slot] = EntryFinding.FIRST_BATCH
@@ -308,27 +338,12 @@ class OffsetIndexCheck:
         self._finding[slot] = EntryFinding.FITS
         self._style[slot] = style
 
-    def _detail(self, slot: int) -> str:
-        finding = EntryFinding(self._finding[slot])
+    def _detail(self, slot: int, finding: IndexFinding) -> str:
+        if finding is EntryFinding.NOT_A_BATCH and self._batch[slot] < 0:
+            return "no batch starts there"
         first, last = self._batch_first[slot], self._batch_last[slot]
         offsets = f"offsets {first} to {last}" if first != NO_OFFSET else f"offsets up to {last}"
-        batch = f"the batch at {self._batch[slot]}, {offsets}"
-        return {
-            EntryFinding.NOT_WALKED: "there is no log to check it against",
-            EntryFinding.NOT_A_BATCH: f"no batch starts there: it is inside {batch}"
-            if self._batch[slot] >= 0
-            else "no batch starts there",
-            EntryFinding.OFFSET_BEFORE: f"points at {batch}, so the offset is before it",
-            EntryFinding.NEITHER_FIRST_NOR_LAST: f"points at {batch}, and no batch begins or ends with the offset",
-            EntryFinding.NO_SUCH_OFFSET: f"points at {batch}, and no batch holds the offset",
-            EntryFinding.OVERLAPS_NEXT: f"points at {batch}, and the offset is after the target of the next entry",
-            EntryFinding.IN_DAMAGE: "the log is damaged there",
-            EntryFinding.POSITION_BEYOND: "the position is not before the end of the log",
-            EntryFinding.OFFSET_BEYOND: "the offset is not in the log yet",
-            EntryFinding.NOT_ASCENDING: "not above an entry before it",
-            EntryFinding.BELOW_BASE: "below the base offset",
-            EntryFinding.FIRST_BATCH: "points at the first batch, which gets no entry",
-        }.get(finding, "")
+        return finding.detail.format(batch=f"the batch at {self._batch[slot]}, {offsets}")
 
 
 def rises(keys: array[int], before: int) -> bool:

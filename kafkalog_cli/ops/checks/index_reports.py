@@ -1,11 +1,11 @@
 """Reports on the sidecar files of one partition, ordered by base offset and kind. Each segment is walked once."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout
 from kafkalog_cli.format import checkpoint, producer_snapshot, txnindex
@@ -16,7 +16,6 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment, directory_name, open_partition
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.file_report import FileNote, FileReport, closed_note, fault_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
@@ -63,7 +62,7 @@ class PartitionReports:
         listed: Partition | None = None,
     ) -> None:
         self._read_context = read_context
-        partition = self._open(path, wanted) if listed is None else listed  # listed before the log is read
+        partition = opened(read_context.fs, path, wanted) if listed is None else listed  # before the log is read
         self._files = DirectoryFiles(read_context.fs, path, partition.directory, wanted, partition.entries)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
         self._next_offsets = dict(pairwise(sorted(self._segments)))
@@ -118,14 +117,6 @@ class PartitionReports:
         if self._files.is_everything_wanted:
             yield from self._missing_state()
 
-    def _open(self, path: str, wanted: frozenset[str] | None) -> Partition:
-        try:
-            return open_partition(self._read_context.fs, path)
-        except NotKafkaLayout:
-            if wanted is None:
-                raise
-        return Partition(path, directory_name(path), ())  # a file that was copied out of its directory
-
     # ---- what is asked of the log before it is walked
 
     def _hold_changing(self) -> None:
@@ -157,8 +148,8 @@ class PartitionReports:
                 snapshots[file.name.offset] = partial(self._producers, file)
         for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
             questions.ask_all(epoch_offsets(self._epochs(file), log))
-            if self._files.is_everything_wanted:
-                self._watch.epochs = EpochRuns()
+        if self._files.is_everything_wanted:
+            self._watch.epochs = EpochRuns()
         if (snapshots or markers) and self._files.is_everything_wanted:
             self._watch.trail = ProducerTrail(snapshots, frozenset(markers))
 
@@ -293,22 +284,8 @@ class PartitionReports:
 
     def _ends_in_old_format(self) -> bool:
         """Whether the last batch has no epoch: a broker configured to write format 0 or 1 removes the checkpoint."""
-        walk = self._last_walk
-        if walk is not None and walk.last_magic is not None and walk.first_bad is None:
-            return walk.last_magic < 2
-        magic = 2
-        for base in sorted(self._segments, reverse=True):
-            log = self._segments[base].log
-            if not log.size_bytes:
-                continue
-            try:
-                with self._read_context.fs.open_read(log.path) as file:
-                    for batches in SegmentReader(file, limits=self._read_context.limits).batches():
-                        magic = int(batches.magic[len(batches) - 1])
-            except KafkalogError:
-                return False
-            return magic < 2
-        return False
+        magic = None if self._last_walk is None else self._last_walk.last_magic
+        return magic is not None and magic < 2
 
     def _first_batch(self) -> Batch | None:
         """Return the header of the first batch in the last non-empty segment, None if it cannot be read."""
@@ -324,6 +301,19 @@ class PartitionReports:
                     return None
                 return header if isinstance(header, Batch) else None
         return None
+
+
+def opened(fs: Filesystem, path: str, wanted: frozenset[str] | None) -> Partition:
+    """Return the partition at `path`; an empty one around files that were copied out of their directory (`wanted`).
+
+    Raises the exceptions of `open_partition`.
+    """
+    try:
+        return open_partition(fs, path)
+    except NotKafkaLayout:
+        if wanted is None:
+            raise
+    return Partition(path, directory_name(path), ())
 
 
 def _end_of(segment: Segment, walk: SegmentWalk | None) -> int | None:
@@ -345,7 +335,7 @@ def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
     if not content.is_whole:
         return files.unread(file, content)
     entries, notes = read_metadata_file(name.kind, content.data)
-    return files.counted(file, entries, tuple(notes), counts=Counter(), worst_entry=ExitCode.OK)
+    return replace(files.blank(file), entries=entries, notes=tuple(notes))
 
 
 def _snapshot_note(fault: Fault) -> FileNote:

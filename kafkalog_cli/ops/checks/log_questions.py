@@ -1,6 +1,6 @@
 """Collects the offsets that sidecar files need from a log before it is walked, so that one pass answers all."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -41,12 +41,6 @@ class OffsetQuestions:
     def __init__(self) -> None:
         self._pending: list[int] = []
         self._answers: dict[int, Answer] = {}
-
-    def ask(self, offset: int) -> None:
-        """Request the batch that contains `offset`, or the first batch after it."""
-        if offset not in self._answers:
-            self._answers[offset] = Answer()
-            insort(self._pending, offset)
 
     def ask_all(self, offsets: Iterable[int]) -> None:
         """Request the batches of many offsets at once."""

@@ -16,7 +16,7 @@ from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.ops.checks.file_report import FileNote, FileReport, closed_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.index_files import IndexedLog, IndexFile, LogSeen, txn_report
+from kafkalog_cli.ops.checks.index_files import IndexedLog, IndexFile, txn_report
 from kafkalog_cli.ops.checks.log_questions import Check, LogObserver, Watch
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.checks.sidecar_files import MAX_INDEX_BYTES, MAX_STATE_BYTES, DirectoryFiles, SidecarFile
@@ -95,9 +95,8 @@ class SegmentReports:
             if self._notes and segment.log is not None:
                 yield files.report(segment.log, notes=self._notes)
             is_closed = segment.segment is not None and segment.next_offset is not None
-            seen = LogSeen(segment.log is not None, is_closed, self.walk)
             for index in indexes:
-                yield index.report(seen)
+                yield index.report(self.walk, is_closed=is_closed)
             for file in segment.indexes:
                 if file.name.kind is FileKind.TXN_INDEX:
                     yield txn_report(files, file, log, self._watch)

@@ -35,7 +35,8 @@ class BatchRun:
     `reached` is the largest last offset up to each batch; if offsets increase, that is the batch's own last offset.
     `reached_before` is the largest offset before the first batch (-1: none), `last_reached` the largest of all. The
     same is true of the largest timestamp, in ms. `is_after_damage`: bytes that are not batches come right before.
-    `is_ordered`: offsets increase. A column becomes a list at its first use: a check of few batches should use rows or
+    `first_disordered` is the row of the first batch that does not start after the batch before it, None if all do
+    (`is_ordered`). A column becomes a list at its first use: a check of few batches should use rows or
     the matrix of `batches`.
     """
 
@@ -47,7 +48,7 @@ class BatchRun:
         self.reached_before = reached_before
         self.timestamp_before = timestamp_before
         self.is_after_damage = is_after_damage
-        self._disordered = self._first_disordered()
+        self.first_disordered = self._first_disordered()
 
     @cached_property
     def position(self) -> Sequence[int]:
@@ -84,7 +85,7 @@ class BatchRun:
     @property
     def is_ordered(self) -> bool:
         """Whether offsets increase."""
-        return self._disordered is None
+        return self.first_disordered is None
 
     @cached_property
     def last_reached(self) -> int:
@@ -138,10 +139,6 @@ class BatchRun:
             lambda last, valid: (last >= next_offset) & (valid != 0), self.batches.last_offset, self.batches.valid
         )
         return rows[0] if rows else None
-
-    def first_disordered(self) -> int | None:
-        """Return the row of the first batch that does not start after the batch before it, None if all do."""
-        return self._disordered
 
     def _first_disordered(self) -> int | None:
         if isinstance(self.batches, BatchArrays) and _all_ascend(self.batches, self.reached_before):
@@ -246,7 +243,7 @@ class SegmentWalk:
         self.largest_timestamp = batch_run.largest_timestamp
         if not batch_run.batches.all_valid():
             self.bad_crcs += len(rows_where(lambda valid: valid == 0, batch_run.batches.valid))
-        disordered = batch_run.first_disordered()
+        disordered = batch_run.first_disordered
         # The offsets of a batch with a bad CRC may be the damage itself.
         if self.disordered_at is None and disordered is not None and batch_run.batches.valid[disordered]:
             self.disordered_at = int(batch_run.batches.position[disordered])

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import (
@@ -22,7 +22,6 @@ from kafkalog_cli.ops.checks.file_report import (
     Entry,
     FileNote,
     FileReport,
-    Style,
     Verdict,
     closed_note,
     fault_note,
@@ -219,59 +218,25 @@ class DirectoryFiles:
             for entry in entries():
                 counts[entry.verdict] += 1
                 codes.add(entry.exit_code)
-        return self.counted(
-            file,
-            () if entries is None else Entries(entries),
-            tuple(notes),
-            counts=counts,
-            worst_entry=worst_code(codes),
-        )
+        made = () if entries is None else Entries(entries)
+        return replace(self.blank(file), entries=made, notes=tuple(notes), counts=counts, worst_entry=worst_code(codes))
 
-    def counted(  # noqa: PLR0913
-        self,
-        file: SidecarFile,
-        entries: Iterable[Entry],
-        notes: tuple[FileNote, ...],
-        *,
-        counts: Counter[Verdict],
-        worst_entry: ExitCode,
-        style_counts: Counter[Style] | None = None,
-        zero_tail_bytes: int = 0,
-        is_read: bool = True,
-        lacks_largest: bool = False,
-    ) -> FileReport:
-        """Return the report on a file whose entries are already counted."""
-        name = file.name
-        return FileReport(
-            file.status.path,
-            name.kind,
-            name.state,
-            self.directory.topic,
-            self.directory.partition,
-            name.offset,
-            file.status.size_bytes,
-            entries,
-            notes,
-            counts,
-            style_counts or Counter(),
-            zero_tail_bytes,
-            worst_entry,
-            is_read,
-            lacks_largest,
-        )
+    def blank(self, file: SidecarFile) -> FileReport:
+        """Return a report that says nothing about the file yet."""
+        return self._blank(file.name, file.status.path, file.status.size_bytes)
 
     def unread(self, file: SidecarFile, content: SidecarContent) -> FileReport:
         """Return the report on a file of which too little could be read."""
-        return self.counted(file, (), content.notes, counts=Counter(), worst_entry=ExitCode.OK, is_read=False)
+        return replace(self.blank(file), notes=content.notes, is_read=False)
 
     def missing(self, name: FileName, message: str, kind: FindingKind) -> FileReport:
         """Return the report on a file that should exist and does not."""
-        path = f"{self.path.rstrip('/')}/{name.name}"
-        note = FileNote(message, ExitCode.WARNINGS, kind)
+        report = self._blank(name, f"{self.path.rstrip('/')}/{name.name}", None)
+        return replace(report, notes=(FileNote(message, ExitCode.WARNINGS, kind),))
+
+    def _blank(self, name: FileName, path: str, size_bytes: int | None) -> FileReport:
         directory = self.directory
-        return FileReport(
-            path, name.kind, name.state, directory.topic, directory.partition, name.offset, None, notes=(note,)
-        )
+        return FileReport(path, name.kind, name.state, directory.topic, directory.partition, name.offset, size_bytes)
 
 
 def _ends_in_zeros(file: ReadableFile, kind: FileKind, start: int) -> bool:

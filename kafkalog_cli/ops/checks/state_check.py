@@ -2,14 +2,14 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum, unique
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format import control, meta_properties, partition_metadata
+from kafkalog_cli.format import meta_properties, partition_metadata
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry, PartitionOffset
+from kafkalog_cli.format.control import ABORT, COMMIT
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.json_files import decode_clean_shutdown, decode_quorum_state
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -22,16 +22,8 @@ from kafkalog_cli.ops.checks.log_questions import Answer, EndedTxn
 Ask = Callable[[int], Answer]
 
 
-@unique
-class ControlMarker(Enum):
-    """The kind of control record in a batch. The values are those of the record's key."""
-
-    ABORT = control.ABORT
-    COMMIT = control.COMMIT
-    OTHER = -1
-
-
-MarkerOf = Callable[[Batch], ControlMarker]
+MarkerOf = Callable[[Batch], int | None]
+"""Returns the control type of a batch, None if it cannot be read."""
 
 _Judgement = tuple[Verdict, str]
 _RIGHT: _Judgement = (Verdict.RIGHT, "")
@@ -100,8 +92,9 @@ def _marker_problem(entry: AbortedTxn, answer: Answer, marker_of: MarkerOf) -> s
         return "the batch at the last offset is not a transaction marker"
     if batch.producer_id != entry.producer_id:
         return f"the marker at the last offset is of producer {batch.producer_id}"
-    marker = marker_of(batch)
-    return "" if marker is ControlMarker.ABORT else f"the marker at the last offset is {marker.name}, not ABORT"
+    kind = marker_of(batch)
+    name = "COMMIT" if kind == COMMIT else "OTHER"
+    return "" if kind == ABORT else f"the marker at the last offset is {name}, not ABORT"
 
 
 def _first_problem(entry: AbortedTxn, log: LogBounds, ask: Ask) -> str:
@@ -293,8 +286,6 @@ _BEYOND = {
     FileKind.CLEANER_CHECKPOINT: "a cleaner starts again at the log start",
 }
 
-_ACCEPTED_BY_BROKERS = ("cluster.id is not one that Kafka generates", "directory.id is reserved")
-
 
 def check_offsets(entries: Iterable[PartitionOffset], kind: FileKind, range_of: RangeOf) -> Iterator[Entry]:
     """Check each line of one of the four offset checkpoints against its partition's first and end offset."""
@@ -324,28 +315,20 @@ def _checkpoint_offset(offset: int, kind: FileKind, log: LogBounds | None) -> tu
     return Verdict.RIGHT, ""
 
 
+_DECODERS: dict[FileKind, Callable[[bytes], tuple[Any, list[Fault]]]] = {
+    FileKind.META_PROPERTIES: meta_properties.decode,
+    FileKind.PARTITION_METADATA: partition_metadata.decode,
+    FileKind.QUORUM_STATE: decode_quorum_state,
+    FileKind.CLEAN_SHUTDOWN: decode_clean_shutdown,
+}
+
+
 def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[FileNote]]:
     """Read `meta.properties`, `partition.metadata`, `.kafka_cleanshutdown` or `quorum-state`: its fields and faults."""
-    fields: dict[str, object] | None = None
-    faults: list[Fault]
-    notes: list[FileNote] = []
-    code = ExitCode.CORRUPTION
-    if kind is FileKind.META_PROPERTIES:
-        meta, faults = meta_properties.decode(data)
-        fields = None if meta is None else meta._asdict()
-    elif kind is FileKind.PARTITION_METADATA:
-        partition, faults = partition_metadata.decode(data)
-        fields = None if partition is None else partition._asdict()
-    elif kind is FileKind.QUORUM_STATE:
-        state, faults = decode_quorum_state(data)
-        fields = None if state is None else state._asdict()
-    else:
-        code = ExitCode.WARNINGS  # a broker still starts as after a clean shutdown
-        shutdown, faults = decode_clean_shutdown(data)
-        fields = None if shutdown is None else shutdown._asdict()
-        if not data:
-            notes.append(FileNote("empty, as brokers up to 3.6 wrote it"))
+    found, faults = _DECODERS[kind](data)
+    is_marker = kind is FileKind.CLEAN_SHUTDOWN  # a broker still starts as after a clean shutdown
+    notes = [FileNote("empty, as brokers up to 3.6 wrote it")] if is_marker and not data else []
     for fault in faults:
-        accepted = fault.message in _ACCEPTED_BY_BROKERS
-        notes.append(fault_note(kind, fault, ExitCode.WARNINGS if accepted else code))
-    return [] if fields is None else [Entry(0, fields, Verdict.RIGHT)], notes
+        is_accepted = is_marker or fault.message == meta_properties.ODD_CLUSTER_ID
+        notes.append(fault_note(kind, fault, ExitCode.WARNINGS if is_accepted else ExitCode.CORRUPTION))
+    return [] if found is None else [Entry(0, found._asdict(), Verdict.RIGHT)], notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 from typing import NamedTuple
@@ -16,22 +16,22 @@ from kafkalog_cli.broker.cleaning.choosing import (
     find_dirt,
     group_segments,
 )
-from kafkalog_cli.broker.cleaning.cleaner import CleaningCounts, LastRecord
+from kafkalog_cli.broker.cleaning.cleaner import CleaningCounts
 from kafkalog_cli.broker.cleaning.explaining import RecordFate
 from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.log import CleanableLog
 from kafkalog_cli.broker.cleaning.marking import MEMORY_BYTES
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import ProducerState
-from kafkalog_cli.broker.producer_table import ProducerTable
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import largest_timestamp
-from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
@@ -131,7 +131,7 @@ class CompactPlan(LogPlan):
     dirt: Dirt | None = None
     first_dirty: int = 0
     groups: tuple[tuple[int, ...], ...] = ()
-    producers: Mapping[int, LastRecord] = field(default_factory=dict)
+    producers: Mapping[int, ProducerEntry] = field(default_factory=dict)
     due: PurgePlan | None = None
     delay_ms: int = 0
     estimate: Estimate | None = None
@@ -299,7 +299,7 @@ class _CleanedLog(PlannedLog[WritableFilesystem, CompactRequest]):
             dirt=dirt,
             first_dirty=first_dirty,
             groups=tuple(tuple(sizes[at].base_offset for at in group) for group in groups if choice.is_cleaned),
-            producers=LastRecords(producers.producers),
+            producers=producers.producers,
             log_start_offset=log_start,
             log_end_offset=log_end,
             high_watermark=high_watermark,
@@ -340,28 +340,5 @@ class _CleanedLog(PlannedLog[WritableFilesystem, CompactRequest]):
         return largest_timestamp(self.fs, self.partition.segments[at], enough_ms).timestamp_ms
 
     def _first_batch_ms(self, at: int) -> int:
-        return first_batch_ms(self.fs, self.partition.segments[at])
-
-
-def first_batch_ms(fs: WritableFilesystem, segment: Segment) -> int:
-    """Return the largest timestamp of a segment's first batch, -1 without a batch (loadFirstBatchTimestamp)."""
-    with fs.open_read(segment.log.path) as log:
-        first = next(SegmentReader(log).headers(), None)
-    return -1 if first is None else first.max_timestamp
-
-
-class LastRecords(Mapping[int, LastRecord]):
-    """The last record per producer id (UnifiedLog.lastRecordsOfActiveProducers)."""
-
-    def __init__(self, producers: ProducerTable) -> None:
-        self._producers = producers
-
-    def __len__(self) -> int:
-        return len(self._producers)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._producers)
-
-    def __getitem__(self, producer_id: int) -> LastRecord:
-        entry = self._producers[producer_id]
-        return LastRecord(entry.last_offset if entry.last_offset >= 0 else None, entry.producer_epoch)
+        with self.fs.open_read(self.partition.segments[at].log.path) as log:
+            return first_timestamp(log)

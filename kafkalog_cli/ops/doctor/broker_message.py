@@ -6,6 +6,7 @@ LOG_DIR = "/var/lib/kafka/data"
 PARTITION = f"{LOG_DIR}/orders-0"
 METADATA_DIR = "/var/lib/kafka/metadata"
 OTHER_DIR = "/var/lib/kafka/copy"
+COPY = f"{OTHER_DIR}/orders-0"
 BROKER_CONFIG = "--broker-config /etc/kafka/server.properties"
 """The paths in the commands of the pages. `doctor` puts those of the disk at hand in their place."""
 
@@ -46,6 +47,9 @@ OPERATING_SYSTEM = "the operating system"
 JAVA = "Java"
 """The `where` of a text that is an error of Java's own library, in any line."""
 
+AGAINST_COPY = f"kafkalog verify {PARTITION} --against {COPY}"
+"""A command of which each page says in its own words what it shows."""
+
 LOOK = BrokerStep(
     f"kafkalog verify {LOG_DIR}", "lists every damaged file, with a next step for each. It changes nothing"
 )
@@ -82,6 +86,6 @@ TOPIC_ID = BrokerStep(
 )
 
 
-def one_text(text: str, where: str) -> tuple[BrokerText, ...]:
-    """Return the texts of a message that has one."""
-    return (BrokerText(text, where),)
+def texts_in(where: str, *texts: str) -> tuple[BrokerText, ...]:
+    """Return the texts of a message that one class of Kafka prints."""
+    return tuple(BrokerText(text, where) for text in texts)

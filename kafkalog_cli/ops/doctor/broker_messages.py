@@ -87,11 +87,14 @@ def _rank(one: Recognised, number: int) -> tuple[int, int, int]:
     return level, number, -len(one.text.text)
 
 
+def _texts() -> Iterator[tuple[BrokerMessage, BrokerText]]:
+    return ((message, text) for message in MESSAGES for text in message.texts)
+
+
 def _in_line(line: str) -> Iterator[Recognised]:
-    for message in MESSAGES:
-        for text in message.texts:
-            if _has_parts(line, text.text.strip().split("{}")):
-                yield Recognised(message, text, line)
+    for message, text in _texts():
+        if _has_parts(line, text.text.strip().split("{}")):
+            yield Recognised(message, text, line)
 
 
 def _with_beginning(line: str) -> Iterator[Recognised]:
@@ -99,15 +102,14 @@ def _with_beginning(line: str) -> Iterator[Recognised]:
 
     People copy half of a long line, and other versions of Kafka write values in other ways.
     """
-    for message in MESSAGES:
-        for text in message.texts:
-            first, _, rest = text.text.partition(". ")
-            words = text.text.partition("{}")[0].rstrip(" [('=")
-            has_sentence = bool(rest) and len(_WORD.findall(first)) >= _LEAST_WORDS
-            if (has_sentence and _has_parts(line, first.split("{}"))) or (
-                len(_WORD.findall(words)) >= _LEAST_BEGINNING_WORDS and words in line
-            ):
-                yield Recognised(message, text, line, is_exact=False)
+    for message, text in _texts():
+        first, _, rest = text.text.partition(". ")
+        words = text.text.partition("{}")[0].rstrip(" [('=")
+        has_sentence = bool(rest) and len(_WORD.findall(first)) >= _LEAST_WORDS
+        if (has_sentence and _has_parts(line, first.split("{}"))) or (
+            len(_WORD.findall(words)) >= _LEAST_BEGINNING_WORDS and words in line
+        ):
+            yield Recognised(message, text, line, is_exact=False)
 
 
 def _with_piece(line: str) -> Iterator[Recognised]:
@@ -136,14 +138,13 @@ def _likely(line: str) -> tuple[float, Recognised | None]:
     """Return the share of the words of the text that is the most like a line, and the text; None if it is too small."""
     words = _WORD.findall(line)[:_MOST_WORDS]
     best: tuple[float, Recognised | None] = (0.0, None)
-    for message in MESSAGES:
-        for text in message.texts:
-            wanted = _WORD.findall(text.text.replace("{}", " "))
-            if len(wanted) < _LEAST_WORDS:
-                continue
-            share = _in_order(wanted, words) / len(wanted)
-            if share >= _LEAST_SHARE and share > best[0]:
-                best = share, Recognised(message, text, line, is_exact=False)
+    for message, text in _texts():
+        wanted = _WORD.findall(text.text.replace("{}", " "))
+        if len(wanted) < _LEAST_WORDS:
+            continue
+        share = _in_order(wanted, words) / len(wanted)
+        if share >= _LEAST_SHARE and share > best[0]:
+            best = share, Recognised(message, text, line, is_exact=False)
     return best
 
 

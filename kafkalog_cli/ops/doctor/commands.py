@@ -17,6 +17,7 @@ from kafkalog_cli.errors import shell_word
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.doctor.broker_message import (
     BROKER_CONFIG,
+    COPY,
     LOG_DIR,
     METADATA_DIR,
     OTHER_DIR,
@@ -245,7 +246,7 @@ def _with_places(words: list[str], places: MessagePlaces) -> tuple[str, ...] | N
             return None
         words = [topic if words[at - 1] == "--topic" else word for at, word in enumerate(words)]
     values = {
-        f"{OTHER_DIR}/orders-0": _copy_of(places) if words[0] == "cp" else places.other,
+        COPY: _copy_of(places) if words[0] == "cp" else places.other,
         OTHER_DIR: places.other if partition is None else None,
         PARTITION: None if partition is None else partition.path,
         METADATA_DIR: places.metadata,

@@ -38,7 +38,7 @@ from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
 from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.verify.partition import Level, Verification
+from kafkalog_cli.ops.verify.task import Level, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
 _MOST_PARTITIONS = 3
@@ -233,10 +233,6 @@ class StartAction(Enum):
     LOWERS = "lowers"
 
 
-_DESTRUCTIVE = frozenset({StartAction.CUTS, StartAction.REMOVES})
-_STOPPING = frozenset({StartAction.DOES_NOT_START, StartAction.TAKES_OFFLINE})
-
-
 @dataclass(frozen=True, slots=True)
 class StartStep:
     """A step of the broker's next start. `path` is the file or directory, `message` what the broker does with it."""
@@ -248,19 +244,19 @@ class StartStep:
     @property
     def loses_data(self) -> bool:
         """Whether bytes of logs are removed."""
-        return self.action in _DESTRUCTIVE
+        return self.action in (StartAction.CUTS, StartAction.REMOVES)
 
     @property
     def ends_start(self) -> bool:
         """Whether the broker does not start, or starts without the log directory."""
-        return self.action in _STOPPING
+        return self.action in (StartAction.DOES_NOT_START, StartAction.TAKES_OFFLINE)
 
 
-_AT_ROOT_FIRST = {
-    FindingKind.META_PROPERTIES_MISSING: StartAction.DOES_NOT_START,
-    FindingKind.META_PROPERTIES: StartAction.DOES_NOT_START,
-    FindingKind.META_PROPERTIES_DIFFER: StartAction.DOES_NOT_START,
-}
+_AT_ROOT_FIRST = (
+    FindingKind.META_PROPERTIES_MISSING,
+    FindingKind.META_PROPERTIES,
+    FindingKind.META_PROPERTIES_DIFFER,
+)
 _CHECKPOINTS = (FindingKind.CHECKPOINT_MALFORMED, FindingKind.CHECKPOINT_DAMAGED)
 _READ_AT_START = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
 _OF_PLACE = {
@@ -291,7 +287,7 @@ def start_steps(
         yield StartStep(StartAction.NOTHING, root.path, f"a broker is running{pid}: stop it before anything is changed")
         return
     at_root = [*findings.get(root.path, ())]
-    yield from (_of_finding(one, _AT_ROOT_FIRST[one.kind]) for one in at_root if one.kind in _AT_ROOT_FIRST)
+    yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in at_root if one.kind in _AT_ROOT_FIRST)
     yield _of_shutdown(root, sum(not path.endswith(DirectoryKind.STRAY.value) for path in plans))
     yield from _of_checkpoints(at_root, at_start=True)
     foreign = (one for one in at_root if one.kind is FindingKind.FOREIGN_DIRECTORY)
@@ -353,7 +349,7 @@ def _of_plan(plan: RecoverPlan) -> Iterator[StartStep]:
         is_whole = remark.position is None and remark.code is ExitCode.CORRUPTION
         told.add(remark.path)
         yield StartStep(StartAction.REMOVES if is_whole else StartAction.CUTS, remark.path, _sentence(remark))
-    rebuilt = [base for base in plan.recovered if _log_path(plan, base) not in told]
+    rebuilt = [base for base in plan.recovered if f"{plan.path}/{segment_file_name(base, FileKind.LOG)}" not in told]
     if rebuilt:
         offsets = ", ".join(map(str, rebuilt[:3])) + (", …" if len(rebuilt) > 3 else "")
         segments = counted(len(rebuilt), "segment", "segments")
@@ -370,7 +366,3 @@ def _sentence(remark: Remark) -> str:
 def _of_refusal(message: str) -> StartAction:
     offline = "a broker takes the whole log directory offline"
     return StartAction.TAKES_OFFLINE if message.startswith(offline) else StartAction.DOES_NOT_START
-
-
-def _log_path(plan: RecoverPlan, base_offset: int) -> str:
-    return f"{plan.path}/{segment_file_name(base_offset, FileKind.LOG)}"

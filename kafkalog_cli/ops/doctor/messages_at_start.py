@@ -1,29 +1,29 @@
 """The lines that a broker prints when it starts on its log directories."""
 
 from kafkalog_cli.ops.doctor.broker_message import (
+    AGAINST_COPY,
     AS_BROKER,
+    COPY,
     LIST,
     LOG_DIR,
     LOOK,
     LOOK_PARTITION,
     META,
+    OTHER_DIR,
     PARTITION,
     TOPIC_ID,
     BrokerMessage,
     BrokerStep,
-    BrokerText,
-    one_text,
+    texts_in,
 )
 
 AT_START = (
     BrokerMessage(
         "lock-file-held",
-        (
-            BrokerText(
-                "Failed to acquire lock on file .lock in {}. A Kafka instance in another process or thread is using "
-                "this directory.",
-                "LogManager",
-            ),
+        texts_in(
+            "LogManager",
+            "Failed to acquire lock on file .lock in {}. A Kafka instance in another process or thread is using "
+            "this directory.",
         ),
         "Another process holds the lock of this log directory. It is a broker that has not ended yet, a second broker "
         "with the same log.dirs, or a kafkalog command that changes files. The file .lock itself is always there. Only "
@@ -37,12 +37,12 @@ AT_START = (
     BrokerMessage(
         "no-meta-properties",
         (
-            BrokerText(
-                "No `meta.properties` found in {} (have you run `kafka-storage.sh` to format the directory?)",
+            *texts_in(
                 "KafkaRaftServer$",
+                "No `meta.properties` found in {} (have you run `kafka-storage.sh` to format the directory?)",
             ),
-            BrokerText("No readable meta.properties files found.", "MetaPropertiesEnsemble"),
-            BrokerText("Error while reading meta.properties file {}", "MetaPropertiesEnsemble$Loader"),
+            *texts_in("MetaPropertiesEnsemble", "No readable meta.properties files found."),
+            *texts_in("MetaPropertiesEnsemble$Loader", "Error while reading meta.properties file {}"),
         ),
         "The broker found no meta.properties in its log directories. On a broker that has run before, the usual cause "
         "is a disk that is not mounted: the broker then looks at the empty mount point.",
@@ -60,7 +60,7 @@ AT_START = (
     ),
     BrokerMessage(
         "invalid-cluster-id",
-        one_text("Invalid cluster.id in: {}. Expected {}, but read {}", "MetaPropertiesEnsemble"),
+        texts_in("MetaPropertiesEnsemble", "Invalid cluster.id in: {}. Expected {}, but read {}"),
         "The log directories of this broker carry the cluster ids of two clusters. A disk of another cluster was "
         "mounted, or one directory was formatted again with another cluster id.",
         "The partitions below the wrong directory belong to another cluster. Do not edit the cluster id by hand: the "
@@ -76,10 +76,10 @@ AT_START = (
     ),
     BrokerMessage(
         "stored-node-id",
-        one_text(
+        texts_in(
+            "MetaPropertiesEnsemble",
             "Stored node id {} doesn't match previous node id {} in {}. If you moved your data, make sure your "
             "configured node id matches.",
-            "MetaPropertiesEnsemble",
         ),
         "The directory was written by a broker with another node id. Usually disks were swapped between brokers, or "
         "node.id in server.properties was changed.",
@@ -89,7 +89,7 @@ AT_START = (
     ),
     BrokerMessage(
         "duplicate-directory-id",
-        one_text("Duplicate directory ID {} found. It was the ID of {}, but also of {}", "MetaPropertiesEnsemble"),
+        texts_in("MetaPropertiesEnsemble", "Duplicate directory ID {} found. It was the ID of {}, but also of {}"),
         "Two log directories of this broker have the same directory.id. One of them is a copy of the other, with its "
         "meta.properties.",
         "The partitions may lie in both directories, and one copy is older. Find the newer copy before you change "
@@ -97,16 +97,16 @@ AT_START = (
         (
             META,
             BrokerStep(
-                f"kafkalog verify {LOG_DIR} --against /var/lib/kafka/copy",
+                f"kafkalog verify {LOG_DIR} --against {OTHER_DIR}",
                 "compares the partitions of both directories batch by batch, and says which copy has more",
             ),
         ),
     ),
     BrokerMessage(
         "unexpected-metadata-location",
-        one_text(
-            "Found unexpected metadata location in data directory `{}` (the configured metadata directory is {}).",
+        texts_in(
             "KafkaRaftServer$",
+            "Found unexpected metadata location in data directory `{}` (the configured metadata directory is {}).",
         ),
         "The directory __cluster_metadata-0 lies in a log directory that is not metadata.log.dir. The setting was "
         "changed, or the order of log.dirs was: without metadata.log.dir, the first directory holds the metadata log.",
@@ -121,13 +121,11 @@ AT_START = (
     ),
     BrokerMessage(
         "log-directory-not-readable",
-        (
-            BrokerText("{} is not a readable log directory.", "LogManager"),
-            BrokerText("Failed to create or validate data directory {}", "LogManager"),
-            BrokerText(
-                "Shutdown broker because none of the specified log dirs from {} can be created or validated",
-                "LogManager",
-            ),
+        texts_in(
+            "LogManager",
+            "{} is not a readable log directory.",
+            "Failed to create or validate data directory {}",
+            "Shutdown broker because none of the specified log dirs from {} can be created or validated",
         ),
         "The broker cannot read the path: it is a file, its permissions exclude the broker's user, or the file system "
         "answers with errors. Tools that ran as root leave files that belong to root, with the same effect.",
@@ -139,9 +137,10 @@ AT_START = (
     ),
     BrokerMessage(
         "error-loading-log-dir",
-        (
-            BrokerText("Error while loading log dir {}", "LogManager"),
-            BrokerText("There was an error in one of the threads during logs loading", "LogManager"),
+        texts_in(
+            "LogManager",
+            "Error while loading log dir {}",
+            "There was an error in one of the threads during logs loading",
         ),
         "Loading failed in one partition. An I/O error takes the log directory offline, and the broker goes on with "
         "its others. Every other error ends the broker. The lines below this line name the cause.",
@@ -150,10 +149,10 @@ AT_START = (
     ),
     BrokerMessage(
         "foreign-directory",
-        one_text(
+        texts_in(
+            "LocalLog",
             "Found directory {}, '{}' is not in the form of topic-partition or topic-partition.uniqueId-delete (if "
             "marked for deletion).",
-            "LocalLog",
         ),
         "A directory below log.dirs is not of Kafka: lost+found of a disk that is mounted there, or a directory that "
         "somebody made. The broker does not start.",
@@ -163,33 +162,26 @@ AT_START = (
     ),
     BrokerMessage(
         "duplicate-log-directories",
-        (
-            BrokerText(
-                "Duplicate log directories for {} are found in both {} and {}. It is likely because log directory "
-                "failure happened while broker was replacing current replica with future replica. Recover broker from "
-                "this failure by manually deleting one of the two directories for this partition.",
-                "LogManager",
-            ),
-            BrokerText("Duplicate log directories found: {}, {}", "LogManager"),
+        texts_in(
+            "LogManager",
+            "Duplicate log directories for {} are found in both {} and {}. It is likely because log directory "
+            "failure happened while broker was replacing current replica with future replica. Recover broker from "
+            "this failure by manually deleting one of the two directories for this partition.",
+            "Duplicate log directories found: {}, {}",
         ),
         "The same partition lies in two log directories of this broker. A move between disks "
         "(kafka-reassign-partitions with log directories) was interrupted, or a directory was copied by hand.",
         "The broker asks you to delete a directory. The two copies may differ: compare them first, and move the worse "
         "copy away in place of deleting it.",
         (
-            BrokerStep(
-                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
-                "compares both copies batch by batch, and says which has more",
-            ),
-            BrokerStep(
-                f"kafkalog ls {PARTITION} /var/lib/kafka/copy/orders-0", "shows first and last offset of both copies"
-            ),
+            BrokerStep(AGAINST_COPY, "compares both copies batch by batch, and says which has more"),
+            BrokerStep(f"kafkalog ls {PARTITION} {COPY}", "shows first and last offset of both copies"),
         ),
         ("twin-directories",),
     ),
     BrokerMessage(
         "no-clean-shutdown",
-        one_text("Recovering {} logs from {} since no clean shutdown file was found", "LogManager"),
+        texts_in("LogManager", "Recovering {} logs from {} since no clean shutdown file was found"),
         "The broker did not stop cleanly: a kill, a crash, a power cut. It now reads every segment from the recovery "
         "point on, checks each checksum and rebuilds indexes. This takes minutes on large disks.",
         "Incomplete batches at the end of a log are cut off. That is normal. At the first damaged batch in the middle "
@@ -209,7 +201,7 @@ AT_START = (
     ),
     BrokerMessage(
         "clean-shutdown-found",
-        one_text("Skipping recovery of {} logs from {} since clean shutdown file was found", "LogManager"),
+        texts_in("LogManager", "Skipping recovery of {} logs from {} since clean shutdown file was found"),
         "The broker found .kafka_cleanshutdown and trusts the logs as they are. It does not read their batches. "
         "Somebody who changes files by hand between stop and start, or a disk that lies, is not noticed here.",
         "Damage stays in the log until a consumer or a follower reads it.",
@@ -218,15 +210,15 @@ AT_START = (
     BrokerMessage(
         "stray-partition",
         (
-            BrokerText("Log in {} marked stray and renamed to {}", "LogManager"),
-            BrokerText("Loaded stray log: {}", "LogManager"),
-            BrokerText("Found stray log dir {}: the topicId {} does not exist in the metadata image.", "LogManager"),
-            BrokerText(
-                "Found stray log dir {}: the current replica assignment {} does not contain the local brokerId {}.",
+            *texts_in(
                 "LogManager",
+                "Log in {} marked stray and renamed to {}",
+                "Loaded stray log: {}",
+                "Found stray log dir {}: the topicId {} does not exist in the metadata image.",
+                "Found stray log dir {}: the current replica assignment {} does not contain the local brokerId {}.",
             ),
-            BrokerText(
-                "The topicId does not exist in {}, treat it as a stray log.", "LogManager, BrokerMetadataPublisher"
+            *texts_in(
+                "LogManager, BrokerMetadataPublisher", "The topicId does not exist in {}, treat it as a stray log."
             ),
         ),
         "The cluster's metadata does not give this partition, with this topic id, to this broker. The broker renamed "
@@ -241,8 +233,8 @@ AT_START = (
     ),
     BrokerMessage(
         "no-topic-id",
-        one_text(
-            "The log dir {} does not have a topic ID, which is not allowed when running in KRaft mode.", "LogManager"
+        texts_in(
+            "LogManager", "The log dir {} does not have a topic ID, which is not allowed when running in KRaft mode."
         ),
         "The directory has no partition.metadata. It was written by a broker before 2.8 and never upgraded, or the "
         "file was not copied with the others.",
@@ -253,11 +245,11 @@ AT_START = (
     BrokerMessage(
         "inconsistent-topic-id",
         (
-            BrokerText(
-                "Tried to assign topic ID {} to log for topic partition {},but log already contained topic ID {}",
+            *texts_in(
                 "LogManager",
+                "Tried to assign topic ID {} to log for topic partition {},but log already contained topic ID {}",
             ),
-            BrokerText("Tried to record topic ID {} to file but had already recorded {}", "PartitionMetadataFile"),
+            *texts_in("PartitionMetadataFile", "Tried to record topic ID {} to file but had already recorded {}"),
         ),
         "The log on disk has the id of another topic with the same name: the topic was deleted and created again, or "
         "the directory comes from another cluster.",
@@ -272,10 +264,13 @@ AT_START = (
     BrokerMessage(
         "partition-metadata-unreadable",
         (
-            BrokerText("Error while reading partition metadata file {}", "PartitionMetadataFile"),
-            BrokerText("Invalid topic ID in partition metadata file ({})", "PartitionMetadataReadBuffer"),
-            BrokerText("Unrecognized version of partition metadata file ({}): {}", "PartitionMetadataReadBuffer"),
-            BrokerText("Malformed line in partition metadata file [{}]: {}", "PartitionMetadataReadBuffer"),
+            *texts_in("PartitionMetadataFile", "Error while reading partition metadata file {}"),
+            *texts_in(
+                "PartitionMetadataReadBuffer",
+                "Invalid topic ID in partition metadata file ({})",
+                "Unrecognized version of partition metadata file ({}): {}",
+                "Malformed line in partition metadata file [{}]: {}",
+            ),
         ),
         "The file partition.metadata is cut short, empty or not text. A full disk or a power cut leaves such files.",
         "The broker takes the whole log directory offline for this small file. The records are not touched.",

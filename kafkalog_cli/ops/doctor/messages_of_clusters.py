@@ -1,7 +1,9 @@
 """The lines that a broker prints about replication, metadata and coordinators."""
 
 from kafkalog_cli.ops.doctor.broker_message import (
+    AGAINST_COPY,
     CHECKPOINTS,
+    COPY,
     LOG_DIR,
     LOOK,
     LOOK_PARTITION,
@@ -9,35 +11,32 @@ from kafkalog_cli.ops.doctor.broker_message import (
     PARTITION,
     BrokerMessage,
     BrokerStep,
-    BrokerText,
-    one_text,
+    texts_in,
 )
 
 ABOUT_REPLICATION = (
     BrokerMessage(
         "truncating-below-high-watermark",
         (
-            BrokerText("Truncating {}{} to offset {} below high watermark {}", "UnifiedLog"),
-            BrokerText("Truncating partition {} with {} due to leader epoch and offset {}", "AbstractFetcherThread"),
+            *texts_in("UnifiedLog", "Truncating {}{} to offset {} below high watermark {}"),
+            *texts_in("AbstractFetcherThread", "Truncating partition {} with {} due to leader epoch and offset {}"),
         ),
         "A follower cuts its log to agree with the leader. Below the high watermark, that means that acknowledged "
         "records are cut off: an unclean leader election took place, or the leader lost its disk.",
         "The records after the offset. They may exist nowhere else: stop the follower and copy the partition before "
         "it truncates more.",
         (
-            BrokerStep(f"cp -a --reflink=auto {PARTITION} /var/lib/kafka/copy/orders-0", "keeps the records"),
-            BrokerStep(
-                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0", "shows where the replicas part"
-            ),
+            BrokerStep(f"cp -a --reflink=auto {PARTITION} {COPY}", "keeps the records"),
+            BrokerStep(AGAINST_COPY, "shows where the replicas part"),
         ),
         ("high-watermark-beyond-end",),
     ),
     BrokerMessage(
         "truncate-fully",
-        one_text(
+        texts_in(
+            "AbstractFetcherThread",
             "Truncate fully and reset fetch offset for partition {} from {} to the current leader's start offset {} "
             "because the local replica's end offset is smaller than the current leader's start offsets.",
-            "AbstractFetcherThread",
         ),
         "The follower was away for long. Retention on the leader has removed every record that the follower has. "
         "The follower drops its log and fetches the leader's.",
@@ -46,7 +45,7 @@ ABOUT_REPLICATION = (
     ),
     BrokerMessage(
         "non-monotonic-high-watermark",
-        one_text("Non-monotonic update of high watermark from {} to {}", "UnifiedLog"),
+        texts_in("UnifiedLog", "Non-monotonic update of high watermark from {} to {}"),
         "The high watermark of a partition goes back: the log was truncated, or replication-offset-checkpoint is older "
         "than the log.",
         "Consumers may see records twice that lie between both offsets.",
@@ -55,9 +54,9 @@ ABOUT_REPLICATION = (
     ),
     BrokerMessage(
         "epoch-entries-truncated",
-        one_text(
-            "New epoch entry {} caused truncation of conflicting entries {}. Cache now contains {} entries.",
+        texts_in(
             "LeaderEpochFileCache",
+            "New epoch entry {} caused truncation of conflicting entries {}. Cache now contains {} entries.",
         ),
         "A new leader epoch does not fit the entries of leader-epoch-checkpoint. The checkpoint is older or newer than "
         "the log: a restore mixed files of two times.",
@@ -68,34 +67,28 @@ ABOUT_REPLICATION = (
     ),
     BrokerMessage(
         "out-of-order-sequence",
-        (
-            BrokerText(
-                "Out of order sequence number for producer {} at offset {} in partition {}: {} (incoming seq. number), "
-                "{} (current end sequence number)",
-                "ProducerAppendInfo",
-            ),
-            BrokerText(
-                "Out of order sequence number for producer {} at offset {} in partition {}: {} (incoming seq. number), "
-                "{} (earliest seen sequence)",
-                "ProducerAppendInfo",
-            ),
+        texts_in(
+            "ProducerAppendInfo",
+            "Out of order sequence number for producer {} at offset {} in partition {}: {} (incoming seq. number), "
+            "{} (current end sequence number)",
+            "Out of order sequence number for producer {} at offset {} in partition {}: {} (incoming seq. number), "
+            "{} (earliest seen sequence)",
         ),
         "The leader refuses a batch of an idempotent producer: batches before it are not in the log. The producer gave "
         "them up, or the log lost them by a truncation or an unclean leader election.",
         "The batches between both numbers, if a broker had acknowledged them. Another replica may have them.",
         (
             LOOK_PARTITION,
-            BrokerStep(
-                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0", "shows where the replicas part"
-            ),
+            BrokerStep(AGAINST_COPY, "shows where the replicas part"),
         ),
         ("high-watermark-beyond-end",),
     ),
     BrokerMessage(
         "abandoned-future-log",
-        (
-            BrokerText("Attempting to recover abandoned future log for {} at {}", "LogManager"),
-            BrokerText("Attempting to recover abandoned future log for {} at {} and removing {}", "LogManager"),
+        texts_in(
+            "LogManager",
+            "Attempting to recover abandoned future log for {} at {}",
+            "Attempting to recover abandoned future log for {} at {} and removing {}",
         ),
         "A move between log directories was finished on one side only when the broker stopped. The broker takes the "
         "-future directory as the partition.",
@@ -107,11 +100,10 @@ ABOUT_REPLICATION = (
 ABOUT_METADATA = (
     BrokerMessage(
         "quorum-state-unreadable",
-        (
-            BrokerText("Error while reading the Quorum status from the file {}", "FileQuorumStateStore"),
-            BrokerText(
-                "Quorum state data version ({}) is greater than the supported version ({})", "FileQuorumStateStore"
-            ),
+        texts_in(
+            "FileQuorumStateStore",
+            "Error while reading the Quorum status from the file {}",
+            "Quorum state data version ({}) is greater than the supported version ({})",
         ),
         "The file quorum-state of the metadata log is damaged or was written by a newer Kafka. It holds the epoch and "
         "the vote of this controller.",
@@ -123,8 +115,8 @@ ABOUT_METADATA = (
     BrokerMessage(
         "metadata-record-fault",
         (
-            BrokerText("Error loading metadata log record from offset {}", "MetadataBatchLoader"),
-            BrokerText("Error loading metadata log record {} in snapshot at offset {}", "MetadataLoader"),
+            *texts_in("MetadataBatchLoader", "Error loading metadata log record from offset {}"),
+            *texts_in("MetadataLoader", "Error loading metadata log record {} in snapshot at offset {}"),
         ),
         "A node cannot apply a record of the metadata log: the log is damaged, is of another cluster or a newer Kafka, "
         "or a bug wrote the record. A fatal fault ends the process.",
@@ -139,15 +131,15 @@ ABOUT_METADATA = (
     BrokerMessage(
         "metadata-snapshot-missing",
         (
-            BrokerText(
+            *texts_in(
+                "KafkaMetadataLog$, KafkaRaftLog",
                 "Inconsistent snapshot state: there must be a snapshot at an offset larger then the current log start "
                 "offset {}, but the latest snapshot is {}",
-                "KafkaMetadataLog$, KafkaRaftLog",
             ),
-            BrokerText(
+            *texts_in(
+                "KafkaRaftLog",
                 "Inconsistent snapshot state: there must be a snapshot at an offset larger than the current log start "
                 "offset {}, but the latest snapshot is {}",
-                "KafkaRaftLog",
             ),
         ),
         "The metadata log begins after offset 0, and the snapshot that stands for its removed part is not there.",
@@ -156,7 +148,7 @@ ABOUT_METADATA = (
     ),
     BrokerMessage(
         "metadata-directory-io-error",
-        one_text("Encountered I/O error in metadata log directory {}. Cannot continue.", "MetaPropertiesEnsemble"),
+        texts_in("MetaPropertiesEnsemble", "Encountered I/O error in metadata log directory {}. Cannot continue."),
         "The directory that holds the metadata log cannot be read. A broker can lose other log directories and go on; "
         "this directory it needs.",
         "The other directories are not touched. A broker can start with an empty metadata directory and fetch the "
@@ -166,10 +158,10 @@ ABOUT_METADATA = (
     BrokerMessage(
         "coordinator-load-failed",
         (
-            BrokerText(
-                "Failed to load metadata from {} with epoch {} due to {}.", "CoordinatorRuntime$CoordinatorContext"
+            *texts_in(
+                "CoordinatorRuntime$CoordinatorContext", "Failed to load metadata from {} with epoch {} due to {}."
             ),
-            BrokerText("Deserializing record {} from {} failed.", "CoordinatorLoaderImpl"),
+            *texts_in("CoordinatorLoaderImpl", "Deserializing record {} from {} failed."),
         ),
         "The coordinator cannot read a partition of __consumer_offsets, __transaction_state or __share_group_state: a "
         "damaged batch, or a record of a newer Kafka.",

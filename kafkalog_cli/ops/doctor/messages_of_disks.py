@@ -1,6 +1,7 @@
 """The lines that a broker prints about disks, retention and its cleaner."""
 
 from kafkalog_cli.ops.doctor.broker_message import (
+    AGAINST_COPY,
     AS_BROKER,
     BROKER_CONFIG,
     FILLS,
@@ -15,16 +16,15 @@ from kafkalog_cli.ops.doctor.broker_message import (
     SALVAGE,
     BrokerMessage,
     BrokerStep,
-    BrokerText,
-    one_text,
+    texts_in,
 )
 
 ABOUT_DISKS = (
     BrokerMessage(
         "no-space-left-on-device",
         (
-            BrokerText("No space left on device", OPERATING_SYSTEM),
-            BrokerText("Error while appending records to {} in dir {}", "UnifiedLog"),
+            *texts_in(OPERATING_SYSTEM, "No space left on device"),
+            *texts_in("UnifiedLog", "Error while appending records to {} in dir {}"),
         ),
         "The disk is full. The broker takes the log directory offline and stops serving its partitions; with one "
         "directory, it ends. It will not start on a full disk, as loading needs room, too.",
@@ -46,8 +46,8 @@ ABOUT_DISKS = (
     BrokerMessage(
         "input-output-error",
         (
-            BrokerText("Input/output error", OPERATING_SYSTEM),
-            BrokerText("Exception while reading from {} in dir {}", "LocalLog"),
+            *texts_in(OPERATING_SYSTEM, "Input/output error"),
+            *texts_in("LocalLog", "Exception while reading from {} in dir {}"),
         ),
         "The disk cannot read or write some sectors. The broker takes the log directory offline at the first such "
         "error.",
@@ -63,24 +63,21 @@ ABOUT_DISKS = (
     ),
     BrokerMessage(
         "read-only-file-system",
-        one_text("Read-only file system", OPERATING_SYSTEM),
+        texts_in(OPERATING_SYSTEM, "Read-only file system"),
         "The kernel remounted the file system read-only, mostly after an I/O error or a damaged journal.",
         "Nothing more is lost while it is read-only. Run the file system's own check before you mount it for writing.",
         (BrokerStep(f"findmnt --target {LOG_DIR}", "shows the mount's options"), LOOK),
     ),
     BrokerMessage(
         "too-many-open-files",
-        one_text("Too many open files", OPERATING_SYSTEM),
+        texts_in(OPERATING_SYSTEM, "Too many open files"),
         "The broker has no file descriptors left. Each segment needs some, and each index a memory map.",
         "No record, but the broker takes directories offline for it, and may leave indexes half written.",
         (BrokerStep(f"kafkalog ls {LOG_DIR} --topics --sort size", "shows how many segments each topic has"), LOOK),
     ),
     BrokerMessage(
         "permission-denied",
-        (
-            BrokerText("Permission denied", OPERATING_SYSTEM),
-            BrokerText("java.nio.file.AccessDeniedException: {}", JAVA),
-        ),
+        (*texts_in(OPERATING_SYSTEM, "Permission denied"), *texts_in(JAVA, "java.nio.file.AccessDeniedException: {}")),
         "The broker's user may not read or write a file. Somebody ran a tool as root, or restored a backup without "
         "owners.",
         "Nothing on disk. Writers of kafkalog keep the owner of what they replace.",
@@ -91,7 +88,7 @@ ABOUT_DISKS = (
     ),
     BrokerMessage(
         "map-failed",
-        one_text("Map failed", JAVA),
+        texts_in(JAVA, "Map failed"),
         "The broker maps each index of each segment into memory, and the kernel refused one more. The limit is "
         "vm.max_map_count, 65530 by default: about 30,000 segments. More memory for Java does not help.",
         "Nothing on disk. The log directory goes offline, and the broker may not start until the limit is higher.",
@@ -102,7 +99,7 @@ ABOUT_DISKS = (
     ),
     BrokerMessage(
         "file-vanished",
-        one_text("java.nio.file.NoSuchFileException: {}", JAVA),
+        texts_in(JAVA, "java.nio.file.NoSuchFileException: {}"),
         "A file was removed under a running broker: by hand, by a job that cleans /tmp, or by a second process that "
         "uses the directory. The broker takes the log directory offline.",
         "The records of a removed .log file. The broker still holds the file open until it stops: copy it from "
@@ -113,14 +110,14 @@ ABOUT_DISKS = (
     BrokerMessage(
         "log-dir-offline",
         (
-            BrokerText("Stopping serving logs in dir {}", "LogManager"),
-            BrokerText("The log dir {} is already offline due to a previous IO exception.", "LocalLog"),
-            BrokerText(
+            *texts_in("LogManager", "Stopping serving logs in dir {}"),
+            *texts_in("LocalLog", "The log dir {} is already offline due to a previous IO exception."),
+            *texts_in(
+                "LogManager",
                 "Logs for partitions {} are offline and logs for future partitions {} are offline due to failure on "
                 "log directory {}",
-                "LogManager",
+                "Shutdown broker because all log dirs in {} have failed",
             ),
-            BrokerText("Shutdown broker because all log dirs in {} have failed", "LogManager"),
         ),
         "An I/O error made the broker give up a log directory. The first error above this line is the cause: look for "
         "the message before it. The directory comes back only with a restart.",
@@ -131,22 +128,22 @@ ABOUT_DISKS = (
     BrokerMessage(
         "flush-failed",
         (
-            BrokerText(
-                "Error while flushing log for {} in dir {} with offset {} ({}) and recovery point {}", "UnifiedLog"
+            *texts_in(
+                "UnifiedLog", "Error while flushing log for {} in dir {} with offset {} ({}) and recovery point {}"
             ),
-            BrokerText("Error while rolling log segment for {} in dir {}", "LocalLog"),
-            BrokerText("Error while deleting segments for {} in dir {}", "LocalLog"),
-            BrokerText("Error while renaming dir for {} in dir {}", "UnifiedLog"),
+            *texts_in(
+                "LocalLog",
+                "Error while rolling log segment for {} in dir {}",
+                "Error while deleting segments for {} in dir {}",
+            ),
+            *texts_in("UnifiedLog", "Error while renaming dir for {} in dir {}"),
         ),
         "fsync failed. After a failed fsync, the kernel may have dropped the pages that were not written, and a later "
         "fsync can succeed without them.",
         "Records after the recovery point may be missing in the file although the broker acknowledged them.",
         (
             LOOK,
-            BrokerStep(
-                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
-                "compares with another replica batch by batch",
-            ),
+            BrokerStep(AGAINST_COPY, "compares with another replica batch by batch"),
         ),
     ),
 )
@@ -154,22 +151,13 @@ ABOUT_DISKS = (
 ABOUT_RETENTION = (
     BrokerMessage(
         "deleting-segment-by-time",
-        (
-            BrokerText(
-                "Deleting segment {} due to log retention time {}ms breach based on the largest record timestamp in "
-                "the segment",
-                "UnifiedLog",
-            ),
-            BrokerText(
-                "Deleting segment {} due to log retention time {}ms breach based on the last modified time of the "
-                "segment",
-                "UnifiedLog",
-            ),
-            BrokerText(
-                "Deleting segment {} due to log retention size {} breach. Log size after deletion will be {}.",
-                "UnifiedLog",
-            ),
-            BrokerText("Deleting segments due to log start offset {} breach: {}", "UnifiedLog"),
+        texts_in(
+            "UnifiedLog",
+            "Deleting segment {} due to log retention time {}ms breach based on the largest record timestamp in "
+            "the segment",
+            "Deleting segment {} due to log retention time {}ms breach based on the last modified time of the segment",
+            "Deleting segment {} due to log retention size {} breach. Log size after deletion will be {}.",
+            "Deleting segments due to log start offset {} breach: {}",
         ),
         "Retention removed a segment. That is the topic's setting at work. If it is a surprise, producers send "
         "timestamps in seconds, or retention.ms is in hours: both make segments look old.",
@@ -185,7 +173,7 @@ ABOUT_RETENTION = (
     ),
     BrokerMessage(
         "future-timestamps",
-        one_text("{} contains future timestamp(s), making it ineligible to be deleted", "UnifiedLog"),
+        texts_in("UnifiedLog", "{} contains future timestamp(s), making it ineligible to be deleted"),
         "A segment holds a timestamp in the future, so that retention by time does not remove it, nor any segment "
         "after it. A producer's clock is wrong, or it sends microseconds.",
         "The disk fills.",
@@ -203,13 +191,16 @@ ABOUT_RETENTION = (
     BrokerMessage(
         "log-cleaner-failed",
         (
-            BrokerText(
-                "Unexpected exception thrown when cleaning log {}. Marking its partition ({}) as uncleanable",
+            *texts_in(
                 "LogCleaner$CleanerThread",
+                "Unexpected exception thrown when cleaning log {}. Marking its partition ({}) as uncleanable",
+                "Failed to clean up log for {} in dir {} due to IOException",
             ),
-            BrokerText("Failed to clean up log for {} in dir {} due to IOException", "LogCleaner$CleanerThread"),
-            BrokerText("Log segment may be corrupt, batch size {} > {} bytes left in segment for {}", "Cleaner"),
-            BrokerText("Failed to read from segment {} of partition {} while loading offset map", "Cleaner"),
+            *texts_in(
+                "Cleaner",
+                "Log segment may be corrupt, batch size {} > {} bytes left in segment for {}",
+                "Failed to read from segment {} of partition {} while loading offset map",
+            ),
         ),
         "The cleaner met a batch that it cannot read and gave the partition up until the broker starts again. The "
         "log is no longer compacted, and it grows. For __consumer_offsets this ends in slow loading and a full "
@@ -227,13 +218,11 @@ ABOUT_RETENTION = (
     ),
     BrokerMessage(
         "cleaner-buffer-too-small",
-        (
-            BrokerText(
-                "offset map is too small to fit in even a single message, so log cleaning will never make progress. "
-                "You can increase log.cleaner.dedupe.buffer.size or decrease log.cleaner.threads",
-                "Cleaner",
-            ),
-            BrokerText("This log contains a message larger than maximum allowable size of {}.", "Cleaner"),
+        texts_in(
+            "Cleaner",
+            "offset map is too small to fit in even a single message, so log cleaning will never make progress. "
+            "You can increase log.cleaner.dedupe.buffer.size or decrease log.cleaner.threads",
+            "This log contains a message larger than maximum allowable size of {}.",
         ),
         "The cleaner's buffers cannot hold what the log has: too few bytes for its map of keys, or a batch larger than "
         "message.max.bytes of today.",
@@ -248,18 +237,12 @@ ABOUT_RETENTION = (
     ),
     BrokerMessage(
         "cleaner-checkpoint-reset",
-        (
-            BrokerText(
-                "Resetting first dirty offset of {} to log start offset {} since the checkpointed offset {} is "
-                "invalid.",
-                "LogCleanerManager",
-            ),
-            BrokerText(
-                "The last checkpoint dirty offset for partition {} is {}, which is larger than the log end offset {}. "
-                "Resetting to the log start offset {}.",
-                "LogCleanerManager",
-            ),
-            BrokerText("Failed to access checkpoint file {} in dir {}", "LogCleanerManager"),
+        texts_in(
+            "LogCleanerManager",
+            "Resetting first dirty offset of {} to log start offset {} since the checkpointed offset {} is invalid.",
+            "The last checkpoint dirty offset for partition {} is {}, which is larger than the log end offset {}. "
+            "Resetting to the log start offset {}.",
+            "Failed to access checkpoint file {} in dir {}",
         ),
         "cleaner-offset-checkpoint does not fit the log: the log was truncated, restored from a backup, or started "
         "later. The cleaner begins again at the log's start.",
@@ -274,7 +257,7 @@ ABOUT_RETENTION = (
     ),
     BrokerMessage(
         "invalid-messages-during-compaction",
-        one_text("\tFound {} invalid messages during compaction.", "LogCleaner$CleanerThread"),
+        texts_in("LogCleaner$CleanerThread", "\tFound {} invalid messages during compaction."),
         "The cleaner met records without a key in a compacted topic, written before the topic was compacted. It drops "
         "them.",
         "The records without a key.",

@@ -1,6 +1,7 @@
 """The lines that a broker prints about segments and their batches, indexes, snapshots and checkpoints."""
 
 from kafkalog_cli.ops.doctor.broker_message import (
+    AGAINST_COPY,
     AS_BROKER,
     CHECKPOINTS,
     FILLS,
@@ -15,14 +16,13 @@ from kafkalog_cli.ops.doctor.broker_message import (
     TRY,
     BrokerMessage,
     BrokerStep,
-    BrokerText,
-    one_text,
+    texts_in,
 )
 
 ABOUT_SEGMENTS = (
     BrokerMessage(
         "corruption-found-in-segment",
-        one_text("Corruption found in segment {}, truncating to offset {}", "LogLoader"),
+        texts_in("LogLoader", "Corruption found in segment {}, truncating to offset {}"),
         "While it recovers after an unclean stop, the broker found a batch that is incomplete or has a wrong checksum. "
         "It cuts the segment there, and it deletes all later segments of the partition, with every valid batch in "
         "them.",
@@ -41,7 +41,7 @@ ABOUT_SEGMENTS = (
     ),
     BrokerMessage(
         "found-invalid-messages",
-        one_text("Found invalid messages in log segment {} at byte offset {}.", "LogSegment"),
+        texts_in("LogSegment", "Found invalid messages in log segment {} at byte offset {}."),
         "Recovery of a segment stopped at this byte: the batch there has a wrong checksum or an impossible length. "
         "The broker truncates the log at this place next.",
         "See how many valid batches follow before you let the broker start.",
@@ -57,7 +57,7 @@ ABOUT_SEGMENTS = (
     ),
     BrokerMessage(
         "truncated-invalid-bytes",
-        one_text("Truncated {} invalid bytes at the end of segment {} during recovery", "LogSegment"),
+        texts_in("LogSegment", "Truncated {} invalid bytes at the end of segment {} during recovery"),
         "The broker cut an incomplete batch off the end of the active segment. After a kill or a power cut, this is "
         "normal. The broker says it at level DEBUG.",
         "Only records that were never written completely. The broker does not keep the bytes.",
@@ -66,10 +66,10 @@ ABOUT_SEGMENTS = (
     ),
     BrokerMessage(
         "found-invalid-offset",
-        one_text(
+        texts_in(
+            "LogLoader",
             "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty one with "
             "starting offset {}",
-            "LogLoader",
         ),
         "A segment holds an offset that goes back, or that does not fit its index. The broker empties the whole "
         "segment and deletes all later segments.",
@@ -79,10 +79,10 @@ ABOUT_SEGMENTS = (
     ),
     BrokerMessage(
         "log-end-before-log-start",
-        one_text(
+        texts_in(
+            "LogLoader",
             "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {}. This could happen if "
             "segment files were deleted from the file system.",
-            "LogLoader",
         ),
         "log-start-offset-checkpoint says that the log begins after its last record. Someone deleted segment files, "
         "or an older copy of the partition was put beside newer checkpoints. The broker deletes the whole log.",
@@ -99,7 +99,7 @@ ABOUT_SEGMENTS = (
     ),
     BrokerMessage(
         "deleting-segments-log-recovery",
-        one_text("Deleting segments as part of log recovery: {}", "LogLoader"),
+        texts_in("LogLoader", "Deleting segments as part of log recovery: {}"),
         "The broker removes segments that lie after a damaged segment. They get the suffix .deleted, and the broker "
         "removes them after file.delete.delay.ms (one minute by default).",
         "All records in these segments. While the .deleted files exist, they can be saved: stop the broker at once "
@@ -109,9 +109,9 @@ ABOUT_SEGMENTS = (
     BrokerMessage(
         "segment-overflow",
         (
-            BrokerText("Detected offset overflow at offset {} in segment {}", "LogSegmentOffsetOverflowException"),
-            BrokerText("Caught segment overflow error: {}. Split segment and retry.", "LogLoader"),
-            BrokerText("Caught segment overflow error during cleaning: {}", "Cleaner"),
+            *texts_in("LogSegmentOffsetOverflowException", "Detected offset overflow at offset {} in segment {}"),
+            *texts_in("LogLoader", "Caught segment overflow error: {}. Split segment and retry."),
+            *texts_in("Cleaner", "Caught segment overflow error during cleaning: {}"),
         ),
         "A segment spans more than 2,147,483,647 offsets, more than an index entry can hold. Cleaners before 1.0 left "
         "such segments (KAFKA-6264). The broker splits the segment by itself.",
@@ -123,15 +123,13 @@ ABOUT_SEGMENTS = (
     ),
     BrokerMessage(
         "interrupted-swap",
-        (
-            BrokerText(
-                "Found log file {} from interrupted swap operation, which is recoverable from {} files by renaming.",
-                "LogLoader",
-            ),
-            BrokerText("Deleting invalid swap file {} minCleanedFileOffset: {}", "LogLoader"),
-            BrokerText("Deleting stray .clean file {}", "LogLoader"),
-            BrokerText("Deleting stray temporary file {}", "LogLoader"),
-            BrokerText("Recovering file {} by renaming from {} files.", "LogLoader"),
+        texts_in(
+            "LogLoader",
+            "Found log file {} from interrupted swap operation, which is recoverable from {} files by renaming.",
+            "Deleting invalid swap file {} minCleanedFileOffset: {}",
+            "Deleting stray .clean file {}",
+            "Deleting stray temporary file {}",
+            "Recovering file {} by renaming from {} files.",
         ),
         "The broker stopped while the cleaner replaced segments, or while it split a segment. The files with .cleaned "
         "and .swap are the traces. The broker completes the replacement, or undoes it.",
@@ -141,13 +139,11 @@ ABOUT_SEGMENTS = (
     ),
     BrokerMessage(
         "rolled-segment-exists",
-        (
-            BrokerText("Newly rolled segment file {} already exists; deleting it first", "LocalLog"),
-            BrokerText(
-                "Trying to roll a new log segment for topic partition {} with start offset {} =max(provided offset = "
-                "{}, LEO = {}) while it already exists. Existing segment is {}.",
-                "LocalLog",
-            ),
+        texts_in(
+            "LocalLog",
+            "Newly rolled segment file {} already exists; deleting it first",
+            "Trying to roll a new log segment for topic partition {} with start offset {} =max(provided offset = "
+            "{}, LEO = {}) while it already exists. Existing segment is {}.",
         ),
         "The broker wants to begin a segment, and a file with its name is there already. Somebody copied it there by "
         "hand, or restored a backup over a live directory.",
@@ -157,11 +153,11 @@ ABOUT_SEGMENTS = (
     BrokerMessage(
         "record-is-corrupt",
         (
-            BrokerText("Record is corrupt (stored crc = {}) in topic partition {}.", "UnifiedLog"),
-            BrokerText("Found invalid messages during fetch for partition {} offset {}", "AbstractFetcherThread"),
-            BrokerText("Record size {} is less than the minimum record overhead ({})", "ByteBufferLogInputStream"),
-            BrokerText(
-                "Found record size {} smaller than minimum record overhead ({}) in file {}.", "FileLogInputStream"
+            *texts_in("UnifiedLog", "Record is corrupt (stored crc = {}) in topic partition {}."),
+            *texts_in("AbstractFetcherThread", "Found invalid messages during fetch for partition {} offset {}"),
+            *texts_in("ByteBufferLogInputStream", "Record size {} is less than the minimum record overhead ({})"),
+            *texts_in(
+                "FileLogInputStream", "Found record size {} smaller than minimum record overhead ({}) in file {}."
             ),
         ),
         "A follower got a batch with a wrong checksum from the leader. Either the leader's disk returns damaged bytes, "
@@ -173,23 +169,20 @@ ABOUT_SEGMENTS = (
             BrokerStep(
                 f"kafkalog verify {PARTITION}", "shows, on the leader's disk, whether the batch is damaged there"
             ),
-            BrokerStep(
-                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
-                "compares the replicas batch by batch",
-            ),
+            BrokerStep(AGAINST_COPY, "compares the replicas batch by batch"),
         ),
         ("crc-mismatch",),
     ),
     BrokerMessage(
         "offset-out-of-range",
         (
-            BrokerText(
+            *texts_in(
+                "UnifiedLog",
                 "Received request for offset {} for partition {}, but we only have log segments starting from offset: "
                 "{}.",
-                "UnifiedLog",
             ),
-            BrokerText(
-                "Received request for offset {} for partition {}, but we only have log segments upto {}.", "LocalLog"
+            *texts_in(
+                "LocalLog", "Received request for offset {} for partition {}, but we only have log segments upto {}."
             ),
         ),
         "A consumer asked for an offset that the log does not have: retention removed it, the log was truncated, or "
@@ -207,18 +200,16 @@ ABOUT_INDEXES = (
     BrokerMessage(
         "corrupted-index-file",
         (
-            BrokerText(
+            *texts_in(
+                "LogLoader",
                 "Found a corrupted index file corresponding to log file {} due to {}, recovering segment and "
                 "rebuilding index files...",
-                "LogLoader",
             ),
-            BrokerText(
+            *texts_in(
+                "OffsetIndex",
                 "Corrupt index found, index file {} has non-zero size but the last offset is {} which is less than "
                 "the base offset {}",
-                "OffsetIndex",
-            ),
-            BrokerText(
-                "Index file {} is corrupt, found {} bytes which is neither positive nor a multiple of 8", "OffsetIndex"
+                "Index file {} is corrupt, found {} bytes which is neither positive nor a multiple of 8",
             ),
         ),
         "An offset index fails the broker's sanity check. The broker reads the whole segment and rebuilds its "
@@ -230,10 +221,10 @@ ABOUT_INDEXES = (
     ),
     BrokerMessage(
         "missing-offset-index",
-        one_text(
+        texts_in(
+            "LogLoader",
             "Could not find offset index file corresponding to log file {}, recovering segment and rebuilding index "
             "files...",
-            "LogLoader",
         ),
         "A segment has no .index file. The copy of the directory left it out, or someone removed it to have it "
         "rebuilt.",
@@ -244,7 +235,7 @@ ABOUT_INDEXES = (
     ),
     BrokerMessage(
         "orphaned-index-file",
-        one_text("Found an orphaned index file {}, with no corresponding log file.", "LogLoader"),
+        texts_in("LogLoader", "Found an orphaned index file {}, with no corresponding log file."),
         "An index lies there without its .log file. The broker removes the index. If the .log file was deleted by "
         "accident, its records are missing.",
         "The index alone holds no records. Find out where the segment went before the start.",
@@ -253,21 +244,13 @@ ABOUT_INDEXES = (
     ),
     BrokerMessage(
         "corrupt-time-index",
-        (
-            BrokerText(
-                "Corrupt time index found, time index file ({}) has non-zero size but the last timestamp is {} which "
-                "is less than the first timestamp {}",
-                "TimeIndex",
-            ),
-            BrokerText(
-                "Corrupt time index found, time index file ({}) has non-zero size but the last offset is {} which is "
-                "less than the first offset {}",
-                "TimeIndex",
-            ),
-            BrokerText(
-                "Time index file {} is corrupt, found {} bytes which is neither positive nor a multiple of 12",
-                "TimeIndex",
-            ),
+        texts_in(
+            "TimeIndex",
+            "Corrupt time index found, time index file ({}) has non-zero size but the last timestamp is {} which "
+            "is less than the first timestamp {}",
+            "Corrupt time index found, time index file ({}) has non-zero size but the last offset is {} which is "
+            "less than the first offset {}",
+            "Time index file {} is corrupt, found {} bytes which is neither positive nor a multiple of 12",
         ),
         "A .timeindex file fails the broker's sanity check. The broker recovers the segment and rebuilds its indexes.",
         "Until then, look-ups by time and retention by time may go wrong. The records are not touched.",
@@ -276,12 +259,10 @@ ABOUT_INDEXES = (
     ),
     BrokerMessage(
         "index-append-refused",
-        (
-            BrokerText(
-                "Attempt to append an offset {} to position {} no larger than the last offset appended ({}) to {}",
-                "OffsetIndex",
-            ),
-            BrokerText("Attempt to append to a full index (size = {}).", "OffsetIndex"),
+        texts_in(
+            "OffsetIndex",
+            "Attempt to append an offset {} to position {} no larger than the last offset appended ({}) to {}",
+            "Attempt to append to a full index (size = {}).",
         ),
         "The broker wants to add an entry to an index whose last entry is already at or after it. The index holds "
         "entries of records that the log does not have, or the log goes back.",
@@ -292,16 +273,13 @@ ABOUT_INDEXES = (
     BrokerMessage(
         "corrupt-transaction-index",
         (
-            BrokerText(
-                "Last offset of aborted transaction {} in index {} is less than start offset {}", "TransactionIndex"
+            *texts_in(
+                "TransactionIndex", "Last offset of aborted transaction {} in index {} is less than start offset {}"
             ),
-            BrokerText(
+            *texts_in(
+                "TransactionIndex$1",
                 "Unexpected aborted transaction version {} in transaction index {}, current version is 0",
-                "TransactionIndex$1",
-            ),
-            BrokerText(
                 "Unexpected aborted transaction version {} in transaction index {}, supported version range is 0 to 0",
-                "TransactionIndex$1",
             ),
         ),
         "A .txnindex file holds an entry that cannot be true. The broker rebuilds it when it recovers the segment.",
@@ -311,13 +289,12 @@ ABOUT_INDEXES = (
     ),
     BrokerMessage(
         "corrupt-producer-snapshot",
-        (
-            BrokerText("Failed to load producer snapshot from '{}': {}", "ProducerStateManager"),
-            BrokerText(
-                "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}", "ProducerStateManager"
-            ),
-            BrokerText("Snapshot failed schema validation: {}", "ProducerStateManager"),
-            BrokerText("Snapshot contained an unknown file version {}", "ProducerStateManager"),
+        texts_in(
+            "ProducerStateManager",
+            "Failed to load producer snapshot from '{}': {}",
+            "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
+            "Snapshot failed schema validation: {}",
+            "Snapshot contained an unknown file version {}",
         ),
         "A .snapshot file of producer state is damaged. The broker deletes it, takes an older one, or reads the log "
         "from its start to learn which producers wrote.",
@@ -331,10 +308,10 @@ ABOUT_INDEXES = (
 ABOUT_CHECKPOINTS = (
     BrokerMessage(
         "recovery-point-checkpoint",
-        one_text(
+        texts_in(
+            "LogManager",
             "Error occurred while reading recovery-point-offset-checkpoint file of directory {}, resetting the "
             "recovery checkpoint to 0",
-            "LogManager",
         ),
         "The broker cannot read recovery-point-offset-checkpoint. In spite of its last words, an unreadable checkpoint "
         "takes the whole log directory offline.",
@@ -344,10 +321,10 @@ ABOUT_CHECKPOINTS = (
     ),
     BrokerMessage(
         "log-start-checkpoint",
-        one_text(
+        texts_in(
+            "LogManager",
             "Error occurred while reading log-start-offset-checkpoint file of directory {}, resetting to the base "
             "offset of the first segment",
-            "LogManager",
         ),
         "The broker cannot read log-start-offset-checkpoint, and the log directory goes offline.",
         "Without its line, records that kafka-delete-records removed from the front of a log are visible again up to "
@@ -358,16 +335,13 @@ ABOUT_CHECKPOINTS = (
     BrokerMessage(
         "malformed-checkpoint",
         (
-            BrokerText("Malformed line in checkpoint file [{}]: {}", "CheckpointFile$CheckpointReadBuffer"),
-            BrokerText(
+            *texts_in(
+                "CheckpointFile$CheckpointReadBuffer",
+                "Malformed line in checkpoint file [{}]: {}",
                 "Expected [{}] entries in checkpoint file [{}], but found only [{}]",
-                "CheckpointFile$CheckpointReadBuffer",
-            ),
-            BrokerText(
                 "Unrecognised version:{}, expected version: {} in checkpoint file at: {}",
-                "CheckpointFile$CheckpointReadBuffer",
             ),
-            BrokerText("Error while reading checkpoint file {}", "CheckpointFileWithFailureHandler"),
+            *texts_in("CheckpointFileWithFailureHandler", "Error while reading checkpoint file {}"),
         ),
         "A checkpoint of a log directory, or leader-epoch-checkpoint of a partition, is cut short or was edited by "
         "hand. A full disk and a power cut leave such files.",
@@ -378,9 +352,12 @@ ABOUT_CHECKPOINTS = (
     BrokerMessage(
         "checkpoint-write-failed",
         (
-            BrokerText("Error while writing to checkpoint file {}", "CheckpointFileWithFailureHandler"),
-            BrokerText("Disk error while writing recovery offsets checkpoint in directory {}: {}", "LogManager"),
-            BrokerText("Disk error while writing log start offsets checkpoint in directory {}: {}", "LogManager"),
+            *texts_in("CheckpointFileWithFailureHandler", "Error while writing to checkpoint file {}"),
+            *texts_in(
+                "LogManager",
+                "Disk error while writing recovery offsets checkpoint in directory {}: {}",
+                "Disk error while writing log start offsets checkpoint in directory {}: {}",
+            ),
         ),
         "The disk refused a small write: it is full, it was remounted read-only, or it fails. The broker takes the "
         "directory offline.",

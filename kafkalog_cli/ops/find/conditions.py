@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.columns import integers
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, header_views, view_of
 from kafkalog_cli.format.values.decoder import Undecoded, ValueDecoder
 from kafkalog_cli.log.reading.scan import Chunk, Rows
 from kafkalog_cli.ops.ranges import rows_with_key
-from kafkalog_cli.ops.read.request import Isolation, Start
+from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.values import UndecodedCounts
 
 LARGEST_JSON_BYTES = 4 << 20
@@ -322,24 +321,19 @@ def _part_with_values(block: RecordBlock) -> tuple[int, int]:
 class FindRequest:
     """The choices of `kafkalog find`.
 
-    `start`, `from_time_ms`, `to_offset`, `until_ms` and `isolation` are those of a ReadRequest. A start that a
-    partition does not have is moved into its log, or leaves it out. `first` and `last` limit the matches of each
-    partition; None: all. `before` and `after` are the records around each match. `only_counts`: no record is kept.
-    `decoder` decodes the values in which JSON conditions look; None: the values are JSON as they are stored.
+    `read` has the range, the isolation and the limits. A start that a partition does not have is moved into its log, or
+    leaves it out. `first` and `last` limit the matches of each partition; None: all. `before` and `after` are the
+    records around each match. `only_counts`: no record is kept. `decoder` decodes the values in which JSON conditions
+    look; None: the values are JSON as they are stored.
     """
 
     conditions: Conditions = field(default_factory=Conditions)
-    start: int | Start = Start.EARLIEST
-    from_time_ms: int | None = None
-    to_offset: int | None = None
-    until_ms: int | None = None
-    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    read: ReadRequest = field(default=ReadRequest())
     first: int | None = None
     last: int | None = None
     before: int = 0
     after: int = 0
     only_counts: bool = False
-    limits: Limits = DEFAULT_LIMITS
     decoder: ValueDecoder | None = None
 
     @property

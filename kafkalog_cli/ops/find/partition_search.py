@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
-from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, OffsetOutOfRange
+from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, OffsetOutOfRange, worst_exit_code
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
@@ -19,7 +19,7 @@ from kafkalog_cli.ops.find.conditions import FindRequest, Matcher
 from kafkalog_cli.ops.find.context import FoundBlock, SurroundingRecords, chosen_records
 from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
-from kafkalog_cli.ops.read.request import NO_END, ReadRequest, Start
+from kafkalog_cli.ops.read.request import NO_END, Start, read_range
 from kafkalog_cli.ops.read.visible import ReadNote
 
 
@@ -54,6 +54,13 @@ class SearchedPartition:
     partition: Partition
     matches: int = 0
     code: ExitCode = ExitCode.OK
+
+
+class _Match(NamedTuple):
+    """A matching record, and the number of records before it in its segment."""
+
+    offset: int
+    records_before: int
 
 
 class PartitionSearch:
@@ -96,17 +103,16 @@ class PartitionSearch:
             pass
         except (KafkalogError, OSError) as error:
             yield self._not_read(self._partition.path, error)
-        self.result.code = _worst(self._codes)
+        self.result.code = worst_exit_code(self._codes)
 
     def _start(self, view: PartitionState) -> int | None:
         """Return the first offset to search, None if the partition has nothing of the range."""
-        request = self._request
+        read = self._request.read
         bounds = log_bounds(self._fs, self._partition, view)
-        start = request.start
-        if request.from_time_ms is not None:
-            read = ReadRequest(from_time_ms=request.from_time_ms, limits=request.limits)
+        start = read.start
+        if read.from_time_ms is not None:
             try:
-                start = LogRead(self._fs, self._partition, read, self._choice, view).range.first
+                start = read_range(self._fs, self._partition, read, view).first
             except OffsetOutOfRange:
                 return None
         if isinstance(start, Start):
@@ -115,13 +121,10 @@ class PartitionSearch:
         return None if start > bounds.end else start
 
     def _log(self, start: int, view: PartitionState, to_offset: int | None = None) -> LogRead:
-        request = self._request
-        read = ReadRequest(
-            start, to_offset=request.to_offset if to_offset is None else to_offset, until_ms=request.until_ms,
-            isolation=request.isolation, limits=request.limits,
-        )  # fmt: skip
+        read = self._request.read._replace(start=start, from_time_ms=None)
+        read = read if to_offset is None else read._replace(to_offset=to_offset)
         # The records around a match are of any batch.
-        rows_to_read = None if request.has_context else self._matcher.rows_to_read
+        rows_to_read = None if self._request.has_context else self._matcher.rows_to_read
         return LogRead(self._fs, self._partition, read, self._choice, view, rows_to_read=rows_to_read)
 
     def _start_of_last(self, view: PartitionState, start: int) -> int | None:
@@ -131,7 +134,7 @@ class PartitionSearch:
         """
         request, segments = self._request, self._partition.segments
         assert request.last is not None
-        limit = NO_END if request.to_offset is None else request.to_offset
+        limit = NO_END if request.read.to_offset is None else request.read.to_offset
         known: list[_Match] = []
         before, is_damaged = 0, False
         for number in range(len(segments) - 1, -1, -1):
@@ -140,26 +143,29 @@ class PartitionSearch:
             if base >= end:
                 continue
             is_enough = len(known) == request.last
-            found = self._matches_of(base, end, view)
-            is_damaged |= found.is_damaged
+            matches, records, has_damage = self._matches_of(base, end, view)
+            is_damaged |= has_damage
             if is_enough:
-                before += found.records
+                before += records
             else:
-                known = [*found.matches, *known][-request.last :]
+                known = [*matches, *known][-request.last :]
                 before = known[0].records_before if known else 0
             self._first_match = known[0].offset if known else 0
             if len(known) == request.last and before >= request.before:
                 return base
         return start if known or is_damaged else None
 
-    def _matches_of(self, base: int, end: int, view: PartitionState) -> "_MatchesOfSegment":
-        """Return the last matches between two offsets, which are those of one segment."""
+    def _matches_of(self, base: int, end: int, view: PartitionState) -> tuple[deque[_Match], int, bool]:
+        """Return the last matches between two offsets, which are those of one segment.
+
+        With them comes the number of records that were decoded, and whether there is damage.
+        """
         matches: deque[_Match] = deque(maxlen=self._request.last)
         records, is_damaged = 0, False
         try:
             log = self._log(base, view, end)
         except OffsetOutOfRange:  # the log ends at damage before this segment
-            return _MatchesOfSegment([], 0, is_damaged=True)
+            return matches, 0, True
         with closing(log.segments()) as segments:
             for segment in segments:
                 for block in segment.blocks():
@@ -169,7 +175,7 @@ class PartitionSearch:
                     rows = self._matcher.rows(block)
                     matches.extend(_Match(int(block.records.offset[row]), records + row) for row in rows)
                     records += len(block.records)
-        return _MatchesOfSegment([*matches], records, is_damaged=is_damaged)
+        return matches, records, is_damaged
 
     def _read(self, log: LogRead, *, copies: bool) -> Iterator[FindEvent]:
         with closing(log.segments()) as segments:
@@ -228,44 +234,15 @@ class PartitionSearch:
         return NotRead(path, error)
 
 
-class _Match(NamedTuple):
-    """A matching record, and the number of records before it in its segment."""
-
-    offset: int
-    records_before: int
-
-
-class _MatchesOfSegment(NamedTuple):
-    """The last matches of a segment, and the number of its records that were decoded."""
-
-    matches: list[_Match]
-    records: int
-    is_damaged: bool
-
-
 def _notes(log: LogRead) -> Iterator[ReadNote]:
     while log.notes:
         yield log.notes.popleft()
-
-
-def _worst(codes: set[ExitCode]) -> ExitCode:
-    for code in (ExitCode.FAILURE, ExitCode.CORRUPTION):
-        if code in codes:
-            return code
-    return max(codes, default=ExitCode.OK)
 
 
 KEPT_BYTES = 4 << 20
 """Most bytes of records that are kept of a partition before its turn. A partition with more is searched at its turn."""
 _BYTES_PER_RECORD = 500
 """About what a copied record takes besides its contents."""
-
-
-class _Ahead(NamedTuple):
-    """A search before its turn: its events, None if they were too many to keep."""
-
-    search: PartitionSearch
-    events: list[FindEvent] | None
 
 
 def find_records(  # noqa: PLR0913
@@ -291,12 +268,12 @@ def find_records(  # noqa: PLR0913
             yield from _in_turn(search)
         return
     with InOrder((partial(_ahead, search) for search in searches), jobs, "kafkalog-find") as found, meter:
-        for one in found:
-            if one.events is None:
-                yield from _in_turn(PartitionSearch(metered, one.search.result.partition, request, choice))
+        for result, events in found:
+            if events is None:
+                yield from _in_turn(PartitionSearch(metered, result.partition, request, choice))
             else:
-                yield from one.events
-                yield one.search.result
+                yield from events
+                yield result
 
 
 def _in_turn(search: PartitionSearch) -> Iterator[FindEvent | SearchedPartition]:
@@ -304,7 +281,8 @@ def _in_turn(search: PartitionSearch) -> Iterator[FindEvent | SearchedPartition]
     yield search.result
 
 
-def _ahead(search: PartitionSearch) -> _Ahead:
+def _ahead(search: PartitionSearch) -> tuple[SearchedPartition, list[FindEvent] | None]:
+    """Search a partition before its turn; return None for the events if they are too many to keep."""
     events: list[FindEvent] = []
     size_bytes = 0
     with closing(search.events(copies=True)) as found:
@@ -315,5 +293,5 @@ def _ahead(search: PartitionSearch) -> _Ahead:
                 block = event.found.block
                 size_bytes += len(block.buffer) + _BYTES_PER_RECORD * len(block.records)
             if size_bytes > KEPT_BYTES:
-                return _Ahead(search, None)
-    return _Ahead(search, events)
+                return search.result, None
+    return search.result, events

@@ -23,7 +23,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
-from kafkalog_cli.ops.append.append import Counted, forced_codec
+from kafkalog_cli.ops.append.append import AppendCounts, append_time_of, codec_of, is_codec_forced
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
@@ -59,25 +59,21 @@ class TopicStyle:
     @property
     def batches(self) -> BatchStyle:
         """The style of the batches."""
-        forced = forced_codec(self.config)
-        writing = self.writing
-        codec, level = (writing.codec_id, writing.compression_level) if forced is None else forced
-        is_append_time = self.config["message.timestamp.type"].value == "LogAppendTime" and not writing.keep_offsets
-        append_time_ms = self.now_ms if is_append_time else None
-        most_bytes = min(cast("int", self.config["max.message.bytes"].value), self.config.segment_bytes)
-        batch_bytes = min(writing.batch_bytes, most_bytes)
+        config, writing = self.config, self.writing
+        most_bytes = min(cast("int", config["max.message.bytes"].value), config.segment_bytes)
         return BatchStyle(
-            codec, level, batch_bytes, append_time_ms=append_time_ms,
-            keeps_offsets=writing.keep_offsets, keeps_codecs=self.keeps_codecs and forced is None,
+            *codec_of(config, writing), min(writing.batch_bytes, most_bytes),
+            append_time_ms=append_time_of(config, writing, self.now_ms),
+            keeps_offsets=writing.keep_offsets, keeps_codecs=self.keeps_codecs and not is_codec_forced(config),
         )  # fmt: skip
 
     @property
     def ignored_columns(self) -> frozenset[str]:
         """The columns of an input that are ignored."""
-        keeps_offsets, keeps_codecs = self.writing.keep_offsets, self.keeps_codecs and forced_codec(self.config) is None
+        keeps_offsets = self.writing.keep_offsets
         told = {
             **dict.fromkeys(("offset", "timestamp_type", "timestampType"), keeps_offsets),
-            "codec": keeps_codecs,
+            "codec": self.keeps_codecs and not is_codec_forced(self.config),
             "leader_epoch": keeps_offsets and self.keeps_epochs,
         }
         return frozenset(name for name, counts in told.items() if not counts)
@@ -147,17 +143,17 @@ class _Build:
         limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
         log = AppendedLog(target, growth, limits, now_ms)
         checks, maker = Checks(config, style, now_ms, base_offset), BatchMaker(style, kernels=self._kernels)
-        counted = Counted(base_offset)
+        counts = AppendCounts(base_offset, base_offset)
         for block in blocks(checks.records(records), style, now_ms):
             made = maker.encode(block, log.end_offset)
             checks.batches(made)
             log.append(made)
-            counted.add(made)
+            counts = counts.plus(made)
             self._newest_ms = max(self._newest_ms, *map(int, made.batches.max_timestamp))
         log.close()
-        done = counted.appended(log.end_offset, log.rolled)
         return Built(
-            *(done.first_offset, done.end_offset, done.records, done.batches, done.size_bytes, len(done.rolled) + 1),
+            *(counts.first_offset, log.end_offset, counts.records, counts.batches, counts.size_bytes),
+            len(log.rolled) + 1,
             self._transactional,
             self._newest_ms,
             checks.odd_time,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.synchronize import Event
 from secrets import token_hex
@@ -73,30 +73,30 @@ class Where(NamedTuple):
                 raise
 
 
+@dataclass(frozen=True, slots=True)
 class BuildTask:
     """The work of a task that builds a partition; it is sent to every worker.
 
     `job_bytes` is what all tasks together read.
     """
 
-    def __init__(self, where: Where, styles: Mapping[str, TopicStyle], job_bytes: int, *, proves: bool) -> None:
-        self._where = where
-        self._styles = styles
-        self._job_bytes = job_bytes
-        self._proves = proves
+    where: Where
+    styles: Mapping[str, TopicStyle]
+    job_bytes: int
+    proves: bool
 
     def __call__(self, job: Job) -> JobDone:
         """Build the partition. Raises BadInput, UsageError, NotSame, Locked, NotChanged, NoSpace, OSError."""
-        fs, kernels, style = RealFilesystem(), KernelChoice(), self._styles[job.topic]
-        kernels.expect(self._job_bytes)
-        with self._where.staged(fs, job.topic, job.partition) as name:
-            path = f"{self._where.log_dir}/{name}"
+        fs, kernels, style = RealFilesystem(), KernelChoice(), self.styles[job.topic]
+        kernels.expect(self.job_bytes)
+        with self.where.staged(fs, job.topic, job.partition) as name:
+            path = f"{self.where.log_dir}/{name}"
             try:
                 built = build(fs, path, rows_of(job), style, kernels)
             except BadInput as error:
                 raise BadInput(path=job.name, reason=str(error)) from error
             proof = None
-            if self._proves:
+            if self.proves:
                 proof = prove(
                     fs, path, job.name, rows_of(job), style.now_ms, kernels,
                     with_offsets=style.writing.keep_offsets, append_time_ms=style.batches.append_time_ms,
@@ -115,20 +115,20 @@ def rows_of(job: Job) -> Iterator[Any]:
         yield from batches(file, columns)
 
 
+@dataclass(frozen=True, slots=True)
 class ScatterTask:
     """The work of a task that sorts a file by partition; it is sent to every worker."""
 
-    def __init__(self, where: Where, places: Places) -> None:
-        self._where = where
-        self._places = places
+    where: Where
+    places: Places
 
     def __call__(self, item: tuple[int, InputFile]) -> list[Part]:
         """Sort the file with this number by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
         number, file = item
-        places = replace(self._places, partition=file.partition)
+        places = replace(self.places, partition=file.partition)
         if not places.is_topic_given:
             places = replace(places, topic=file.topic)
-        return scattered(self._where, places, number, file.path, batches(file, KNOWN_COLUMNS))
+        return scattered(self.where, places, number, file.path, batches(file, KNOWN_COLUMNS))
 
 
 def scattered(where: Where, places: Places, number: int, name: str, rows: Iterator[Any]) -> list[Part]:
@@ -184,12 +184,11 @@ class Import:
         self._request = request
         self._source = source
         self._now_ms = now_ms
-        self._policy = policy
         self._others = others
         self._command = list(command)
         self._repeat = repeat
         self._new = NewPartitions(fs, log_dir, policy)
-        self._run = run or new_run_id("import", now_ms)
+        self._where = Where(self._new.log_dir, run or new_run_id("import", now_ms), policy)
         self._notes: list[ReadNote] = []
         self._here: Tasks = partial(in_processes, self._new.log_dir)
 
@@ -219,7 +218,7 @@ class Import:
                 return ImportResult(completed=completed)
             planner = self._planner()
             plan = self._planned(planner, find())
-            with new.swept(self._run):
+            with new.swept(self._where.run):
                 plan, done = self._built(plan, planner, workers, watcher)
                 self.publish(done)
             notes = (*self._notes, *planner.notes, *self._of_times(done))
@@ -232,7 +231,7 @@ class Import:
         """
         self._check()
         with self._new as new:
-            with new.swept(self._run):
+            with new.swept(self._where.run):
                 completed = new.complete()
                 planner = self._planner()
                 jobs = jobs_of_parts(parts)
@@ -244,7 +243,7 @@ class Import:
     def abandon(self) -> None:
         """Remove the files of the run, which failed before its commit."""
         with self._new as new:
-            new.sweep(self._run)
+            new.sweep(self._where.run)
 
     def _check(self) -> None:
         self._request.check()
@@ -256,7 +255,7 @@ class Import:
         """Publish the partitions. Raises as NewPartitions.publish; partitions that are not committed are removed."""
         made = [StagedPartition(one.topic, one.partition, one.staged, one.inode) for one in done]
         what = {"command": self._command, "repeat": self._repeat}
-        return self._new.publish(self._run, made, what, replaces_empty=self._request.replace_empty)
+        return self._new.publish(self._where.run, made, what, replaces_empty=self._request.replace_empty)
 
     def _planner(self) -> Planner:
         places = places_of_partitions(self._fs, [self._new.log_dir, *self._others])
@@ -280,23 +279,13 @@ class Import:
     def _built(
         self, plan: ImportPlan, planner: Planner, workers: Workers | None, watcher: JobWatcher | None
     ) -> tuple[ImportPlan, list[JobDone]]:
-        where = Where(self._new.log_dir, self._run, self._policy)
         with ExitStack() as stack:
             tasks = self._here if workers is None else stack.enter_context(workers())
             if plan.jobs is None:
-                request = self._request
-                is_given = request.topic is not None
-                places = Places(
-                    request.topic,
-                    None,
-                    request.partitions,
-                    is_topic_given=is_given,
-                    keeps_offsets=plan.keep_offsets,
-                    batch_bytes=request.batch_bytes,
-                )
+                places = Places.of(self._request, keeps_offsets=plan.keep_offsets)
                 items = list(enumerate(plan.files))
                 watch = JobWatch(watcher, "sort", [file.size_bytes for file in plan.files])
-                found = tasks(items, ScatterTask(where, places), watch)
+                found = tasks(items, ScatterTask(self._where, places), watch)
                 plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
             return plan, self._build(plan, planner, tasks, watcher)
 
@@ -311,9 +300,8 @@ class Import:
             for topic, topic_id in plan.ids.items()
         }
         jobs = sorted(plan.jobs, key=lambda job: -job.size_bytes)
-        where = Where(self._new.log_dir, self._run, self._policy)
         sizes = [job.size_bytes for job in jobs]
-        work = BuildTask(where, styles, sum(sizes), proves=self._request.prove)
+        work = BuildTask(self._where, styles, sum(sizes), self._request.prove)
         return sorted(tasks(jobs, work, JobWatch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
 
     def _of_times(self, done: Sequence[JobDone]) -> list[ReadNote]:
@@ -342,12 +330,15 @@ def in_processes(
     Each process takes the locks that it needs. When one fails, the others end. Raises the exceptions of `work`, and
     NotChanged if a process was killed; what unfinished work has made in `log_dir` then stays.
     """
-    if watch.watcher is not None:
-        watch.watcher.begin(watch.work, sum(watch.sizes))
+    watch.begin()
     count = min(len(items), _cores(), MOST_PROCESSES)
     # On other systems a process starts from scratch and imports all modules, which takes as long as a second of work.
     if count < 2 or sys.platform != "linux" or sum(watch.sizes) < LEAST_BYTES:
-        return [_told(work(item), size_bytes, watch) for item, size_bytes in zip(items, watch.sizes, strict=True)]
+        results = []
+        for item, size_bytes in zip(items, watch.sizes, strict=True):
+            results.append(work(item))
+            watch.advance(size_bytes)
+        return results
     context = multiprocessing.get_context("fork")
     stop = context.Event()
     with ProcessPoolExecutor(count, context, _end_in_time, (os.getpid(), stop)) as pool:
@@ -355,7 +346,8 @@ def in_processes(
         sizes = dict(zip(futures, watch.sizes, strict=True))
         try:
             for one in _as_completed(futures, watch):
-                _told(one.result(), sizes[one], watch)
+                one.result()
+                watch.advance(sizes[one])
             return [one.result() for one in futures]
         except BrokenProcessPool as error:
             reason = "a process of the import was killed: is there enough memory?"
@@ -373,15 +365,8 @@ def _as_completed(futures: Sequence[Future[ResultT]], watch: JobWatch) -> Iterat
     while waiting:
         ended, waiting = wait(waiting, POLL_SECONDS, FIRST_COMPLETED)
         yield from ended
-        if not ended and watch.watcher is not None:
-            watch.watcher.advance(0)
-
-
-def _told(result: ResultT, size_bytes: int, watch: JobWatch) -> ResultT:
-    """Return the result, after the watcher has heard of it."""
-    if watch.watcher is not None:
-        watch.watcher.advance(size_bytes)
-    return result
+        if not ended:
+            watch.advance(0)
 
 
 def _cores() -> int:

@@ -109,26 +109,19 @@ def jobs_of_parts(parts: Iterable[Part]) -> list[Job]:
     ]
 
 
+@dataclass(slots=True)
 class Planner:
     """Plans the topics of one import into `log_dir`; `places` are all partitions that exist already."""
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        fs: WritableFilesystem,
-        log_dir: str,
-        request: ImportRequest,
-        source: SettingsSource,
-        places: Places,
-        now_ms: int,
-    ) -> None:
-        self.notes: list[ReadNote] = []
-        self._fs = fs
-        self._log_dir = log_dir
-        self._request = request
-        self._source = source
-        self._places = places
-        self._now_ms = now_ms
-        self._empty_ids: dict[str, str | None] = {}
+    fs: WritableFilesystem
+    log_dir: str
+    request: ImportRequest
+    source: SettingsSource
+    places: Places
+    now_ms: int
+    notes: list[ReadNote] = field(default_factory=list)
+    empty_ids: dict[str, str | None] = field(default_factory=dict)
+    """The topic ids of partitions without a record that are replaced, by topic."""
 
     def check(self, jobs: Sequence[Job]) -> None:
         """Check that the partitions may be made.
@@ -138,12 +131,12 @@ class Planner:
         told: set[tuple[str, str]] = set()
         for job in jobs:
             _check_name(job.topic)
-            partition = Partition(f"{self._log_dir}/{job.name}", classify_directory(job.name), ())
+            partition = Partition(f"{self.log_dir}/{job.name}", classify_directory(job.name), ())
             if partition.directory.kind is not DirectoryKind.PARTITION:
                 raise UsageError(reason=f"{job.name} is not a partition name")
             self._check_place(job, partition)
-            facts = facts_of_new(self._fs, partition, self._log_dir, self._source, self._places)
-            intent = Intent(Action.IMPORT, self._now_ms, single_replica=self._request.single_replica)
+            facts = facts_of_new(self.fs, partition, self.log_dir, self.source, self.places)
+            intent = Intent(Action.IMPORT, self.now_ms, single_replica=self.request.single_replica)
             verdicts = judge(facts, intent)
             raise_refusals(verdicts)
             for verdict in verdicts:
@@ -153,15 +146,15 @@ class Planner:
 
     def _check_place(self, job: Job, partition: Partition) -> None:
         """Raise Refused if the partition exists already, or if a broker was copying it there."""
-        if self._fs.status(partition.path) is not None:
-            is_empty = has_no_record(self._fs, partition.path)
-            if not (is_empty and self._request.replace_empty):
+        if self.fs.status(partition.path) is not None:
+            is_empty = has_no_record(self.fs, partition.path)
+            if not (is_empty and self.request.replace_empty):
                 way_out = f"{moved_out(partition.path)} moves it out of the log directory"
                 if is_empty:
                     way_out = "it never held a record: --replace-empty takes its place"
                 raise Refused(path=partition.path, reason=f"it already exists; {way_out}")
-            self._empty_ids[job.topic] = topic_id_of(self._fs, open_partition(self._fs, partition.path))
-        for entry in self._fs.list_directory(self._log_dir):
+            self.empty_ids[job.topic] = topic_id_of(self.fs, open_partition(self.fs, partition.path))
+        for entry in self.fs.list_directory(self.log_dir):
             found = classify_directory(entry.path.rpartition("/")[2])
             if found.kind is DirectoryKind.FUTURE and (found.topic, found.partition) == (job.topic, job.partition):
                 raise Refused(path=entry.path, reason="a broker was copying this partition here")
@@ -173,7 +166,7 @@ class Planner:
         UsageError if the ids of the command line do not fit the topics.
         """
         topics = sorted({job.topic for job in jobs})
-        given = dict(self._request.topic_ids)
+        given = dict(self.request.topic_ids)
         if "" in given and len(topics) > 1:
             raise UsageError(reason=f"--topic-id: the input has the topics {', '.join(topics[:3])}: give TOPIC=ID")
         if "" in given and topics:
@@ -184,16 +177,16 @@ class Planner:
         return {topic: self._topic_id(topic, given.get(topic), of_files.get(topic, set())) for topic in topics}
 
     def _topic_id(self, topic: str, given: str | None, of_files: set[str]) -> TopicId:
-        metadata = self._source.metadata(self._log_dir)
+        metadata = self.source.metadata(self.log_dir)
         known = None if metadata is None else metadata.topics.get(topic)
-        path = f"{self._log_dir}/{topic}-*"
+        path = f"{self.log_dir}/{topic}-*"
         if metadata is not None and known is None:
             told = "the metadata log has no such topic: a broker sets its partitions aside as -stray"
             self.notes.append(ReadNote("unknown-topic", path, told))
         candidates = (
             (given, "--topic-id"),
             (None if known is None else known.topic_id, "the metadata log"),
-            (self._empty_ids.get(topic), "the empty partition"),
+            (self.empty_ids.get(topic), "the empty partition"),
             (next(iter(of_files)) if len(of_files) == 1 else None, "the input"),
         )
         found = next((TopicId(*one) for one in candidates if one[0] is not None), TopicId(None))
@@ -208,12 +201,11 @@ class Planner:
 
     def style(self, topic: str, topic_id: TopicId, of_files: set[str], *, keep_offsets: bool) -> TopicStyle:
         """Return how a topic's partitions are made. Raises as `SettingsSource.metadata` does."""
-        writing = self._request.writing(keep_offsets=keep_offsets)
-        style = TopicStyle.of(self._source, self._log_dir, topic, writing, self._now_ms)
-        is_same = topic_id.topic_id is not None and of_files == {topic_id.topic_id}
-        return replace(
-            style, topic_id=topic_id.topic_id, keeps_codecs=self._request.codec is None, keeps_epochs=is_same
-        )
+        writing = self.request.writing(keep_offsets=keep_offsets)
+        style = TopicStyle.of(self.source, self.log_dir, topic, writing, self.now_ms)
+        found, keeps_codecs = topic_id.topic_id, self.request.codec is None
+        is_same = found is not None and of_files == {found}
+        return replace(style, topic_id=found, keeps_codecs=keeps_codecs, keeps_epochs=is_same)
 
 
 def ids_of_files(files: Sequence[InputFile], request: ImportRequest) -> dict[str, set[str]]:

@@ -1,5 +1,7 @@
 """Sort rows by partition into files that have the rows of one partition each, and merge the files by offset."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,7 +13,7 @@ from kafkalog_cli.ops.append.arrow import check_columns
 from kafkalog_cli.ops.append.partitioning import Partitioner, partitions_of_keys
 from kafkalog_cli.ops.export_files import writer
 from kafkalog_cli.ops.export_request import FileFormat
-from kafkalog_cli.ops.importing.sources import NO_OFFSET, PLACE_COLUMNS, InputFile, batches, offset_range
+from kafkalog_cli.ops.importing.sources import NO_OFFSET, PLACE_COLUMNS, ImportRequest, InputFile, batches, offset_range
 
 HELD_BYTES = 64 << 20
 """The size in bytes of the rows held in memory before they are written."""
@@ -47,6 +49,12 @@ class Places:
     is_column_first: bool = False
     keeps_offsets: bool = False
     batch_bytes: int = 16_384
+
+    @classmethod
+    def of(cls, request: ImportRequest, *, keeps_offsets: bool, is_column_first: bool = False) -> Places:
+        """Return the rules of an import, before it is known what its files say about their rows."""
+        by_key, is_given = request.partitions, request.topic is not None
+        return cls(request.topic, None, by_key, is_given, is_column_first, keeps_offsets, request.batch_bytes)
 
 
 class Scatter:
@@ -136,12 +144,11 @@ class Scatter:
 
     def _by_key(self, part: Any, given: Any) -> Any:
         import numpy as np
+        import pyarrow as pa
 
         assert self._partitioner is not None
         assert self._places.partitions is not None
-        if "key" not in part.schema.names:
-            part = part.append_column("key", _nulls(part.num_rows))
-        keys = part.column("key")
+        keys = part.column("key") if "key" in part.schema.names else pa.nulls(part.num_rows, pa.binary())
         numbers = partitions_of_keys(keys, self._places.partitions)
         if keys.null_count:
             wanted_by_row = [None] * part.num_rows if given is None else given.to_pylist()
@@ -187,12 +194,6 @@ class Scatter:
             raise
         columns = tuple(table.schema.names)
         return InputFile(path, FileFormat.ARROW, size_bytes, table.num_rows, columns=columns, offsets=ends)
-
-
-def _nulls(rows: int) -> Any:
-    import pyarrow as pa
-
-    return pa.nulls(rows, pa.binary())
 
 
 def _value_bytes(part: Any) -> list[int]:

@@ -239,27 +239,20 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
     status = fs.status(path)
     file = InputFile(path, kind, 0 if status is None else status.size_bytes, topic=_topic_of_directory(path))
     if kind is FileFormat.JSON:
-        columns = (
-            *RECORD_COLUMNS,
-            *PLACE_COLUMNS,
-            "offset",
-            "timestamp_type",
-            "leader_epoch",
-            "codec",
-            "transactional",
-        )
-        return file._replace(columns=columns)
+        of_origin = ("offset", "timestamp_type", "leader_epoch", "codec", "transactional")
+        return file._replace(columns=(*RECORD_COLUMNS, *PLACE_COLUMNS, *of_origin))
     import pyarrow as pa
 
     try:
         rows, schema = _opened(fs, file)
-    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses
+        names = schema.names
+    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses, and a name may not be UTF-8
         raise BadInput(path=path, reason=f"it cannot be read as {kind.value}: {error}") from error
-    facts = {name.decode(): value for name, value in (schema.metadata or {}).items()}
-    topic, number, topic_id = (facts.get(f"kafkalog.{name}") for name in ("topic", "partition", "topic_id"))
-    columns = tuple(name for name in schema.names if name in KNOWN_COLUMNS)
+    facts = schema.metadata or {}
+    topic, number, topic_id = (facts.get(b"kafkalog." + name) for name in (b"topic", b"partition", b"topic_id"))
+    columns = tuple(name for name in names if name in KNOWN_COLUMNS)
     if "key" not in columns and "value" not in columns:
-        raise UsageError(reason=f"{path} has neither a column key nor a column value: {', '.join(schema.names)}")
+        raise UsageError(reason=f"{path} has neither a column key nor a column value: {', '.join(names)}")
     try:
         check_columns(taken_schema(pa.schema([field for field in schema if field.name in KNOWN_COLUMNS])))
     except UsageError as error:
@@ -270,7 +263,7 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
         partition=None if number is None else _partition_of(path, number),
         topic_id=None if topic_id is None else topic_id.decode(errors="replace"),
         columns=columns,
-        left_out=tuple(name for name in schema.names if name not in (*columns, *_LEFT_OUT_UNTOLD)),
+        left_out=tuple(name for name in names if name not in (*columns, *_LEFT_OUT_UNTOLD)),
     )
 
 

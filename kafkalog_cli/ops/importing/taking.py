@@ -8,6 +8,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.compression import Codec
+from kafkalog_cli.log.reading.record_arrow import record_schema
 from kafkalog_cli.ops.append.reading import (
     LINES_HINT,
     NotMeantAsRecord,
@@ -108,7 +109,7 @@ def _kind_of(name: str, given: Any) -> Any:
     if name == "timestamp" and types.is_null(kind):
         return pa.int64()
     if name == "headers" and types.is_null(kind):
-        return pa.list_(pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())]))
+        return record_schema(("headers",)).field(0).type
     if name == "topic" or (name == "codec" and not types.is_integer(kind)):
         return pa.string()
     if name in ("key", "value"):
@@ -197,20 +198,7 @@ def _row(line: bytes) -> dict[str, Any] | None:
 def _batch(rows: list[dict[str, Any]]) -> Any:
     import pyarrow as pa
 
-    header = pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())])
-    schema = pa.schema(
-        {
-            "key": pa.binary(),
-            "value": pa.binary(),
-            "headers": pa.list_(header),
-            "timestamp": pa.int64(),
-            "topic": pa.string(),
-            "partition": pa.int32(),
-            "offset": pa.int64(),
-            "timestamp_type": pa.int8(),
-            "leader_epoch": pa.int32(),
-            "codec": pa.string(),
-            "transactional": pa.bool_(),
-        }
-    )
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
+    known = record_schema(("key", "value", "headers", "offset", "timestamp_type", "leader_epoch", "transactional"))
+    others = {"timestamp": pa.int64(), "topic": pa.string(), "partition": pa.int32(), "codec": pa.string()}
+    types = {field.name: field.type for field in known} | others  # any of them may be null
+    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(types))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.broker.cleaning.log import Damaged
@@ -26,6 +25,7 @@ from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
 
 _Result = TypeVar("_Result")
+_PlanT = TypeVar("_PlanT", bound=LogPlan)
 
 BLOCK_BYTES = 4096
 """The unit in which a new file gets its space, as on ext4 and XFS."""
@@ -129,26 +129,26 @@ class Plans:
 
     def retain_plan(self) -> RetainPlan:
         """Return the plan of retention. Raises as `plan_retain` and `Work.check`, and Refused for a refused plan."""
-        work = self.work
-        work.check(Action.RETAIN, facts=self.facts)
-        plan = plan_retain(work.fs, work.partition, self.root, self.request.retain, work.places)
-        _check(plan)
-        return plan
+        return self._plan(Action.RETAIN, plan_retain, self.request.retain)
 
     def compact_plan(self) -> CompactPlan:
         """Return the plan of compaction. Raises as `plan_compact` and `Work.check`, and Refused for a refused plan."""
+        return self._plan(Action.COMPACT, plan_compact, self.request.compact)
+
+    def _plan(self, action: Action, plan: Callable[..., _PlanT], request: RetainRequest | CompactRequest) -> _PlanT:
         work = self.work
-        work.check(Action.COMPACT, facts=self.facts)
-        plan = plan_compact(work.fs, work.partition, self.root, self.request.compact, work.places)
-        _check(plan)
-        return plan
+        work.check(action, facts=self.facts)
+        found = plan(work.fs, work.partition, self.root, request, work.places)
+        if found.is_refused:
+            raise Refused(path=found.path, reason="; ".join(remark.message for remark in found.remarks))
+        return found
 
     def _retention(self) -> tuple[int, int, frozenset[int]]:
         """Return the bytes of due files, those of files that retention removes, and the segments that go."""
         work, plan = self.work, self.retain_plan()
         due = [] if plan.due is None else [due.file for due in plan.due.files]
         names = _names_that_go(plan)
-        files = [file for file in work.fs.list_directory(plan.path) if file.path.rpartition("/")[2] in names]
+        files = [file for file in work.fs.list_directory(plan.path) if file.name in names]
         gone = frozenset(fate.base_offset for fate in plan.removed)
         return _space(work.fs, due), _space(work.fs, files), gone
 
@@ -162,11 +162,6 @@ class Plans:
                 replaced = _replaced(work.partition, group.sources, group.base_offsets)
                 freed_bytes += _space(work.fs, replaced) - new_bytes
         return max(freed_bytes, 0)
-
-
-def _check(plan: LogPlan) -> None:
-    if plan.is_refused:
-        raise Refused(path=plan.path, reason="; ".join(remark.message for remark in plan.remarks))
 
 
 def _reason(error: KafkalogError | OSError) -> str:
@@ -266,6 +261,4 @@ class _MeasuredFile:
     def __enter__(self) -> WritableFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...

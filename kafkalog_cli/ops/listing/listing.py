@@ -11,6 +11,7 @@ from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.disk.names import (
     SEGMENT_KINDS,
     DirectoryKind,
+    DirectoryName,
     FileKind,
     FileName,
     WorkState,
@@ -24,7 +25,6 @@ from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.format.json_files import QuorumState, decode_quorum_state
-from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.log_end import SegmentEnd, last_entries, segment_end
 from kafkalog_cli.log.open_transactions import (
@@ -34,10 +34,9 @@ from kafkalog_cli.log.open_transactions import (
     open_transactions,
     parts_to_replay,
 )
-from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
+from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, PartitionFile, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.listing.listed_partition import ListedPartition
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, FaultNotes, LocatedFault, LogDirRoot, Shutdown
 
 REPLAY_BYTES = 4 << 30
@@ -79,6 +78,39 @@ class BytesByKind:
     def __add__(self, other: BytesByKind) -> BytesByKind:
         added = other.by_name()
         return BytesByKind(**{name: size + added[name] for name, size in self.by_name().items()})
+
+
+class ListedPartition(NamedTuple):
+    """The facts about a partition's files that are shown; a Partition with the status of each file is larger.
+
+    A listing of 100,000 partitions is in memory until its last row is known. `segments` is their number, `snapshots`
+    are the offsets of producer snapshots. All else is that of Partition.
+    """
+
+    path: str
+    directory: DirectoryName
+    segments: int
+    is_seven: bool
+    snapshots: tuple[int, ...]
+    leftovers: tuple[PartitionFile, ...]
+    orphans: tuple[PartitionFile, ...]
+    metadata_snapshots: tuple[PartitionFile, ...]
+    runs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, partition: Partition) -> ListedPartition:
+        """Return what is kept of `partition`."""
+        return cls(
+            partition.path,
+            partition.directory,
+            len(partition.segments),
+            any(segment.is_seven for segment in partition.segments),
+            tuple(file.name.offset for file in partition.snapshots if file.name.offset is not None),
+            partition.leftovers,
+            partition.orphans,
+            partition.metadata_snapshots,
+            partition.runs,
+        )
 
 
 class PartitionListing(NamedTuple):
@@ -174,7 +206,7 @@ def bytes_by_kind(entries: Iterable[FileStatus]) -> BytesByKind:
     sizes: dict[str, int] = {}
     for entry in entries:
         if entry.is_file:
-            field = _bytes_field(classify_file(_name(entry)))
+            field = _bytes_field(classify_file(entry.name))
             sizes[field] = sizes.get(field, 0) + entry.size_bytes
     return BytesByKind(**sizes)
 
@@ -188,7 +220,7 @@ def _bytes_field(name: FileName) -> str:
 def _strange_names(entries: Iterable[FileStatus], notes: FaultNotes) -> None:
     """Note entries with a data file's name that are not files, and data files whose name has no offset."""
     for entry in entries:
-        name = classify_file(_name(entry))
+        name = classify_file(entry.name)
         if name.kind not in _DATA_KINDS or name.state is not WorkState.IN_PLACE:
             continue
         if entry.is_file:
@@ -210,7 +242,8 @@ def _log_range(partition: Partition, offsets: CheckpointedOffsets, notes: FaultN
     for segment in partition.segments:
         sidecar_lengths(segment, notes)
         largest = max(largest, largest_indexed_timestamp(segment, notes))
-    first_timestamp = _first_timestamp(partition, notes)
+    first = next((segment for segment in partition.segments if segment.log.size_bytes), None)
+    first_timestamp = None if first is None else start_of(first, notes).timestamp
     end = end_of(last, notes, clean=clean, is_active=True)
     largest = max(largest, end.max_timestamp)
     start = first_base if offsets.log_start is None else offsets.log_start
@@ -220,13 +253,6 @@ def _log_range(partition: Partition, offsets: CheckpointedOffsets, notes: FaultN
     return _LogRange(
         start, end.next_offset, end.end_position, start < first_base, first_timestamp, None if largest < 0 else largest
     )
-
-
-def _first_timestamp(partition: Partition, notes: FaultNotes) -> int | None:
-    for segment in partition.segments:
-        if segment.log.size_bytes:
-            return start_of(segment, notes).timestamp
-    return None
 
 
 def _open_transactions(
@@ -255,10 +281,6 @@ def _open_transactions(
         if is_before_the_end and not is_overtaken(notes.fs, segment.log.path, segment.log.size_bytes, fault.position):
             notes.add(segment.log.path, [fault], is_corruption=True)
     return found
-
-
-def _name(entry: FileStatus) -> str:
-    return entry.path.rpartition("/")[2]
 
 
 SEVEN_SCAN_BYTES = 64 << 20
@@ -366,8 +388,11 @@ def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
         (segment.time_index, TIME_INDEX_ENTRY),
         (segment.txn_index, ABORTED_TXN),
     ):
-        if status is not None and status.size_bytes % layout.size:
-            notes.add(status.path, [_odd_length(status, layout)])
+        rest = 0 if status is None else status.size_bytes % layout.size
+        if status is not None and rest:
+            at, expected, got = status.size_bytes - rest, f"a multiple of {layout.size}", str(status.size_bytes)
+            message = f"{status.size_bytes} bytes are not {expected}"
+            notes.add(status.path, [Fault(FaultKind.INVALID_LENGTH, at, message, rest, expected, got)])
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
         # An entry of the name that is not a file is noted before; it must be moved away before `recover`.
@@ -392,13 +417,6 @@ def is_index_missing(fs: Filesystem, segment: Segment, kind: FileKind) -> bool:
         return False
     # Time indexes exist since 0.10.1.
     return isinstance(first, Batch) and (kind is FileKind.OFFSET_INDEX or first.magic >= 2)
-
-
-def _odd_length(status: FileStatus, layout: Layout) -> Fault:
-    rest = status.size_bytes % layout.size
-    message = f"{status.size_bytes} bytes are not a multiple of {layout.size}"
-    expected, got = f"a multiple of {layout.size}", str(status.size_bytes)
-    return Fault(FaultKind.INVALID_LENGTH, status.size_bytes - rest, message, rest, expected, got)
 
 
 def _start(log: ReadableFile, header: Batch) -> SegmentStart:

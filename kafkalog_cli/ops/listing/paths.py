@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, classify_file
-from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition
 from kafkalog_cli.ops.listing.listing import (
@@ -16,7 +15,7 @@ from kafkalog_cli.ops.listing.listing import (
     list_partition,
     list_segment,
 )
-from kafkalog_cli.ops.listing.root import AskLock, LocatedFault, LogDirRoot, read_root, root_above
+from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.selection import Selection, in_its_log_dir, partition_paths
 
 
@@ -69,19 +68,12 @@ class Lister:
     """Lists paths; caches log directories and partitions that several paths have in common."""
 
     def __init__(
-        self,
-        fs: Filesystem,
-        selection: Selection,
-        *,
-        segments: bool = False,
-        transactions: bool = True,
-        ask_lock: AskLock = lock_owner,
+        self, fs: Filesystem, selection: Selection, *, segments: bool = False, transactions: bool = True
     ) -> None:
         self._fs = fs
         self._selection = selection
         self._wants_segments = segments
         self._wants_transactions = transactions
-        self._ask_lock = ask_lock
         self._roots: dict[str, LogDirRoot | None] = {}
         self._partitions: dict[str, Partition] = {}
 
@@ -101,7 +93,7 @@ class Lister:
             listing.roots = [] if root is None else [root]
         elif chosen or self._selection.is_everything:
             paths = frozenset(partition.path for partition in found)
-            root = listing.log_dir = read_root(self._fs, trimmed, paths, self._ask_lock)
+            root = listing.log_dir = read_root(self._fs, trimmed, paths)
             listing.roots = [root]
         else:
             return listing
@@ -150,7 +142,7 @@ class Lister:
     def _root_above(self, directory: str) -> LogDirRoot | None:
         parent = _parent(directory)
         if parent not in self._roots or directory in (".", ".."):
-            self._roots[parent] = root_above(self._fs, directory, self._ask_lock)
+            self._roots[parent] = root_above(self._fs, directory)
         return self._roots[parent]
 
 

@@ -53,10 +53,6 @@ class FaultNotes:
         """Note faults of one file."""
         self._found += [LocatedFault(path, fault, is_corruption) for fault in faults]
 
-    def merge(self, others: Iterable[LocatedFault]) -> None:
-        """Note faults that already have their paths."""
-        self._found += others
-
     def read(self, path: str) -> bytes | None:
         """Return the bytes of a small file; None, with a fault noted, if it cannot be read."""
         try:
@@ -75,9 +71,6 @@ class FaultNotes:
         value, faults = decode(data)
         self.add(status.path, faults)
         return value
-
-
-AskLock = Callable[[str], LockOwner | None]
 
 
 @unique
@@ -154,15 +147,15 @@ class LogDirRoot:
         return CheckpointedOffsets(*(self.offsets.get(kind, {}).get((topic, partition)) for kind in OFFSET_CHECKPOINTS))
 
 
-def read_root(fs: Filesystem, path: str, partitions: frozenset[str], ask_lock: AskLock = lock_owner) -> LogDirRoot:
+def read_root(fs: Filesystem, path: str, partitions: frozenset[str]) -> LogDirRoot:
     """Read the root of the log directory `path`; `partitions` are the paths of its partition directories.
 
     Raises as `list_directory` does.
     """
-    return _root(fs, path, fs.list_directory(path), partitions, ask_lock)
+    return _root(fs, path, fs.list_directory(path), partitions)
 
 
-def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_owner) -> LogDirRoot | None:
+def root_above(fs: Filesystem, partition_path: str) -> LogDirRoot | None:
     """Read the root of the log directory of a partition; None if its parent directory is not a log directory."""
     path = os.path.dirname(os.path.abspath(partition_path))  # noqa: PTH100, PTH120 (a name, links are not followed)
     try:
@@ -172,7 +165,7 @@ def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_own
     if not any(map(is_sign_of_broker, entries)):
         return None
     directories = frozenset(entry.path for entry in entries if entry.is_directory)
-    return _root(fs, path, entries, directories, ask_lock)
+    return _root(fs, path, entries, directories)
 
 
 def broker_root(fs: Filesystem, path: str) -> LogDirRoot | None:
@@ -190,13 +183,11 @@ def broker_root(fs: Filesystem, path: str) -> LogDirRoot | None:
     )
 
 
-def _root(
-    fs: Filesystem, path: str, entries: list[FileStatus], partitions: frozenset[str], ask_lock: AskLock
-) -> LogDirRoot:
+def _root(fs: Filesystem, path: str, entries: list[FileStatus], partitions: frozenset[str]) -> LogDirRoot:
     notes = FaultNotes(fs)
     files = root_files(entries)
     foreign, others = _unknown(entries, partitions, notes)
-    owner, problem = _ask(ask_lock, path)
+    owner, problem = _ask(lock_owner, path)
     imports = _imports(fs, path, entries, files, notes)
     return LogDirRoot(
         path,
@@ -222,7 +213,7 @@ def _unknown(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     foreign, others = [], []
     for entry in entries:
-        name = _name(entry)
+        name = entry.name
         if entry.is_directory:
             directory = classify_directory(name)
             if entry.path in partitions or directory.kind in (DirectoryKind.OWN, DirectoryKind.REMOTE_INDEX_CACHE):
@@ -246,7 +237,7 @@ def _shutdown(files: dict[FileKind, FileStatus], owner: LockOwner | None) -> Shu
     return Shutdown.UNCLEAN if files else Shutdown.UNKNOWN
 
 
-def _ask(ask_lock: AskLock, path: str) -> tuple[LockOwner | None, str | None]:
+def _ask(ask_lock: Callable[[str], LockOwner | None], path: str) -> tuple[LockOwner | None, str | None]:
     try:
         return ask_lock(path), None
     except OSError as error:
@@ -291,7 +282,7 @@ def _imports(
     fault is noted.
     """
     try:
-        return import_leftovers(fs, path, [_name(entry) for entry in entries if entry.is_directory])
+        return import_leftovers(fs, path, [entry.name for entry in entries if entry.is_directory])
     except (Unreadable, OSError) as error:
         fault = unreadable(error)
     except UnsupportedFormat as error:
@@ -307,7 +298,3 @@ def _offsets(files: dict[FileKind, FileStatus], notes: FaultNotes) -> dict[FileK
         if entries is not None:
             found[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
     return found
-
-
-def _name(entry: FileStatus) -> str:
-    return entry.path.rpartition("/")[2]

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, unique
 
 from kafkalog_cli.change.runs import run_directory
 from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.ops.choices import SortKey
 from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
-
-
-@unique
-class SortKey(Enum):
-    """The order of rows. Numbers are sorted from the largest to the smallest, equal numbers by name."""
-
-    BY_NAME = "name"
-    SIZE = "size"
-    ALLOCATED = "allocated"
-    SEGMENTS = "segments"
-    FREEABLE = "freeable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def _plan(
         if below:
             directories.append(below.rstrip("/"))
         for entry in fs.list_directory(path):
-            name = _name(entry)
+            name = entry.name
             found = classify_directory(name)
             if not entry.is_directory:
                 _add(entry, below + name, None, sources, left_out, is_root=True)
@@ -129,14 +129,14 @@ def _plan(
                 new_name = below + internal.topic_name(found.topic) + name[len(found.topic) :]
                 directories.append(new_name)
                 for file in files:
-                    _add(file, f"{new_name}/{_name(file)}", found.topic, sources, left_out, is_root=False)
+                    _add(file, f"{new_name}/{file.name}", found.topic, sources, left_out, is_root=False)
     return sources, directories
 
 
 def _add(  # noqa: PLR0913
     entry: FileStatus, new_name: str, topic: str | None, sources: list[_Source], left_out: list[str], *, is_root: bool
 ) -> None:
-    kind = classify_file(_name(entry)).kind
+    kind = classify_file(entry.name).kind
     if kind is FileKind.SEVEN_LOG:
         raise UnsupportedFormat(path=entry.path, reason="metadump does not copy logs of Kafka 0.7")
     if entry.is_directory or not entry.is_file or kind not in COPIED_KINDS or is_root != (kind in ROOT_KINDS):
@@ -182,7 +182,3 @@ def _check_out(fs: WritableFilesystem, out: str, log_dirs: Sequence[str]) -> Non
 
 def _is_partition(name: str) -> bool:
     return classify_directory(name.rpartition("/")[2]).topic is not None
-
-
-def _name(entry: FileStatus) -> str:
-    return entry.path.rpartition("/")[2]

@@ -6,18 +6,20 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from os import getegid, geteuid
 
 from kafkalog_cli.disk.durable import sync, write_with_holes
 from kafkalog_cli.disk.fs import ReadableFile, WritableFilesystem, file_pieces, read_all
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, LOG_OVERHEAD_BYTES, RECORD_BATCH, Batch
+from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, RECORD_BATCH, Batch
 from kafkalog_cli.format.compression import decompress
 from kafkalog_cli.format.compression.exact_size import compress_to
 from kafkalog_cli.format.crc import crc32, crc32c
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, CLUSTER_METADATA, COORDINATOR_TOPICS
+from kafkalog_cli.format.kernels.plain_records import decode_batch
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.varint import BadVarint, decode_zigzag_32, decode_zigzag_64
+from kafkalog_cli.format.records import field_bytes, header_views
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.metadump.internal_records import FILLER, InternalRecords, Pseudonyms, filler
 
@@ -93,7 +95,7 @@ class FileCopier:
         at, last_offset = 0, None
         for batch in _batches(file, self.limits):
             yield from self._damage(file, at, batch.position, last_offset)
-            yield redactor.redacted(_read(file, batch.position, batch.size_bytes), batch.magic)
+            yield redactor.redacted(_read(file, batch.position, batch.size_bytes), batch)
             at = batch.position + batch.size_bytes
             last_offset = batch.last_offset
         yield from self._damage(file, at, file.size_bytes, last_offset)
@@ -195,9 +197,9 @@ def _head_bytes(piece: bytes, last_offset: int | None) -> int:
 Rewrite = Callable[[bytes | None, bytes | None, bool], tuple[bytes | None, bytes | None]]
 """Returns the new key and value of a record, of the same sizes. The last argument is whether it is a control record."""
 
-_CRC_AT, _ATTRIBUTES_AT, _COUNT_AT = 17, 21, 57
+_CRC_AT, _ATTRIBUTES_AT = 17, 21
 _SNAPPY_STREAM = b"\x82SNAPPY\x00"
-_OLD_CRC_AT, _OLD_MAGIC_AT, _LOG_OVERHEAD = 12, 16, 12
+_OLD_CRC_AT, _OLD_MAGIC_AT = 12, 16
 
 
 class _Unparsable(Exception):
@@ -219,18 +221,14 @@ class BatchRedactor:
     records: int = 0
     opaque: int = 0
 
-    def redacted(self, batch: bytes, magic: int) -> bytes:
+    def redacted(self, data: bytes, batch: Batch) -> bytes:
         """Return a whole batch or entry of a message set with other contents."""
         self.batches += 1
-        return self._batch(batch) if magic >= 2 else self._message(batch)
-
-    def _batch(self, batch: bytes) -> bytes:
-        head, body = batch[: RECORD_BATCH.size], batch[RECORD_BATCH.size :]
-        attributes, count = batch[_ATTRIBUTES_AT + 1], int.from_bytes(batch[_COUNT_AT : RECORD_BATCH.size], "big")
-        is_control = bool(attributes & CONTROL_MASK)
-        change = lambda data: self._records(data, count, is_control)  # noqa: E731
-        made = bytearray(head + self._contents(body, attributes & CODEC_MASK, 2, change))
-        wrong_by = int.from_bytes(batch[_CRC_AT:_ATTRIBUTES_AT], "big") ^ crc32c(batch[_ATTRIBUTES_AT:])
+        if batch.magic < 2:
+            return self._message(data)
+        head, body = data[: RECORD_BATCH.size], data[RECORD_BATCH.size :]
+        made = bytearray(head + self._contents(body, batch.codec, 2, partial(self._records, batch=batch)))
+        wrong_by = int.from_bytes(data[_CRC_AT:_ATTRIBUTES_AT], "big") ^ crc32c(data[_ATTRIBUTES_AT:])
         struct.pack_into(">I", made, _CRC_AT, crc32c(made[_ATTRIBUTES_AT:]) ^ wrong_by)
         return bytes(made)
 
@@ -253,38 +251,25 @@ class BatchRedactor:
             return filler(len(body))
         return found
 
-    def _records(self, data: bytes, count: int, is_control: bool) -> bytes:
-        out, at = bytearray(data), 0
-        for _ in range(count):
-            at = self._record(data, at, out, is_control)
-        if at != len(data):
+    def _records(self, data: bytes, batch: Batch) -> bytes:
+        if data and not batch.records_count:
             raise _Unparsable
-        self.records += count
+        out = memoryview(bytearray(data))
+        for rows, fault in decode_batch(out, 0, len(data), batch):
+            if fault is not None:
+                raise _Unparsable
+            for row in rows:
+                key_at, key_size, value_at, value_size, headers_at, headers = row[3:9]
+                old = field_bytes(out, key_at, key_size), field_bytes(out, value_at, value_size)
+                new_key, new_value = self.rewrite(*old, batch.is_control)
+                _put(out, key_at, new_key)
+                _put(out, value_at, new_value)
+                for name, content in header_views(out, headers_at, headers):
+                    name[:] = self.header_name(bytes(name))
+                    if content is not None:
+                        content[:] = filler(len(content))
+        self.records += batch.records_count
         return bytes(out)
-
-    def _record(self, data: bytes, at: int, out: bytearray, is_control: bool) -> int:
-        size, at = _varint(data, at)
-        end = at + size
-        if end > len(data):
-            raise _Unparsable
-        found = decode_zigzag_64(data, at + 1)  # after the attributes
-        if isinstance(found, BadVarint):
-            raise _Unparsable
-        _, at = _varint(data, found[1])
-        key, key_at, at = _field(data, at, end)
-        value, value_at, at = _field(data, at, end)
-        new_key, new_value = self.rewrite(key, value, is_control)
-        _put(out, key_at, new_key)
-        _put(out, value_at, new_value)
-        headers, at = _varint(data, at)
-        for _ in range(headers):
-            name, name_at, at = _field(data, at, end)
-            content, content_at, at = _field(data, at, end)
-            _put(out, name_at, None if name is None else self.header_name(name))
-            _put(out, content_at, None if content is None else filler(len(content)))
-        if at != end or headers < 0:
-            raise _Unparsable
-        return end
 
     def _message(self, message: bytes) -> bytes:
         """Return a message of v0 or v1; a compressed one holds a message set."""
@@ -316,8 +301,8 @@ class BatchRedactor:
     def _message_set(self, data: bytes) -> bytes:
         out, at = bytearray(), 0
         while at < len(data):
-            size = int.from_bytes(data[at + 8 : at + _LOG_OVERHEAD], "big", signed=True)
-            end = at + _LOG_OVERHEAD + size
+            size = int.from_bytes(data[at + 8 : at + LOG_OVERHEAD_BYTES], "big", signed=True)
+            end = at + LOG_OVERHEAD_BYTES + size
             if size < 14 or end > len(data) or data[at + _OLD_MAGIC_AT] > 1 or data[at + 17] & CODEC_MASK:
                 raise _Unparsable
             opaque = self.opaque
@@ -329,23 +314,6 @@ class BatchRedactor:
         return bytes(out)
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    found = decode_zigzag_32(data, at)
-    if isinstance(found, BadVarint):
-        raise _Unparsable
-    return found
-
-
-def _field(data: bytes, at: int, end: int) -> tuple[bytes | None, int, int]:
-    """Return a key, value or header, its place, and the place after it."""
-    size, at = _varint(data, at)
-    if size < 0:
-        return None, at, at
-    if at + size > end:
-        raise _Unparsable
-    return data[at : at + size], at, at + size
-
-
 def _old_field(data: bytes, at: int) -> tuple[bytes | None, int, int]:
     size = int.from_bytes(data[at : at + 4], "big", signed=True)
     at += 4
@@ -354,6 +322,6 @@ def _old_field(data: bytes, at: int) -> tuple[bytes | None, int, int]:
     return (None, at, at) if size < 0 else (data[at : at + size], at, at + size)
 
 
-def _put(out: bytearray, at: int, data: bytes | None) -> None:
+def _put(out: bytearray | memoryview, at: int, data: bytes | None) -> None:
     if data is not None:
         out[at : at + len(data)] = data

@@ -64,7 +64,7 @@ class Pseudonyms:
         if not size:
             return data
         if all(byte < _HIGH for byte in data):
-            number = self._permuted(_packed(data), 7 * size)
+            number = self._permuted(sum(byte << 7 * at for at, byte in enumerate(data)), 7 * size)
             return bytes((number >> 7 * at & 0x7F) | _HIGH for at in range(size))
         number = int.from_bytes(data, "big")
         while True:
@@ -132,10 +132,6 @@ class Pseudonyms:
             number = left << half | right
             if number < 1 << bits:
                 return number
-
-
-def _packed(data: bytes) -> int:
-    return sum(byte << 7 * at for at, byte in enumerate(data))
 
 
 _KEPT = frozenset({
@@ -231,7 +227,7 @@ class InternalRecords:
         try:
             found = decode_message(name, version, data)
             if not isinstance(found, Malformed) and encode_message(name, version, found.message) == data:
-                made = encode_message(name, version, self._changed(name, version, found.message))
+                made = encode_message(name, version, self._changed(name, found.message))
                 if len(made) == len(data):
                     return made
         except (ValueError, KeyError, struct.error):
@@ -239,7 +235,7 @@ class InternalRecords:
         self.opaque += 1
         return filler(len(data))
 
-    def _changed(self, name: str, version: int, message: Message) -> Message:
+    def _changed(self, name: str, message: Message) -> Message:
         made = self._struct(name, message_schema(name).fields, message)
         if name == "ConfigRecord":
             self._config(message, made)
@@ -249,7 +245,6 @@ class InternalRecords:
                 made["resourceName"] = self._name(kind, message["resourceName"])
             elif message["resourceType"] not in _ACL_NAMES and message["resourceName"] not in ("*", "kafka-cluster"):
                 made["resourceName"] = self._pseudonyms.hidden(message["resourceName"])
-        del version
         return made
 
     def _config(self, message: Message, made: Message) -> None:

@@ -378,43 +378,34 @@ class Fetch:
             self._kept = len(self.parts)
 
 
-class Fetches:
-    """Iterate over the fetches of one segment, and the Faults between them.
+def fetches(request: ReadRequest, segment: SegmentRead) -> Iterator[Fetch | Fault]:
+    """Yield the fetches of one segment, and the Faults between them.
 
     A fetch has up to the request's `chunk_bytes`. If not even one batch fits, its size doubles until one does. (A
     broker also sends the beginning of the next batch, which no client can use.)
     """
-
-    def __init__(self, log: LogRead, segment: SegmentRead) -> None:
-        self._segment = segment
-        self._chunk_bytes = log.request.chunk_bytes
-        self._most_bytes = log.request.limits.max_batch_bytes
-
-    def __iter__(self) -> Iterator[Fetch | Fault]:
-        fetch, room = Fetch(), 0
-        for chunk in self._segment.chunks():
-            if isinstance(chunk, Fault):
-                if fetch.batches:
-                    yield fetch
-                    fetch = Fetch()
-                yield chunk
-                continue
-            for batch in _batches(chunk):
-                if fetch.batches and fetch.size_bytes + len(batch) > room:
-                    yield fetch
-                    fetch = Fetch()
-                if not fetch.batches:
-                    room = self._room(len(batch))
-                fetch.add(batch)
-            fetch.keep()
-        if fetch.batches:
-            yield fetch
-
-    def _room(self, size: int) -> int:
-        room = self._chunk_bytes
-        while room < size:
-            room *= 2
-        return min(room, max(self._most_bytes, size))
+    fetch, room = Fetch(), 0
+    for chunk in segment.chunks():
+        if isinstance(chunk, Fault):
+            if fetch.batches:
+                yield fetch
+                fetch = Fetch()
+            yield chunk
+            continue
+        for batch in _batches(chunk):
+            size = len(batch)
+            if fetch.batches and fetch.size_bytes + size > room:
+                yield fetch
+                fetch = Fetch()
+            if not fetch.batches:
+                room = request.chunk_bytes
+                while room < size:
+                    room *= 2
+                room = min(room, max(request.limits.max_batch_bytes, size))
+            fetch.add(batch)
+        fetch.keep()
+    if fetch.batches:
+        yield fetch
 
 
 def _batches(chunk: VisibleChunk) -> Iterator[memoryview]:

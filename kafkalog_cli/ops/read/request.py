@@ -15,20 +15,13 @@ from kafkalog_cli.log.open_transactions import headers_of, newest_snapshot, open
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.ops.choices import Isolation as Isolation  # noqa: PLC0414 - others import it from here
 from kafkalog_cli.ops.lookup_time import lookup_time, outside_times
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
 from kafkalog_cli.ops.ranges import part_of
 
 NO_END = (1 << 63) - 1
-
-
-@unique
-class Isolation(Enum):
-    """Kafka's isolation.level."""
-
-    READ_UNCOMMITTED = "read_uncommitted"
-    READ_COMMITTED = "read_committed"
 
 
 @unique

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -248,15 +249,17 @@ class Committed:
         self._partition = partition
         self._end_offset = end_offset
         self._notes = notes
+        self._limits = limits
+        self._choice = choice
         self._ends = TransactionEnds(fs, parts, first_offset, limits, choice, self._note)
         self._at_end: tuple[int | None, TransactionsByProducer] | None = None
         self._told_of: set[int] = set()
-        for found in self._open_before(first_offset, limits, choice):
+        for found in self._open_before(first_offset):
             ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1, hides=False)
             if (
                 ending is Ending.OPEN
                 and self._stays_open(found.producer_id, found.first_offset)
-                and not self._was_aborted(found, first_offset, limits, choice)
+                and not self._was_aborted(found, first_offset)
             ):
                 self._stop_at(found.producer_id, found.first_offset)
                 return
@@ -280,26 +283,34 @@ class Committed:
         message = f"a transaction of producer {producer_id} is open since offset {offset}: read_committed ends there"
         self._notes.append(ReadNote("open-transaction", self._partition.path, message))
 
-    def _open_before(self, first_offset: int, limits: Limits, choice: KernelChoice | None) -> Sequence[OpenTransaction]:
+    def _open_before(self, first_offset: int) -> Sequence[OpenTransaction]:
         """Return the transactions open at `first_offset`, from the newest snapshot below it and the later batches."""
         offset, known = newest_snapshot(self._fs, self._partition, first_offset)
-        path = self._partition.path
-        segments = self._partition.segments
-        begin = segments[0].base_offset if offset is None else offset
-        if begin >= first_offset:
-            return open_transactions(path, known, (), begin, first_offset)
-        parts = self._parts(begin, first_offset)
-        batches = transactional_batches(self._fs, parts, first_offset, limits, choice)
-        return open_transactions(path, known, batches, begin, first_offset)
+        begin = self._partition.segments[0].base_offset if offset is None else offset
+        parts = self._parts(begin, first_offset) if begin < first_offset else []
+        return open_transactions(
+            self._partition.path, known, self._transactional(parts, first_offset), begin, first_offset
+        )
+
+    def _transactional(self, parts: Sequence[SegmentPart], end_offset: int) -> Iterator[Batch]:
+        """Yield the batches of transactions and markers below an offset whose CRCs are right."""
+        for part in parts:
+            with self._fs.open_read(part.segment.log.path) as log:
+                reader = SegmentReader(
+                    log, DamagePolicy.RESYNC, start=part.position, limits=self._limits, kernels=self._choice
+                )  # fmt: skip
+                for batches in reader.batches():
+                    yield from (batches.row(row) for row in batches.in_transactions() if batches.valid[row])
+                    first = int(batches.base_offset[0])
+                    if first != NO_OFFSET and first >= end_offset:
+                        break
 
     def _parts(self, begin: int, end: int) -> list[SegmentPart]:
         """Return the parts of the log from offset `begin` on, without segments that begin at or above `end`."""
         parts = parts_to_replay(self._fs, self._partition.segments, begin)
         return [part for part in parts if part.segment.base_offset < end]
 
-    def _was_aborted(
-        self, found: OpenTransaction, first_offset: int, limits: Limits, choice: KernelChoice | None
-    ) -> bool:
+    def _was_aborted(self, found: OpenTransaction, first_offset: int) -> bool:
         """Whether a transaction index shows that the transaction ended below `first_offset`.
 
         Damage may hide the marker itself.
@@ -307,12 +318,10 @@ class Committed:
         parts = self._parts(found.first_offset, first_offset)
         if not any(part.segment.txn_index for part in parts):
             return False
-        ends = TransactionEnds(self._fs, parts, found.first_offset, limits, choice, lambda path, message: None)
-        try:
+        ends = TransactionEnds(self._fs, parts, found.first_offset, self._limits, self._choice, lambda *_: None)
+        with closing(ends):
             ending = ends.ending(found.producer_id, found.first_offset, found.first_offset, hides=False)
             return ending is not Ending.OPEN
-        finally:
-            ends.close()
 
     def _stays_open(self, producer_id: int, offset: int) -> bool:
         """Whether a transaction without a marker is also open for a broker.
@@ -339,30 +348,3 @@ class Committed:
 
     def _note(self, path: str, message: str) -> None:
         self._notes.append(ReadNote("transaction-index", path, message))
-
-
-def transactional_batches(
-    fs: Filesystem, parts: Sequence[SegmentPart], end_offset: int, limits: Limits, choice: KernelChoice | None
-) -> Iterator[Batch]:
-    """Yield the batches of transactions and markers below an offset whose CRCs are right.
-
-    Raises as `open_read` does.
-    """
-    for part in parts:
-        yield from _transactional_in(fs, part, end_offset, limits, choice)
-
-
-def _transactional_in(
-    fs: Filesystem, part: SegmentPart, end_offset: int, limits: Limits, choice: KernelChoice | None
-) -> Iterator[Batch]:
-    with fs.open_read(part.segment.log.path) as log:
-        reader = SegmentReader(log, DamagePolicy.RESYNC, start=part.position, limits=limits, kernels=choice)
-        for batches in reader.batches():
-            yield from map(batches.row, _transactional_rows(batches))
-            first = int(batches.base_offset[0])
-            if first != NO_OFFSET and first >= end_offset:
-                return
-
-
-def _transactional_rows(batches: BatchColumns) -> list[int]:
-    return [row for row in batches.in_transactions() if batches.valid[row]]

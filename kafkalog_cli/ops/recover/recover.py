@@ -9,9 +9,8 @@ from kafkalog_cli.broker.log_loader import LoadedLog, LogLoader, StartState
 from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.durable import Content
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, moved_out, partition_directory_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, Unreadable, shell_word
 from kafkalog_cli.format import partition_metadata
@@ -21,7 +20,6 @@ from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.settings.metadata_image import TopicState
-from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import LogRequest, Remark, fingerprints_of
@@ -65,19 +63,6 @@ def plan_recovery(fs: Filesystem, partition: Partition, root: PartitionState, re
     return replace(plan, settings=used, log_dir=log_dir, line_edits=edits)
 
 
-def apply_recovery(
-    fs: WritableFilesystem, plan: RecoverPlan, run: RunInfo, request: RecoverRequest, *, held: LockHandle | None
-) -> Applied | None:
-    """Make the changes of a plan, and return None if it has none. `held` is the lock of the partition.
-
-    The clean shutdown marker is removed meanwhile, and restored if no record was removed and the partition is sound.
-    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
-    """
-    marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
-    settings = request.load_settings_of(plan.settings)
-    return apply_changes(fs, plan, run, marker, settings, discard=request.discard, held=held)
-
-
 _MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
 """Suffixes of the files whose read errors stop a broker.
 
@@ -100,10 +85,8 @@ def plan_like_broker(
     except (LoadFailed, Unreadable, OSError) as failure:
         remark = _refusal(partition, failure)
         return replace(_refused(partition, remark), fingerprints=prints)
-    return RecoverPlan(
-        partition.path,
-        partition.topic,
-        partition.number,
+    return RecoverPlan.of(
+        partition,
         mode=RecoverMode.LIKE_BROKER,
         changes=tuple(draft.changes()),
         line_edits=tuple(_line_edits(partition, start, loaded, settings)) if has_root else (),
@@ -134,8 +117,7 @@ def refused_by_checkpoint(partition: Partition, root: PartitionState) -> Recover
 
 
 def _refused(partition: Partition, remark: Remark) -> RecoverPlan:
-    name = (partition.path, partition.topic, partition.number)
-    return RecoverPlan(*name, mode=RecoverMode.LIKE_BROKER, remarks=(remark,), is_refused=True)
+    return RecoverPlan.of(partition, mode=RecoverMode.LIKE_BROKER, remarks=(remark,), is_refused=True)
 
 
 def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> Remark:

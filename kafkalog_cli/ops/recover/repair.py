@@ -90,7 +90,6 @@ def plan_repair(
     Raises Unreadable if a file exists but cannot be opened, because its contents could change the plan.
     """
     prints = fingerprints_of(draft, partition.path)
-    mode = scope.mode
     repair = _Repair(draft, partition, settings, start.log_start_offset, scope)
     try:
         repair.run(indexes_only=scope.indexes_only)
@@ -98,19 +97,16 @@ def plan_repair(
     except Impossible as reason:
         _raise_unopened(repair.draft)
         remarks = (reason.remark,)  # the others say what has been drafted, and nothing of it is done
-        path, topic, number = partition.path, partition.topic, partition.number
-        return RecoverPlan(path, topic, number, mode=mode, remarks=remarks, fingerprints=prints, is_refused=True)
+        return RecoverPlan.of(partition, mode=scope.mode, remarks=remarks, fingerprints=prints, is_refused=True)
     _raise_unopened(repair.draft)
     edits: list[LineEdit] = []
     if repair.knows_end and not scope.indexes_only:
         log, lines = LogBounds(repair.start_offset, end_offset), scope.lines_of(start)
         edits += line_edits(partition, lines, log)
         repair.remarks += watermark_remark(partition, lines, log)
-    return RecoverPlan(
-        partition.path,
-        partition.topic,
-        partition.number,
-        mode=mode,
+    return RecoverPlan.of(
+        partition,
+        mode=scope.mode,
         changes=tuple(repair.draft.changes()),
         line_edits=tuple(edits),
         log_start_offset=repair.start_offset,

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, zip_longest
 from operator import eq
@@ -14,6 +13,7 @@ from kafkalog_cli.broker.log_loader import LogLoader, StartState
 from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.directory_contents import check_layout
+from kafkalog_cli.disk.durable import try_to_remove_directory
 from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.named_places import check_output_directory
@@ -97,7 +97,7 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
             _fill(fs, partition, settings, result)
         fs.rename(result.path, out)
     except BaseException:
-        _remove(fs, result.path)
+        try_to_remove_directory(fs, result.path)
         raise
     sync_parent(fs, out)
     result.path = out
@@ -127,14 +127,6 @@ def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, 
     _write_sidecars(fs, result.path, settings, fs.attributes(sources[-1].segment.log.path) if sources else None)
     fs.set_attributes(result.path, fs.attributes(real_directory(fs, partition.path)))
     fs.sync_directory(result.path)
-
-
-def _remove(fs: WritableFilesystem, directory: str) -> None:
-    """Remove the incomplete copy, and ignore errors."""
-    with suppress(OSError, KafkalogError):
-        for status in fs.list_directory(directory):
-            fs.unlink(status.path)
-        fs.remove_directory(directory)
 
 
 def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:

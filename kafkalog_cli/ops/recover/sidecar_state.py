@@ -11,7 +11,7 @@ from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.ops.checks.file_report import ODD_VERDICTS, FileReport
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
-from kafkalog_cli.ops.verify.batch_checks import AbortedCheck
+from kafkalog_cli.ops.verify.aborted import AbortedCheck
 
 
 def is_wrong(report: FileReport) -> bool:

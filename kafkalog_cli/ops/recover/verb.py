@@ -11,11 +11,11 @@ from kafkalog_cli.errors import ExitCode, NothingSelected, Refused, counted, she
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.checkpoints import read_root_checkpoints
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
-from kafkalog_cli.ops.apply_changes import Applied
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.next_steps import filled, recover_command
 from kafkalog_cli.ops.plans import in_place
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.recover import RecoverRequest, apply_recovery, path_of_stray, plan_recovery
+from kafkalog_cli.ops.recover.recover import RecoverRequest, path_of_stray, plan_recovery
 from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, salvage
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.selection import log_dirs_of
@@ -143,7 +143,8 @@ def _run(work: Work, request: RecoverRequest) -> Recovered:
         return Recovered(plan, None)
     with work.ready_to_change(plan):
         run = work.run_info(plan.settings)
-        done = apply_recovery(work.fs, plan, run, request, held=work.lock) if plan.has_work else None
+        marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
+        done = apply_changes(work.fs, plan, run, marker, request, discard=request.discard, held=work.lock)
         if live is None or not is_renamed:
             return Recovered(work.changed(plan, done).plan, done)
         # After a crash before the renaming, the command can be repeated.

@@ -161,15 +161,13 @@ def _topic(
     return PlannedTopic(name, source, partitions, True, dict(settings))
 
 
-def _notes(topic: PlannedTopic, settings: Mapping[str, str], *, is_known: bool) -> list[Note]:
-    notes = []
+def _notes(topic: PlannedTopic, settings: Mapping[str, str], *, is_known: bool) -> Iterator[Note]:
     if settings.get("message.timestamp.type") == _APPEND_TIME:
         message = f"{topic.name} has message.timestamp.type={_APPEND_TIME}: the cluster replaces all timestamps"
-        notes.append(Note("timestamps", message))
+        yield Note("timestamps", message)
     if topic.is_new and not is_known:
         message = f"{topic.name} is created with the cluster's settings: its own are unknown without a metadata log"
-        notes.append(Note("settings", message))
-    return notes
+        yield Note("settings", message)
 
 
 def _retention(

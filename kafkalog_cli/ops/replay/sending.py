@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from kafkalog_cli.disk.metered_fs import IoRate, Meter, MeteredFilesystem
+from kafkalog_cli.disk.metered_fs import EndingMeter, IoRate, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ClusterError, ExitCode, KafkalogError, NotSent, Unreadable, combined_exit_code
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
-from kafkalog_cli.format.records import Record
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.replay.cluster import Cluster, SentRecord
@@ -159,7 +158,7 @@ class Replay:
         self._request = request
         self._cluster = cluster
         self._report = report
-        self._fs = MeteredFilesystem(context.fs, on_read or _unheard)
+        self._fs = MeteredFilesystem(context.fs, EndingMeter(on_read))
         self._log_dirs = LogDirs(context.fs, request.paths, request.metadata, context.kernels)
         self.state = ReplayState(context.fs, request.state_path, request.identity(cluster.cluster_id))
         self.state.load()
@@ -254,7 +253,8 @@ class Replay:
                         has_zero = True
                         message = f"the record of offset {record.offset} has the timestamp 0, and is sent with 1 ms"
                         self._report(Note("timestamp", f"{message}: the client cannot send 0", path))
-                    yield _source_record(record)
+                    contents = (record.key, record.value, record.headers, record.timestamp or LEAST_TIMESTAMP_MS)
+                    yield SourceRecord(record.offset, record.batch.codec, SentRecord(*contents))
 
     def _send(self, planned: PlannedPartition, log: LogRead, sending: "_Sending") -> None:
         progress = planned.progress
@@ -358,12 +358,3 @@ class _Sending:
         progress.next_offset = offset + 1
         progress.target_offset = target_offset + 1
         progress.records += 1
-
-
-def _source_record(record: Record) -> SourceRecord:
-    sent = SentRecord(record.key, record.value, record.headers, record.timestamp or LEAST_TIMESTAMP_MS)
-    return SourceRecord(record.offset, record.batch.codec, sent)
-
-
-def _unheard(path: str, size_bytes: int) -> None:
-    pass

@@ -113,15 +113,8 @@ def plan_free(
     Raises as `SettingsSource.metadata` does, and the exceptions of listing and opening the files.
     """
     config = request.settings.topic_config(root.log_dir, partition.topic)
-    plan = FreePlan(
-        partition.path,
-        partition.topic,
-        partition.number,
-        root.log_dir,
-        settings=(config[CLEANUP_POLICY],),
-        root=root,
-        device=fs.room(partition.path).device,
-    )
+    device = fs.room(partition.path).device
+    plan = FreePlan.of(partition, root.log_dir, settings=(config[CLEANUP_POLICY],), root=root, device=device)
     why = _protected_by(partition, root, config, request)
     if why:
         return replace(plan, protected_by=why)

@@ -13,7 +13,7 @@ from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, TopicConfig
 from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark
 from kafkalog_cli.ops.purge import PurgePlan
-from kafkalog_cli.ops.verify.batch_checks import TimestampOddity, unit_of
+from kafkalog_cli.ops.timestamp_units import TimestampOddity, unit_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,10 +101,9 @@ def apply_retain(
     """
     if not plan.has_work:
         return None
-    load_settings = request.load_settings(plan.log_dir, plan.topic)
     with after_due_files(fs, plan, run) as begun:
         rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
-        done = apply_changes(fs, rest, begun, MarkerUse.LEFT, load_settings, held=held)
+        done = apply_changes(fs, rest, begun, MarkerUse.LEFT, request, held=held)
     if done is not None and not plan.delay_ms:
         unlink_at_once(fs, plan.path, run.now_ms)
     return done

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.broker import Answer, Broker, Request
+from kafkalog_cli.ops.serve.broker import Answer, Broker, Request, of_each_partition
 
 _REASON = "kafkalog serve is read-only"
 _OF_TOPIC = {"errorCode": ApiError.TOPIC_AUTHORIZATION_FAILED, "errorMessage": _REASON}
@@ -52,15 +52,7 @@ def refuse_delete_topics(_broker: Broker, request: Request) -> Message:
 
 def refuse_delete_records(_broker: Broker, request: Request) -> Message:
     """Refuse to delete records."""
-    return {
-        "topics": [
-            {
-                "name": topic["name"],
-                "partitions": [{**one, "lowWatermark": -1, **_OF_TOPIC} for one in topic["partitions"]],
-            }
-            for topic in request.body["topics"]
-        ]
-    }
+    return of_each_partition(request, "name", lambda _, one: {**one, "lowWatermark": -1, **_OF_TOPIC})
 
 
 def refuse_producer(_broker: Broker, request: Request) -> Message:

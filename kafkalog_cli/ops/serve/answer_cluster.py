@@ -3,17 +3,20 @@
 from collections.abc import Iterable
 
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.log.settings.topic_config import Origin, Setting
 from kafkalog_cli.ops.cluster_entries import is_sensitive
-from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Caller, Request
+from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Caller, Request, unknown_topic
 from kafkalog_cli.ops.serve.catalog import ServedTopic
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH
 
 _COORDINATED = {0: "groups", 1: "transactions"}
 """The types of keys that have a coordinator here."""
+_BROKERS, _CONTROLLERS = 1, 2
+"""The types of endpoints (EndpointType)."""
 _NO_ELR: Message = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
 _MOST_PARTITIONS = 2000
 """The largest number of partitions in a response of DescribeTopicPartitions (max.request.partition.size.limit)."""
@@ -44,15 +47,18 @@ def _asked_topic(broker: Broker, asked: Message) -> Message:
     found = broker.catalog.by_id.get(topic_id) if by_id else broker.catalog.topics.get(name or "")
     if found is not None:
         return _topic(broker, found)
-    error = ApiError.UNKNOWN_TOPIC_ID if by_id else ApiError.UNKNOWN_TOPIC_OR_PARTITION
-    return {"errorCode": error, "name": name or ("" if not by_id else None), "topicId": topic_id, "partitions": []}
+    error = ApiError.UNKNOWN_TOPIC_ID if by_id else unknown_topic(name)
+    return {
+        "errorCode": error, "name": name or ("" if not by_id else None), "topicId": topic_id,
+        "isInternal": name in COORDINATOR_TOPICS, "partitions": [],
+    }  # fmt: skip
 
 
 def _topic(broker: Broker, topic: ServedTopic) -> Message:
     return {
         "name": topic.name,
         "topicId": topic.topic_id,
-        "isInternal": topic.is_internal,
+        "isInternal": topic.name in COORDINATOR_TOPICS,
         "partitions": [_partition(broker, topic, number) for number in range(topic.partition_count)],
     }
 
@@ -98,15 +104,22 @@ def _node(broker: Broker, caller: Caller) -> Message:
 
 
 def describe_cluster(broker: Broker, request: Request) -> Message:
-    """Answer this broker, which is the controller too."""
-    node = _node(broker, request.caller)
-    return {
+    """Answer this broker, which is the controller too, but has no endpoint of a controller."""
+    node, kind = _node(broker, request.caller), request.body.get("endpointType", _BROKERS)
+    found: Message = {
         "clusterId": broker.catalog.cluster_id or "",
         "controllerId": broker.catalog.node_id,
         "brokers": [{**node, "brokerId": node["nodeId"]}],
         "clusterAuthorizedOperations": NO_OPERATIONS,
-        "endpointType": request.body.get("endpointType", 1),
+        "endpointType": _BROKERS,
     }
+    if kind == _BROKERS:
+        return found
+    error, message = ApiError.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {kind}"
+    if kind == _CONTROLLERS:
+        error = ApiError.MISMATCHED_ENDPOINT_TYPE
+        message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+    return {**found, "errorCode": error, "errorMessage": message, "clusterId": "", "controllerId": -1, "brokers": []}
 
 
 def find_coordinator(broker: Broker, request: Request) -> Message:
@@ -158,7 +171,7 @@ def _configs_of(broker: Broker, asked: Message) -> Message:
     except KafkalogError as error:
         return {**result, "errorCode": ApiError.UNKNOWN_SERVER_ERROR, "errorMessage": str(error)}
     if settings is None:
-        missing = ApiError.UNKNOWN_TOPIC_OR_PARTITION if kind == _TOPIC else ApiError.INVALID_REQUEST
+        missing = unknown_topic(name) if kind == _TOPIC else ApiError.INVALID_REQUEST
         return {**result, "errorCode": missing, "errorMessage": f"{name} is not served"}
     keys = asked["configurationKeys"]
     return {**result, "configs": [_config(*one) for one in settings if keys is None or one[0] in keys]}

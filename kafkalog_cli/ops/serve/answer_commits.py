@@ -3,8 +3,8 @@
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.broker import Broker, Request
-from kafkalog_cli.ops.serve.committed import MOST_METADATA_BYTES, Commit, OffsetKey, offsets_in
+from kafkalog_cli.ops.serve.broker import Broker, Request, by_topic, of_each_partition
+from kafkalog_cli.ops.serve.committed import MOST_METADATA_BYTES, Commit, OffsetKey
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
 from kafkalog_cli.ops.serve.groups import NO_GENERATION
 
@@ -42,21 +42,12 @@ def commit(broker: Broker, request: Request) -> Message:
             errors |= dict.fromkeys(taken, ApiError.COORDINATOR_NOT_AVAILABLE)
         except (KafkalogError, OSError):  # as a broker whose log of commits is elsewhere, or fails: clients try again
             errors |= dict.fromkeys(taken, ApiError.NOT_COORDINATOR)
-    return {
-        "topics": [
-            {
-                "name": topic["name"],
-                "partitions": [
-                    {
-                        "partitionIndex": one["partitionIndex"],
-                        "errorCode": errors[OffsetKey(group_id, topic["name"], one["partitionIndex"])],
-                    }
-                    for one in topic["partitions"]
-                ],
-            }
-            for topic in body["topics"]
-        ]
-    }
+    return of_each_partition(
+        request, "name", lambda topic, one: {
+            "partitionIndex": one["partitionIndex"],
+            "errorCode": errors[OffsetKey(group_id, topic, one["partitionIndex"])],
+        }
+    )  # fmt: skip
 
 
 def _commit_error(broker: Broker, key: OffsetKey, metadata: str) -> ApiError:
@@ -91,17 +82,16 @@ def offset_fetch(broker: Broker, request: Request) -> Message:
 
 def _offsets(broker: Broker, group_id: str, asked: list[Message] | None, error: ApiError) -> list[Message]:
     """Return the offsets of the asked partitions; None asks for all. A partition without an offset has -1."""
-    if error is not ApiError.NONE:
-        known: dict[tuple[str, int], Commit] = {}
-    else:
-        known = broker.committed.of_group(group_id)
-    if asked is None:
-        wanted = list(offsets_in(known))
-    else:
-        wanted = [(topic["name"], topic["partitionIndexes"]) for topic in asked]
+    known = broker.committed.of_group(group_id) if error is ApiError.NONE else {}
+    wanted = by_topic(known, "name", "partitionIndexes") if asked is None else asked
     return [
-        {"name": name, "partitions": [_committed(known.get((name, number)), number, error) for number in numbers]}
-        for name, numbers in wanted
+        {
+            "name": one["name"],
+            "partitions": [
+                _committed(known.get((one["name"], number)), number, error) for number in one["partitionIndexes"]
+            ],
+        }
+        for one in wanted
     ]
 
 

@@ -1,6 +1,6 @@
 """Fetch: whole batches of the logs, sent from the files as they are."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
@@ -25,21 +25,12 @@ _ERRORS = {
 }  # fmt: skip
 
 
+@dataclass(slots=True)
 class _Budget:
-    """The bytes that a response may still have. `has_records`: the response has a batch already."""
+    """The bytes that a response may have, and has already."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self.left = max(0, most_bytes)
-        self.used = 0
-
-    def take(self, size_bytes: int) -> None:
-        self.used += size_bytes
-        self.left = max(0, self.left - size_bytes)
-
-
-class _Place(NamedTuple):
-    partition: ServedPartition | None
-    unknown: ApiError
+    most: int
+    used: int = 0
 
 
 def fetch(broker: Broker, request: Request) -> Message:
@@ -61,11 +52,13 @@ def fetch(broker: Broker, request: Request) -> Message:
 
 
 def _partition(broker: Broker, request: Request, topic: Message, asked: Message, budget: _Budget) -> Message:
-    number = asked["partition"]
-    place = _place(broker, request, topic, number)
-    if place.partition is None:
-        return _failed(number, place.unknown)
-    partition = place.partition
+    number, catalog = asked["partition"], broker.catalog
+    is_by_id = request.version >= _BY_ID
+    found = catalog.by_id.get(topic["topicId"]) if is_by_id else catalog.topics.get(topic["topic"])
+    partition = None if found is None else found.partitions.get(number)
+    if partition is None:
+        is_unknown_id = is_by_id and found is None
+        return _failed(number, ApiError.UNKNOWN_TOPIC_ID if is_unknown_id else ApiError.UNKNOWN_TOPIC_OR_PARTITION)
     stale = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
     if stale is not ApiError.NONE:
         return _failed(number, stale)
@@ -75,20 +68,11 @@ def _partition(broker: Broker, request: Request, topic: Message, asked: Message,
         return _failed(number, ApiError.KAFKA_STORAGE_ERROR)
 
 
-def _place(broker: Broker, request: Request, topic: Message, number: int) -> _Place:
-    if request.version < _BY_ID:
-        return _Place(broker.catalog.find(topic["topic"], number), ApiError.UNKNOWN_TOPIC_OR_PARTITION)
-    found = broker.catalog.by_id.get(topic["topicId"])
-    if found is None:
-        return _Place(None, ApiError.UNKNOWN_TOPIC_ID)
-    return _Place(found.partitions.get(number), ApiError.UNKNOWN_TOPIC_OR_PARTITION)
-
-
 def _records(partition: ServedPartition, request: Request, asked: Message, budget: _Budget) -> Message:
     is_committed = request.body.get("isolationLevel", 0) == _READ_COMMITTED
     end = partition.last_stable_offset if is_committed else partition.high_watermark
     offset = asked["fetchOffset"]
-    most = max(0, min(asked["partitionMaxBytes"], budget.left))
+    most = max(0, min(asked["partitionMaxBytes"], budget.most - budget.used))
     found = partition.records(offset, end, most, first_is_whole=not budget.used)
     if isinstance(found, RecordsPart) and request.version in _OLD_FORMATS:
         found = found.in_format(_OLD_FORMATS[request.version])
@@ -96,7 +80,7 @@ def _records(partition: ServedPartition, request: Request, asked: Message, budge
         return _failed(asked["partition"], _ERRORS[found])
     aborted: list[Message] | None = [] if is_committed else None
     if isinstance(found, RecordsPart):
-        budget.take(found.size_bytes)
+        budget.used += found.size_bytes
         if aborted is not None and found.segment.is_transactional:
             aborted += [
                 {"producerId": one.producer_id, "firstOffset": one.first_offset}

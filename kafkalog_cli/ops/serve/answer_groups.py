@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Request
+from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Request, by_topic
 from kafkalog_cli.ops.serve.consumer_groups import (
     ASSIGNORS,
     HEARTBEAT_MS,
@@ -162,7 +162,7 @@ def consumer_heartbeat(broker: Broker, request: Request) -> Message:
     return {
         "errorCode": found.error, "errorMessage": found.message, "memberId": found.member_id,
         "memberEpoch": found.epoch, "heartbeatIntervalMs": HEARTBEAT_MS,
-        "assignment": None if found.assignment is None else {"topicPartitions": _by_topic(found.assignment)},
+        "assignment": None if found.assignment is None else {"topicPartitions": by_topic(found.assignment)},
     }  # fmt: skip
 
 
@@ -220,11 +220,4 @@ def _consumer_member(broker: Broker, member: ConsumerMember) -> Message:
 
 
 def _named(broker: Broker, places: Iterable[Place]) -> list[Message]:
-    return [{**one, "topicName": broker.catalog.by_id[one["topicId"]].name} for one in _by_topic(places)]
-
-
-def _by_topic(places: Iterable[Place]) -> list[Message]:
-    found: dict[str, list[int]] = {}
-    for topic_id, number in sorted(places):
-        found.setdefault(topic_id, []).append(number)
-    return [{"topicId": topic_id, "partitions": numbers} for topic_id, numbers in found.items()]
+    return [{**one, "topicName": broker.catalog.by_id[one["topicId"]].name} for one in by_topic(places)]

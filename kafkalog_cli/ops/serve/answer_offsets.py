@@ -1,16 +1,18 @@
 """ListOffsets and OffsetForLeaderEpoch: offsets by time, the ends of a log, and the ends of leader epochs."""
 
 from collections import Counter
+from functools import partial
 from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.lookup_offset import Found
+from kafkalog_cli.ops.lookup_time import EARLIEST, LATEST
 from kafkalog_cli.ops.serve.answer_fetch import epoch_error
-from kafkalog_cli.ops.serve.broker import Broker, Request
+from kafkalog_cli.ops.serve.broker import Broker, Request, of_each_partition
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
-from kafkalog_cli.ops.serve.served_partition import EARLIEST, LATEST, ServedPartition
+from kafkalog_cli.ops.serve.served_partition import ServedPartition
 
 _LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -3, -4, -5, -6
 _SINCE = {_LARGEST_TIME: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
@@ -27,19 +29,16 @@ class _Answer(NamedTuple):
 
 def list_offsets(broker: Broker, request: Request) -> Message:
     """Answer the first or last offset, or an offset by time. A broker refuses a partition that is asked for twice."""
-    topics = []
     asked_for = Counter(
         (topic["name"], one["partitionIndex"]) for topic in request.body["topics"] for one in topic["partitions"]
     )
-    for topic in request.body["topics"]:
-        found = []
-        for asked in topic["partitions"]:
-            if asked_for[topic["name"], asked["partitionIndex"]] > 1:
-                found.append(_said(asked["partitionIndex"], _Answer(error=ApiError.INVALID_REQUEST)))
-            else:
-                found.append(_offset(broker, request, topic["name"], asked))
-        topics.append({"name": topic["name"], "partitions": found})
-    return {"topics": topics}
+
+    def answer(topic: str, asked: Message) -> Message:
+        if asked_for[topic, asked["partitionIndex"]] > 1:
+            return _said(asked["partitionIndex"], _Answer(error=ApiError.INVALID_REQUEST))
+        return _offset(broker, request, topic, asked)
+
+    return of_each_partition(request, "name", answer)
 
 
 def _offset(broker: Broker, request: Request, topic: str, asked: Message) -> Message:
@@ -101,21 +100,16 @@ def _said(number: int, found: _Answer) -> Message:
 
 def epoch_ends(broker: Broker, request: Request) -> Message:
     """Answer where leader epochs end."""
-    topics = []
-    for topic in request.body["topics"]:
-        found = [_epoch_end(broker, topic["topic"], asked) for asked in topic["partitions"]]
-        topics.append({"topic": topic["topic"], "partitions": found})
-    return {"topics": topics}
+    return of_each_partition(request, "topic", partial(_epoch_end, broker))
 
 
 def _epoch_end(broker: Broker, topic: str, asked: Message) -> Message:
     number = asked["partition"]
     partition = broker.catalog.find(topic, number)
     if partition is None:
-        error = ApiError.UNKNOWN_TOPIC_OR_PARTITION
-    else:
-        error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
-    if partition is None or error is not ApiError.NONE:
+        return {"errorCode": ApiError.UNKNOWN_TOPIC_OR_PARTITION, "partition": number}
+    error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    if error is not ApiError.NONE:
         return {"errorCode": error, "partition": number}
     epoch, end = partition.epochs.end_of(asked["leaderEpoch"], partition.end)
     return {"partition": number, "leaderEpoch": epoch, "endOffset": end}

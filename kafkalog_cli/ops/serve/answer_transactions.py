@@ -4,7 +4,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.broker import Broker, Request
+from kafkalog_cli.ops.serve.broker import Broker, Request, unknown_topic
 from kafkalog_cli.ops.tables.coordinator_log import STATES, Transaction
 
 _NO_TIME = -1
@@ -23,7 +23,7 @@ def describe_producers(broker: Broker, request: Request) -> Message:
 def _producers(broker: Broker, topic: str, number: int) -> Message:
     partition = broker.catalog.find(topic, number)
     if partition is None:
-        return {"partitionIndex": number, "errorCode": ApiError.UNKNOWN_TOPIC_OR_PARTITION}
+        return {"partitionIndex": number, "errorCode": unknown_topic(topic)}
     try:
         found = partition.producers()
     except (KafkalogError, OSError) as error:
@@ -53,7 +53,8 @@ def list_transactions(broker: Broker, request: Request) -> Message:
         "transactionStates": [
             {"transactionalId": one.transactional_id, "producerId": one.producer_id, "transactionState": one.state}
             for one in found.values()
-            if (not states or one.state in states)
+            if one.state != _DEAD
+            and (not states or one.state in states)
             and (not producers or one.producer_id in producers)
             and (shortest_ms < 0 or now_ms - _time(one.start_timestamp) > shortest_ms)
         ],
@@ -73,7 +74,10 @@ def describe_transactions(broker: Broker, request: Request) -> Message:
 
 def _transaction(name: str, found: Transaction | None) -> Message:
     if found is None or found.state == _DEAD:
-        return {"transactionalId": name, "errorCode": ApiError.TRANSACTIONAL_ID_NOT_FOUND}
+        return {
+            "transactionalId": name,
+            "errorCode": ApiError.TRANSACTIONAL_ID_NOT_FOUND if name else ApiError.INVALID_REQUEST,
+        }
     return {
         "transactionalId": name, "transactionState": found.state, "transactionTimeoutMs": found.timeout_ms,
         "transactionStartTimeMs": _time(found.start_timestamp), "producerId": found.producer_id,

@@ -6,7 +6,6 @@ broker's clock for LogAppendTime, markers and committed offsets, and of the prod
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, SendableFile
@@ -54,9 +53,7 @@ class CutFile:
     def __enter__(self) -> CutFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,16 +1,18 @@
 """The arguments of an answer: the request that was read, and the state that all requests share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, NamedTuple
 
+from kafkalog_cli.disk.names import is_topic_name
 from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.catalog import ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommittedStore
 from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
-from kafkalog_cli.ops.serve.transactional_ids import TransactionalIds
+from kafkalog_cli.ops.serve.transactions import TransactionalIds
 
 NO_OPERATIONS = -(1 << 31)
 """The authorized operations if they are not known."""
@@ -56,3 +58,26 @@ class Broker:
 
 
 Answer = Callable[[Broker, Request], Message]
+
+
+def unknown_topic(name: str | None) -> ApiError:
+    """Return the error for a topic that is not served; a name that no topic can have is an error of its own."""
+    return ApiError.UNKNOWN_TOPIC_OR_PARTITION if is_topic_name(name or "") else ApiError.INVALID_TOPIC_EXCEPTION
+
+
+def of_each_partition(request: Request, name: str, answer: Callable[[str, Message], Message]) -> Message:
+    """Return a message with what `answer` says of each partition that is asked for; `name` is the field of topics."""
+    return {
+        "topics": [
+            {name: topic[name], "partitions": [answer(topic[name], one) for one in topic["partitions"]]}
+            for topic in request.body["topics"]
+        ]
+    }
+
+
+def by_topic(places: Iterable[tuple[str, int]], topic: str = "topicId", numbers: str = "partitions") -> list[Message]:
+    """Return partitions by topic, sorted, in the fields with these names."""
+    found: dict[str, list[int]] = {}
+    for name, number in sorted(places):
+        found.setdefault(name, []).append(number)
+    return [{topic: name, numbers: of_topic} for name, of_topic in found.items()]

@@ -1,24 +1,24 @@
 """The view that is served: the best copy of each partition, opened once, and the names and ids of topics."""
 
 import resource
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
-from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.java_text import ZERO_UUID
+from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.replicas import Copy
-from kafkalog_cli.ops.selection import Selection, nothing_selected, partition_paths
+from kafkalog_cli.ops.selection import nothing_selected
 from kafkalog_cli.ops.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
+from kafkalog_cli.ops.serve.options import ServeOptions
 from kafkalog_cli.ops.serve.served_copy import ServedCopy
-from kafkalog_cli.ops.serve.served_partition import DamageAnswer, OtherCopies, ServedPartition
+from kafkalog_cli.ops.serve.served_partition import OtherCopies, ServedPartition
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.settings import SettingsSource, read_meta
@@ -36,52 +36,31 @@ class ServedTopic(NamedTuple):
     partitions: dict[int, ServedPartition]
 
     @property
-    def is_internal(self) -> bool:
-        """Whether the brokers themselves write the topic."""
-        return self.name.startswith("__")
-
-    @property
     def partition_count(self) -> int:
         """The number of partitions from 0 to the largest number in the log directories."""
         return max(self.partitions) + 1
 
 
-class CatalogRequest(NamedTuple):
-    """The logs to serve. `connections` is the number of descriptors that are kept for connections.
-
-    `at_ms` is the time as of which the logs are served, in epoch ms; None serves all records. `with_sevens`: logs of
-    Kafka 0.7 are opened too.
-    """
-
-    paths: Sequence[str]
-    selection: Selection
-    metadata: str | None
-    broker_properties: Mapping[str, str] | None
-    on_damage: DamageAnswer
-    connections: int
-    at_ms: int | None
-    with_sevens: bool = False
-
-
 class ServedCatalog:
     """The topics that are served. `report` hears of copies that cannot be served, and of damage when it is met.
 
-    Raises as `LogDirs`; NothingSelected; Unreadable if there are too many segments to keep open.
+    Raises as `LogDirs` and `read_broker_properties`; NothingSelected; Unreadable for too many segments to keep open.
     """
 
-    def __init__(self, context: Context, request: CatalogRequest, report: Callable[[Note], None]) -> None:
-        then = None if request.at_ms is None else AsOfFilesystem(context.fs, request.at_ms, context.kernels)
+    def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
+        config = options.broker_config
+        properties = None if config is None else read_broker_properties(context.fs, config)
+        then = None if options.at_ms is None else AsOfFilesystem(context.fs, options.at_ms, context.kernels)
         self.fs = HeldFilesystem(then or context.fs)
         self.decoding = Lock()
         """Held by the thread that decodes records: the batches of several threads would not fit into 300 MiB."""
         self._report = report
         self._context = context
-        self._request = request
-        self.log_dirs = LogDirs(self.fs, request.paths, request.metadata, context.kernels)
+        self._options = options
+        self.log_dirs = LogDirs(self.fs, options.paths, options.metadata, context.kernels)
         dirs = self.log_dirs.replicas.log_dirs
         self.settings = SettingsSource(
-            context.fs, {}, request.broker_properties, metadata_path=request.metadata, log_dirs=dirs,
-            kernels=context.kernels,
+            context.fs, {}, properties, metadata_path=options.metadata, log_dirs=dirs, kernels=context.kernels
         )  # fmt: skip
         self.topics: dict[str, ServedTopic] = {}
         self.sevens: dict[tuple[str, int], ServedPartition] = {}
@@ -119,14 +98,14 @@ class ServedCatalog:
 
     def copies_in(self, log_dir: str) -> list[Copy]:
         """Return the copies of served partitions in a log directory."""
-        start = f"{log_dir.rstrip('/')}/"
+        parent = log_dir.rstrip("/")
         copies = (
             copy
             for topic in self.topics.values()
             for number in topic.partitions
             for copy in self.log_dirs.replicas.copies(topic.name, number)
         )
-        return [copy for copy in copies if copy.partition.path.startswith(start)]
+        return [copy for copy in copies if copy.partition.path.rpartition("/")[0] == parent]
 
     def close(self) -> None:
         """Close all files."""
@@ -150,18 +129,20 @@ class ServedCatalog:
             if holds_all:
                 others = others.opened()
             served = ServedPartition(
-                self.fs, own, others, self._request.on_damage, self._tell_damage, self._context.kernels,
+                self.fs, own, others, self._options.on_damage, self._tell_damage, self._context.kernels,
                 self.decoding,
             )  # fmt: skip
             if own.segments[-1].is_seven:
                 self.sevens[copy.partition.topic, copy.partition.number] = served
             else:
                 found.setdefault(copy.partition.topic, {})[copy.partition.number] = served
-        ids = self._topic_ids()
+        ids = self.log_dirs.topic_ids_on_disk
+        if self.log_dirs.metadata is not None:
+            ids = ids | {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
         for name, partitions in sorted(found.items()):
             self.topics[name] = ServedTopic(name, ids.get(name, ZERO_UUID), dict(sorted(partitions.items())))
         if not self.partitions:
-            raise nothing_selected(self.fs, list(self._request.paths), self._request.selection)
+            raise nothing_selected(self.fs, list(self._options.paths), self._options.selection)
 
     def _copies(self, best: Copy) -> Sequence[Copy]:
         """Return the copies of a partition, the best first. Logs of Kafka 0.7 have no replicas."""
@@ -192,9 +173,9 @@ class ServedCatalog:
 
     def _best_copies(self) -> list[Copy]:
         best = []
-        for copy in self.log_dirs.best_copies(self._request.selection):
+        for copy in self.log_dirs.best_copies(self._options.selection):
             sevens = {segment.is_seven for segment in copy.partition.segments}
-            if sevens != {False} and not (self._request.with_sevens and sevens == {True}):
+            if sevens != {False} and (self._options.old_clients_port is None or sevens != {True}):
                 message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads (--old-clients PORT)"
                 self._report(Note("unsupported", message, copy.partition.path, exit_code=ExitCode.PARTIAL))
                 continue
@@ -203,7 +184,7 @@ class ServedCatalog:
 
     def _make_room(self, segments: int, most: int) -> bool:
         """Raise the limit of open files for `segments`, and if possible for `most`; return whether it is."""
-        kept = self._request.connections + _FREE_DESCRIPTORS
+        kept = self._options.limits.connections + _FREE_DESCRIPTORS
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft == resource.RLIM_INFINITY or most + kept <= soft:
             return True
@@ -212,24 +193,10 @@ class ServedCatalog:
                 f"{segments} segments stay open while they are served, and this process may open {hard} files."
                 " Serve fewer topics with --topic, or raise the limit with ulimit -n"
             )
-            raise Unreadable(path=self._request.paths[0], reason=reason)
+            raise Unreadable(path=self._options.paths[0], reason=reason)
         wanted = most + kept if hard == resource.RLIM_INFINITY else min(most + kept, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         return wanted == most + kept
-
-    def _topic_ids(self) -> dict[str, str]:
-        """Return the ids of topics by name, from the metadata log and else from partition.metadata."""
-        found: dict[str, str] = {}
-        for log_dir in self.log_dirs.replicas.log_dirs:
-            for one in partition_paths(self.fs, log_dir):
-                topic = one.directory.topic
-                if topic is not None and topic not in found and one.directory.kind is DirectoryKind.PARTITION:
-                    topic_id = topic_id_on_disk(self.fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
-                    if topic_id is not None:
-                        found[topic] = topic_id
-        if self.log_dirs.metadata is not None:
-            found |= {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
-        return found
 
     def _tell_cut(self, path: str) -> None:
         self._tell_damage(

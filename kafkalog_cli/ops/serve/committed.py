@@ -1,7 +1,7 @@
 """The committed offsets of groups: those of `__consumer_offsets` on the disk, and those committed while serving."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from threading import Lock, Thread
 from typing import NamedTuple, Protocol
@@ -223,11 +223,3 @@ _FORM = fields(
         **dict.fromkeys(("offset", "time_ms"), _LONG),
     }
 )
-
-
-def offsets_in(found: dict[tuple[str, int], Commit]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the topics of a group's offsets with their partitions, by name."""
-    topics: dict[str, list[int]] = {}
-    for topic, number in sorted(found):
-        topics.setdefault(topic, []).append(number)
-    yield from topics.items()

@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.load_error import LoadFailed
@@ -14,13 +13,6 @@ from kafkalog_cli.log.partition import Partition
 
 NO_EPOCH = -1
 NO_OFFSET = -1
-
-
-class EpochEnd(NamedTuple):
-    """The end of an epoch: the offset after its last record. Both are -1 if the epoch is not known."""
-
-    epoch: int
-    end: int
 
 
 class EpochHistory:
@@ -45,16 +37,14 @@ class EpochHistory:
         place = bisect_right(self._starts, offset) - 1
         return self._epochs[place] if place >= 0 else NO_EPOCH
 
-    def end_of(self, epoch: int, log_end: int) -> EpochEnd:
-        """Return the largest epoch up to `epoch`, and its end."""
-        if epoch == NO_EPOCH or not self._epochs or epoch > self._epochs[-1]:
-            return EpochEnd(NO_EPOCH, NO_OFFSET)
-        if epoch == self._epochs[-1]:
-            return EpochEnd(epoch, log_end)
+    def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """Return the largest epoch up to `epoch`, and the offset after its last record; -1 if it is not known."""
+        if not self._epochs or epoch == NO_EPOCH or epoch > self.latest:
+            return NO_EPOCH, NO_OFFSET
+        if epoch == self.latest:
+            return epoch, log_end
         place = bisect_right(self._epochs, epoch)
-        if place == 0:
-            return EpochEnd(epoch, self._starts[0])
-        return EpochEnd(self._epochs[place - 1], self._starts[place])
+        return self._epochs[place - 1] if place else epoch, self._starts[place]
 
 
 def leader_epochs_of(fs: Filesystem, partition: Partition, bounds: LogBounds) -> EpochHistory:

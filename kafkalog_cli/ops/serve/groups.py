@@ -99,9 +99,8 @@ class ClassicGroup:
 
     def by_instance(self, instance_id: str | None) -> ClassicMember | None:
         """Return the static member with an instance id."""
-        if instance_id is None:
-            return None
-        return next((one for one in self.members.values() if one.joining.instance_id == instance_id), None)
+        found = (one for one in self.members.values() if one.joining.instance_id == instance_id)
+        return None if instance_id is None else next(found, None)
 
     def common_protocols(self, but: str = "") -> set[str] | None:
         """Return the protocols of all members except `but`; None without members."""
@@ -181,9 +180,8 @@ class GroupCoordinator:
             while group.state is ClassicState.COMPLETING and group.generation == generation and not self._is_stopping:
                 self._expire(group)
                 self._changed.wait(0.5)
-            if group.generation != generation or member_id not in group.members:
-                return Synced(ApiError.REBALANCE_IN_PROGRESS)
-            if group.state is not ClassicState.STABLE:
+            is_there = group.generation == generation and member_id in group.members
+            if not is_there or group.state is not ClassicState.STABLE:
                 return Synced(ApiError.REBALANCE_IN_PROGRESS)
             return Synced(ApiError.NONE, member.assignment, group.protocol_type, group.protocol)
 

@@ -48,6 +48,7 @@ class HeldFilesystem:
 
     def __init__(self, below: Filesystem) -> None:
         self._below = below
+        self.status, self.list_directory = below.status, below.list_directory
         self._held: dict[str, HeldFile] = {}
         self._sidecars: dict[str, FileStatus] = {}
 
@@ -90,11 +91,3 @@ class HeldFilesystem:
             ):  # fmt: skip
                 raise PathNotFound(path=path)
         return self._below.open_read(path)
-
-    def status(self, path: str) -> FileStatus | None:
-        """See Filesystem."""
-        return self._below.status(path)
-
-    def list_directory(self, path: str) -> list[FileStatus]:
-        """See Filesystem."""
-        return self._below.list_directory(path)

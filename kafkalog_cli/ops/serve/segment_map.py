@@ -75,13 +75,6 @@ class _Place(NamedTuple):
     last_offset: int
 
 
-class HiddenOffsets(NamedTuple):
-    """Offsets from `first` up to `until`, without it, of which damage hides records; `until` None: nothing follows."""
-
-    first: int
-    until: int | None
-
-
 class CheckedBytes(NamedTuple):
     """Bytes of a segment from byte `position` on, in the memory in which their CRCs were checked."""
 
@@ -172,17 +165,16 @@ class SegmentMap:
                 return []
             return self._damage_before(run)
 
-    def holes(self, base_offset: int) -> list[HiddenOffsets]:
-        """Return the damaged offsets of a segment that begins at `base_offset`."""
+    def holes(self, base_offset: int) -> list[tuple[int, int | None]]:
+        """Return the offsets, from and up to, of which damage hides records; None where nothing follows.
+
+        The segment begins at `base_offset`.
+        """
         with self._reading:
             self._read_all()
             starts = [base_offset, *(run.next_offset for run in self._runs)]
             ends = [*(run.first_offset for run in self._runs), None]
-            return [
-                HiddenOffsets(*one)
-                for run, one in enumerate(zip(starts, ends, strict=True))
-                if self._damage_before(run)
-            ]
+            return [one for run, one in enumerate(zip(starts, ends, strict=True)) if self._damage_before(run)]
 
     def _damage_before(self, run: int) -> list[PartNotServed]:
         """Return the damage between a run, or the end of the segment, and the run before it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from enum import Enum, unique
 from functools import cached_property
 from threading import Lock, RLock
 from typing import NamedTuple
@@ -14,25 +13,15 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_offset import Found
-from kafkalog_cli.ops.lookup_time import TimeSearch, earliest_offsets, latest_offsets, offsets_before
+from kafkalog_cli.ops.lookup_time import TimeSearch, offsets_before
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
-from kafkalog_cli.ops.serve.producers import producers_of
+from kafkalog_cli.ops.serve.options import DamageAnswer
 from kafkalog_cli.ops.serve.segment_map import Event, PartNotServed, event_of
 from kafkalog_cli.ops.serve.served_copy import NoRecords, PlaceInCopy, RecordsPart, ServedCopy
-from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
+from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset, producers_of
 
-LATEST, EARLIEST = -1, -2
-"""The words for the end and the start of a log, where a request has a time."""
 _PART_BYTES = 1 << 20
-
-
-@unique
-class DamageAnswer(Enum):
-    """The answer of a fetch at damaged bytes. STOP answers an error, SKIP continues with the next good batch."""
-
-    STOP = "stop"
-    SKIP = "skip"
 
 
 class OtherCopies(NamedTuple):
@@ -232,47 +221,35 @@ class ServedPartition:
         return found
 
     def offsets_before(self, time_ms: int, most: int, now_ms: int) -> list[int]:
-        """Return at most `most` offsets before a time, or for the words EARLIEST and LATEST (getOffsetsBefore)."""
-        partition, bounds, most = self.copy.partition, self.copy.bounds, max(0, most)
-        if time_ms == LATEST:
-            return latest_offsets(partition, most, bounds)
-        if time_ms == EARLIEST:
-            return earliest_offsets(partition, most, bounds)
-        return offsets_before(partition, time_ms, most, bounds, now_ms)
+        """Return at most `most` offsets before a time. See `offsets_before` of lookup_time."""
+        return offsets_before(self.copy.partition, time_ms, max(0, most), self.copy.bounds, now_ms)
 
     def first_at(self, timestamp_ms: int) -> Found | None:
         """Return the first record at or after a time, from the start of the log on. Raises OSError for a cut log."""
-        self._check_whole()
-        best = self._first_in(self.copy.partition, timestamp_ms)
-        for other in self._other_copies.copies:
-            found = self._first_in(other.partition, timestamp_ms)
-            if found is not None and (best is None or _offset(found) < _offset(best)) and self._is_hidden(found):
-                best = found
-        return best
-
-    def _first_in(self, partition: Partition, timestamp_ms: int) -> Found | None:
-        search = TimeSearch(self._fs, DEFAULT_LIMITS)
-        found = (search.first(segment, timestamp_ms, self.start) for segment in partition.segments)
-        with self._decoding:
-            return next((one for one in found if one is not None), None)
+        return self._best(lambda search, one: search.first_in(one, timestamp_ms, self.start), lambda _: 0)
 
     def latest(self) -> Found | None:
         """Return the first record with the largest timestamp. Raises OSError for a cut log."""
-        self._check_whole()
-        best = self._latest_in(self.copy.partition)
-        for other in self._other_copies.copies:
-            found = self._latest_in(other.partition)
-            if found is not None and _rank(found) > _rank(best) and self._is_hidden(found):
-                best = found
-        return best
+        return self._best(TimeSearch.latest_in, lambda found: found.record_timestamp or 0)
 
-    def _latest_in(self, partition: Partition) -> Found | None:
-        search = TimeSearch(self._fs, DEFAULT_LIMITS)
+    def _best(
+        self, find: Callable[[TimeSearch, Partition], Found | None], rank: Callable[[Found], int]
+    ) -> Found | None:
+        """Return the record with the highest rank of all copies, and of these the first.
+
+        A record of another copy counts if it is served. Raises OSError if another program has cut a segment: its
+        indexes and maps are those of the start.
+        """
+        cut = next((one.log.path for number, one in enumerate(self.segments) if self.own.is_cut(number)), None)
+        if cut is not None:
+            raise OSError(errno.EIO, "the log was cut while it was served", cut)
         best: Found | None = None
-        for segment in partition.segments:
+        for copy in (self.copy, *self._other_copies.copies):
             with self._decoding:
-                found = search.latest(segment)
-            if _rank(found) > _rank(best):
+                found = find(TimeSearch(self._fs, DEFAULT_LIMITS), copy.partition)
+            if found is None or (best is not None and (rank(found), -_offset(found)) <= (rank(best), -_offset(best))):
+                continue
+            if copy is self.copy or self._is_hidden(found):
                 best = found
         return best
 
@@ -284,20 +261,7 @@ class ServedPartition:
         part = self._find(offset, self.end, 0, first_is_whole=True, skips=False)
         return isinstance(part, RecordsPart) and part.first.base_offset <= offset and not self.own.has(part)
 
-    def _check_whole(self) -> None:
-        """Raise OSError if another program has cut a segment: its indexes and maps are those of the start."""
-        cut = next((one.log.path for number, one in enumerate(self.segments) if self.own.is_cut(number)), None)
-        if cut is not None:
-            raise OSError(errno.EIO, "the log was cut while it was served", cut)
-
 
 def _offset(found: Found) -> int:
     offset = found.record_offset
     return found.batch.last_offset if offset is None else offset
-
-
-def _rank(found: Found | None) -> tuple[int, int]:
-    """The larger, the later: the timestamp of a record, and of equal timestamps that of the first record."""
-    if found is None or found.record_timestamp is None:
-        return -1, 0
-    return found.record_timestamp, -_offset(found)

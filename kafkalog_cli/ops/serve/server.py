@@ -5,13 +5,13 @@ import select
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from threading import Lock, Thread
-from typing import NamedTuple
+from threading import Lock, Thread, current_thread
 
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.connection import Connection
 from kafkalog_cli.ops.serve.dialects import Dialect
+from kafkalog_cli.ops.serve.options import ServerLimits
 from kafkalog_cli.ops.session.observer import Note
 
 _TICK_SECONDS = 0.5
@@ -20,13 +20,6 @@ _BACKLOG = 128
 _QUIET_SECONDS = 60.0
 """Time in which a reason for which connections of a host are closed is reported once: clients connect again at once."""
 _MOST_REASONS = 1000
-
-
-class ServerLimits(NamedTuple):
-    """ServerLimits of a server: connections at a time, and seconds without a request."""
-
-    connections: int = 100
-    idle_seconds: float = 600.0
 
 
 class _Closed:
@@ -137,8 +130,6 @@ class Server:
                 client.close()
 
     def _serve(self, client: socket.socket, connection: Connection) -> None:
-        from threading import current_thread
-
         try:
             reason = connection.serve()
         except Exception as error:

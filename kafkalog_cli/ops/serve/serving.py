@@ -2,69 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from threading import Event, Thread
-from types import TracebackType
 
-from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.serve.broker import Broker
-from kafkalog_cli.ops.serve.catalog import CatalogRequest, ServedCatalog
+from kafkalog_cli.ops.serve.catalog import ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommitFile, CommitPlace, CommittedStore
 from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.dialects import Dialect, of_old_clients, of_today
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
-from kafkalog_cli.ops.serve.served_partition import DamageAnswer
-from kafkalog_cli.ops.serve.server import Server, ServerLimits
-from kafkalog_cli.ops.serve.transactional_ids import TransactionalIds
+from kafkalog_cli.ops.serve.options import ServeOptions
+from kafkalog_cli.ops.serve.server import Server
+from kafkalog_cli.ops.serve.transactions import TransactionalIds
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
-
-LOOPBACK = "127.0.0.1"
-DEFAULT_PORT = 9092
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """The logs to serve, and the server's settings.
-
-    `commit_to` is the path of a file for commits, or of a log directory with a copy of `__consumer_offsets`; None keeps
-    them in memory. `at_ms`: see CatalogRequest.
-    `old_clients_port` is the port for clients of Kafka 0.7 and 0.8; None serves none of them.
-    """
-
-    paths: Sequence[str]
-    selection: Selection = field(default=Selection())
-    host: str = LOOPBACK
-    port: int = DEFAULT_PORT
-    commit_to: str | None = None
-    on_damage: DamageAnswer = DamageAnswer.STOP
-    at_ms: int | None = None
-    metadata: str | None = None
-    broker_config: str | None = None
-    limits: ServerLimits = field(default=ServerLimits())
-    old_clients_port: int | None = None
 
 
 class Serving:
     """A server that is ready to run. `report` is called from several threads.
 
-    Raises as `ServedCatalog`, `CommitFile`, `Server` and `read_broker_properties`.
+    Raises as `ServedCatalog`, `CommitFile` and `Server`.
     """
 
     def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
-        properties: dict[str, str] | None = None
-        if options.broker_config is not None:
-            properties = read_broker_properties(context.fs, options.broker_config)
         with ExitStack() as opened:
-            request = CatalogRequest(
-                options.paths, options.selection, options.metadata, properties, options.on_damage,
-                options.limits.connections, options.at_ms, options.old_clients_port is not None,
-            )  # fmt: skip
-            self.catalog = ServedCatalog(context, request, report)
+            self.catalog = ServedCatalog(context, options, report)
             opened.callback(self.catalog.close)
             self.committed = CommittedStore(*self._commits(context, options, report), report, self.catalog.decoding)
             opened.callback(self.committed.close)
@@ -121,9 +85,7 @@ class Serving:
     def __enter__(self) -> Serving:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
 

@@ -1,15 +1,29 @@
-"""The transactions of a partition: which were aborted, and where the first open transaction begins."""
+"""Transactions: the aborted and open transactions of a partition, its producers, and the transactional ids."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from threading import Lock
 from typing import NamedTuple
 
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.producer_state import ProducerReplay, ProducerState
 from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.columns import rows_where
+from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.txnindex import AbortedTxn
-from kafkalog_cli.log.open_transactions import newest_snapshot
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.open_transactions import newest_snapshot, parts_to_replay, read_newest_snapshot
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
 from kafkalog_cli.ops.serve.segment_map import Event, TransactionEvent
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.tables.coordinator_log import Transaction, transactions
 
 Events = Callable[[int], Sequence[Event]]
 """Returns the events of a segment, by its number, in the order of the log."""
@@ -72,17 +86,77 @@ def _events_from(partition: Partition, start: int | None, events: Events) -> Ite
 
 
 def _indexed(fs: Filesystem, partition: Partition) -> Iterator[AbortedTxn]:
+    """Yield the entries of the transaction indexes; those of an index that a broker refuses are left out."""
     for segment in partition.segments:
-        yield from _entries(fs, segment)
+        if segment.txn_index is None:
+            continue
+        try:
+            entries, faults = txnindex.decode(read_all(fs, segment.txn_index.path), segment.base_offset)
+        except (KafkalogError, OSError):
+            continue
+        if not faults:
+            yield from entries
 
 
-def _entries(fs: Filesystem, segment: Segment) -> Iterator[AbortedTxn]:
-    """Yield the entries of a transaction index; those of an index that a broker refuses are left out."""
-    if segment.txn_index is None:
-        return
+class TransactionalIds:
+    """Transactional ids as their coordinator has them after it has loaded the topic. Threads share this object.
+
+    `decoding` is held while records are decoded.
+    """
+
+    def __init__(self, log_dirs: LogDirs, report: Callable[[Note], None], decoding: Lock) -> None:
+        self._log_dirs = log_dirs
+        self._report = report
+        self._decoding = decoding
+
+    def by_id(self) -> Mapping[str, Transaction]:
+        """Return the ids by name. Raises as `CoordinatorTopic.load`."""
+        with self._decoding:
+            return self._found
+
+    @cached_property
+    def _found(self) -> dict[str, Transaction]:
+        topic = CoordinatorTopic(self._log_dirs, TRANSACTION_STATE)
+        found: list[Transaction] = []
+        for number in topic.numbers:
+            found += topic.load(number, transactions)[1]
+        for note in self._log_dirs.take_notes():
+            self._report(note)
+        return {one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)}
+
+
+def producers_of(
+    fs: Filesystem, partition: Partition, end_offset: int, kernels: KernelChoice | None
+) -> Sequence[ProducerEntry]:
+    """Return the producers at the end of the log, in order of arrival. Damaged batches are left out.
+
+    Raises as `open_read`; Unreadable for a log that a broker would not replay, Refused for too many producers.
+    """
+    start, state = read_newest_snapshot(fs, partition, end_offset, _loaded) or (0, ProducerState(partition.path))
+    replay = ProducerReplay(state, DEFAULT_LIMITS)
     try:
-        entries, faults = txnindex.decode(read_all(fs, segment.txn_index.path), segment.base_offset)
-    except (KafkalogError, OSError):
-        return
-    if not faults:
-        yield from entries
+        for segment, position in parts_to_replay(fs, partition.segments, start):
+            with fs.open_read(segment.log.path) as log:
+                for chain in SegmentReader(log, DamagePolicy.RESYNC, start=position, kernels=kernels).chains():
+                    for chunk in chain:
+                        _apply(replay, chunk, start)
+        replay.finish()
+    except LoadFailed as error:
+        raise Unreadable(path=partition.path, reason=f"a broker does not replay it: {error}") from error
+    return list(state.producers.entries())
+
+
+def _apply(replay: ProducerReplay, chunk: Chunk, start: int) -> None:
+    batches = chunk.batches
+    rows = rows_where(
+        lambda last, producer, valid: (last >= start) & (producer >= 0) & (valid != 0),
+        batches.last_offset, batches.producer_id, batches.valid,
+    )  # fmt: skip
+    for row in rows:
+        replay.apply(chunk, row, row + 1)
+
+
+def _loaded(entries: Iterable[ProducerEntry], path: str) -> ProducerState:
+    state = ProducerState(path)
+    state.load(entries)
+    return state

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkalog_cli.change.runs import new_run_id, odd_entries, run_directory
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition
+from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir, lock_partition
 from kafkalog_cli.disk.metered_fs import IoRate, MeteredFilesystem
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.partition import open_partition
@@ -203,7 +203,7 @@ class Runner:
         if work.fs.status(run_directory(work.partition.path, shared.run_id)) is not None:
             shared.run_id = new_run_id(shared.verb.name, shared.context.now_ms())
         lock = None if work.log_dir is None else lock_log_dir(work.fs, work.log_dir, self.lock_policy)
-        with lock or Unlocked():
+        with lock or nullcontext():
             work.partition = open_partition(work.fs, work.partition.path)
             yield
 

@@ -1,10 +1,15 @@
 """Rows of topics, partitions, settings, brokers and features from the replayed metadata log."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint, read_cluster_metadata
+from kafkalog_cli.log.settings.cluster_metadata import (
+    ClusterMetadata,
+    MetadataPoint,
+    metadata_log_in,
+    read_cluster_metadata,
+)
 from kafkalog_cli.log.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE, BrokerState
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.tables.coordinator_log import OnDamage
@@ -56,6 +61,13 @@ class Feature(NamedTuple):
 
     name: str
     level: int
+
+
+def metadata_logs(fs: Filesystem, log_dirs: Sequence[str], path: str | None) -> Sequence[str]:
+    """Return the paths of the metadata logs in log directories, or the one at `path` if it is given."""
+    if path is not None:
+        return [path]
+    return [found for one in log_dirs if (found := metadata_log_in(fs, one)) is not None]
 
 
 def furthest_metadata(

@@ -19,7 +19,7 @@ from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.damage import damaged_log
-from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
+from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest
 
 OnDamage = Callable[[DamagedLog], None]
@@ -58,20 +58,17 @@ def coordinator_entries(
     log = LogRead(fs, partition, ReadRequest(with_control=True), choice)
     log.codes = log.codes if codes is None else codes
     for segment in log.segments():
+        path = segment.segment.log.path
         for found in segment.blocks():
             if isinstance(found, Fault):
-                on_damage(damaged_log(segment.segment.log.path, found))
+                on_damage(damaged_log(path, found))
                 continue
             for record in found.rows():
                 entry = _entry(partition.topic, record)
                 if isinstance(entry, Fault):
-                    on_damage(damaged_log(_path(segment), entry))
+                    on_damage(damaged_log(path, entry))
                 elif entry is not None:
                     yield entry
-
-
-def _path(segment: SegmentRead) -> str:
-    return segment.segment.log.path
 
 
 def _entry(topic: str, record: Record) -> CoordinatorEntry | Fault | None:

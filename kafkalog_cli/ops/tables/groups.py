@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
@@ -12,24 +13,13 @@ from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, known_time
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
-_METADATA = {"ConsumerGroupMetadata": "consumer", "ShareGroupMetadata": "share", "StreamsGroupMetadata": "streams"}
-_MEMBERS = {
-    "ConsumerGroupMemberMetadata": "consumer",
-    "ShareGroupMemberMetadata": "share",
-    "StreamsGroupMemberMetadata": "streams",
-}
-_ASSIGNMENTS = {
-    "ConsumerGroupCurrentMemberAssignment": "consumer",
-    "ShareGroupCurrentMemberAssignment": "share",
-    "StreamsGroupCurrentMemberAssignment": "streams",
-}
-_TARGETS = {
-    "ConsumerGroupTargetAssignmentMetadata": "consumer",
-    "ShareGroupTargetAssignmentMetadata": "share",
-    "StreamsGroupTargetAssignmentMetadata": "streams",
-}
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 """The types of groups."""
+_METADATA, _MEMBERS, _ASSIGNMENTS, _TARGETS = (
+    {f"{kind.capitalize()}Group{what}": kind for kind in (CONSUMER, SHARE, STREAMS)}
+    for what in ("Metadata", "MemberMetadata", "CurrentMemberAssignment", "TargetAssignmentMetadata")
+)
+"""The types of groups by the name of a record, such as ConsumerGroupMetadata."""
 _STABLE = "STABLE"
 _MEMBER_STATES = {0: _STABLE, 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 _STREAMS_MEMBER_STATES = {1: _STABLE, 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS"}
@@ -114,11 +104,9 @@ def group_state(entries: Iterable[CoordinatorEntry], log_partition: int) -> Grou
 def groups(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[Group]:
     """Yield the groups, each with the number of its members."""
     state = group_state(entries, log_partition)
-    counts: dict[tuple[str, str], int] = {}
-    for kind, group_id, _ in state.members:
-        counts[kind, group_id] = counts.get((kind, group_id), 0) + 1
+    counts = Counter((kind, group_id) for kind, group_id, _ in state.members)
     for key, group in state.groups.items():
-        yield group._replace(members=counts.get(key, 0))
+        yield group._replace(members=counts[key])
 
 
 def group_members(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[GroupMember]:
@@ -278,10 +266,7 @@ class GroupReplay:
         self.members[key] = _with_assignment(made, self._current.get(key))
 
     def _assignment(self, key: tuple[str, str, str], value: Message | None) -> None:
-        if value is None:
-            self._current.pop(key, None)
-        else:
-            self._current[key] = value
+        _put(self._current, key, value)
         member = self.members.get(key)
         if member is not None:
             self.members[key] = _with_assignment(member, value)

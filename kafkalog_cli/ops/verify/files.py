@@ -1,6 +1,7 @@
 """Checks of names and sizes in a partition directory: leftovers, orphans, missing and unknown files."""
 
 from collections.abc import Iterator
+from itertools import product
 
 from kafkalog_cli.change.new_partitions import is_staged
 from kafkalog_cli.change.runs import odd_entries
@@ -18,7 +19,7 @@ from kafkalog_cli.disk.names import (
 )
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
-from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, is_passed_over, odd_files
+from kafkalog_cli.log.partition import Partition, is_passed_over, odd_files
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -59,7 +60,8 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
             message += f": {segment_file_name(orphan.name.offset, FileKind.LOG)} is missing"
         yield finding(FindingKind.ORPHAN_INDEX, orphan.status.path, message)
     yield from _others(fs, partition)
-    yield from _odd_entries(fs, partition)
+    for path, what in odd_entries(fs, partition.path, partition.entries):
+        yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
     for segment in partition.segments:
         if not segment.log.size_bytes and segment is not partition.segments[-1]:
             yield finding(FindingKind.EMPTY_SEGMENT, segment.log.path, "empty, and not the last segment")
@@ -91,19 +93,13 @@ def _is_nothing_else(fs: Filesystem, partition: Partition, odd: set[str]) -> boo
     return not holds_partition(fs, [entry for entry in partition.entries if entry.path not in odd])
 
 
-def _odd_entries(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
-    """Yield a finding per link or other entry in the partition's `.kafkalog` that no run of kafkalog made."""
-    for path, what in odd_entries(fs, partition.path, partition.entries):
-        yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
-
-
 # ---- leftovers of cleaning, splitting and deleting
 
 
 def _leftovers(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     """Yield the findings about files with a work suffix, with what a broker does at start (LogLoader.load)."""
-    cleaned = [f.name.offset for f in partition.leftovers if _is(f, WorkState.CLEANED) and f.name.offset is not None]
-    bound = min(cleaned, default=None)
+    cleaned = (left.name.offset for left in partition.leftovers if left.name.state is WorkState.CLEANED)
+    bound = min((offset for offset in cleaned if offset is not None), default=None)
     replaced = _replaced(fs, partition, bound)
     for left in partition.leftovers:
         path, state, offset = left.status.path, left.name.state, left.name.offset
@@ -132,7 +128,7 @@ def _replaced(fs: Filesystem, partition: Partition, bound: int | None) -> str:
     swaps = [
         left
         for left in partition.leftovers
-        if _is(left, WorkState.SWAP) and left.name.kind is FileKind.LOG and left.name.offset is not None
+        if left.name.state is WorkState.SWAP and left.name.kind is FileKind.LOG and left.name.offset is not None
     ]
     swaps = [left for left in swaps if bound is None or (left.name.offset or 0) < bound]
     if not swaps:
@@ -153,32 +149,22 @@ def _end_of(fs: Filesystem, log: FileStatus, base_offset: int) -> int:
         return max((batch.last_offset + 1 for batch in SegmentReader(file).headers()), default=base_offset)
 
 
-def _is(file: PartitionFile, state: WorkState) -> bool:
-    return file.name.state is state
-
-
 # ---- sizes and missing files, for a level that does not read indexes
+
+
+_SIZED = (
+    (FileKind.OFFSET_INDEX, OffsetIndex.layout.size, FindingKind.INDEX_MISSING, FindingKind.INDEX_INEXACT),
+    (FileKind.TIME_INDEX, TimeIndex.layout.size, FindingKind.TIME_INDEX_MISSING, FindingKind.TIME_INDEX_INEXACT),
+)
 
 
 def size_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     """Yield a finding per index that is missing or whose length is not a whole number of entries."""
-    for segment in partition.segments:
-        if not segment.is_seven:
-            yield from _segment_sizes(fs, segment)
-
-
-_MISSING = {FileKind.OFFSET_INDEX: FindingKind.INDEX_MISSING, FileKind.TIME_INDEX: FindingKind.TIME_INDEX_MISSING}
-
-
-def _segment_sizes(fs: Filesystem, segment: Segment) -> Iterator[Finding]:
-    sizes = (
-        (FileKind.OFFSET_INDEX, segment.offset_index, OffsetIndex.layout.size, FindingKind.INDEX_INEXACT),
-        (FileKind.TIME_INDEX, segment.time_index, TimeIndex.layout.size, FindingKind.TIME_INDEX_INEXACT),
-    )
-    for kind, status, entry_bytes, inexact in sizes:
+    for segment, (kind, entry_bytes, missing, inexact) in product(partition.segments, _SIZED):
+        status = segment.offset_index if kind is FileKind.OFFSET_INDEX else segment.time_index
         if is_index_missing(fs, segment, kind):
             path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
-            yield finding(_MISSING[kind], path, "missing")
+            yield finding(missing, path, "missing")
         elif status is not None and status.size_bytes % entry_bytes:
             message = f"{status.size_bytes} bytes are not a multiple of {entry_bytes}"
             expected, got = f"a multiple of {entry_bytes} bytes", f"{status.size_bytes} bytes"

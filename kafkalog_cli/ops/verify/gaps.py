@@ -103,6 +103,11 @@ def _is_inner(gap: Finding) -> bool:
     return gap.message.startswith(NO_RECORD)
 
 
+def _missing(first: int, last: int) -> str:
+    many = counted(last - first + 1, "offset", "offsets")
+    return f"offsets {first} to {last} ({many}) are missing" if last > first else f"offset {first} is missing"
+
+
 class GapJudge(NamedTuple):
     """The meaning of gaps in one partition.
 
@@ -133,8 +138,6 @@ class GapJudge(NamedTuple):
             return gap
         first, last = max(gap.first_offset, self.log_start or 0), gap.last_offset
         what = "record" if _is_inner(gap) else "batch" if gap.position is not None else "segment"
-        many = counted(last - first + 1, "offset", "offsets")
-        lost = f"offsets {first} to {last} ({many}) are missing" if last > first else f"offset {first} is missing"
         known = "this topic is not compacted"
         why = known if self.is_compacted is False else "no source says whether this topic is compacted"
         covers = "it" if last == first else "them"
@@ -142,7 +145,7 @@ class GapJudge(NamedTuple):
         return finding(
             FindingKind.MISSING_OFFSETS,
             gap.path,
-            f"{lost}: no {what} covers {covers}, and {why}{more and f'; {more}'}",
+            f"{_missing(first, last)}: no {what} covers {covers}, and {why}{more and f'; {more}'}",
             position=gap.position,
             expected=f"a {what} from offset {first} on",
             got=f"offset {last + 1}",
@@ -158,18 +161,8 @@ class GapJudge(NamedTuple):
             return True
         if _is_inner(gap):
             return not self.is_thinned
-        return gap.position is None and not self.was_cleaned and not self._is_being_replaced(gap)
-
-    def _is_being_replaced(self, gap: Finding) -> bool:
-        """Whether a segment of the gap still exists as .deleted; the cleaner leaves replaced segments in this state."""
-        first, last = gap.first_offset or 0, gap.last_offset or 0
-        return any(
-            left.name.kind is FileKind.LOG
-            and left.name.state is WorkState.DELETED
-            and left.name.offset is not None
-            and first <= left.name.offset <= last
-            for left in self.partition.leftovers
-        )
+        is_replaced = _has_deleted(self.partition, gap.first_offset or 0, last + 1)
+        return gap.position is None and not self.was_cleaned and not is_replaced
 
 
 # ---- gaps inside batches
@@ -236,8 +229,10 @@ def _is_dense(block: RecordBlock) -> bool:
     return not has_sets and int((part.last_offset - part.base_offset + 1).sum()) == len(block.records)
 
 
-def missing_start(fs: Filesystem, partition: Partition, root: LogDirRoot | None, facts: TopicFacts) -> Finding | None:
-    """Return a finding about offsets before the first segment that a broker had and did not delete, None if none.
+def missing_start(
+    fs: Filesystem, partition: Partition, root: LogDirRoot | None, facts: TopicFacts
+) -> Iterator[Finding]:
+    """Yield a finding about offsets before the first segment that a broker had and did not delete.
 
     Whenever a broker moves the start of a log (retention, delete-records, a new replica), it also moves the first entry
     of leader-epoch-checkpoint (LeaderEpochFileCache.truncateFromStart). On a clean stop it writes a line of
@@ -251,9 +246,9 @@ def missing_start(fs: Filesystem, partition: Partition, root: LogDirRoot | None,
     is_ordinary = partition.directory.kind in (DirectoryKind.PARTITION, DirectoryKind.OTHER)
     may_tell = is_ordinary and not partition.directory.is_metadata_log and not facts.is_tiered
     if facts.is_compacted is not False or facts.is_in_cleaner_checkpoint or not may_tell:
-        return None
+        return
     if not partition.segments or partition.segments[0].is_seven:
-        return None
+        return
     first = partition.segments[0].base_offset
     line = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
     epochs = _first_epoch_offset(fs, partition)
@@ -264,15 +259,12 @@ def missing_start(fs: Filesystem, partition: Partition, root: LogDirRoot | None,
     if line is not None and line < first and is_final:
         sources.append("log-start-offset-checkpoint")
     start = max(epochs if epochs is not None and epochs < first else 0, line or 0, 0)
-    if not sources or start >= first or _is_being_deleted(partition, start, first):
-        return None
-    return _finding(partition, (start, first - 1), sources, facts)
+    if sources and start < first and not _has_deleted(partition, start, first):
+        yield _finding(partition, (start, first - 1), sources, facts)
 
 
 def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str], facts: TopicFacts) -> Finding:
     start, last = offsets
-    many = counted(last - start + 1, "offset", "offsets")
-    lost = f"offsets {start} to {last} ({many}) are missing" if last > start else f"offset {start} is missing"
     tiered = "" if facts.is_tiered is False else ". In a tiered topic they may be in the remote storage"
     step = "compare with another replica or a backup (--against)"
     if facts.is_tiered is None:
@@ -280,8 +272,8 @@ def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str],
     return finding(
         FindingKind.MISSING_OFFSETS,
         partition.segments[0].log.path,
-        f"{lost}: the log begins at {last + 1}, {' and '.join(sources)} remember{'s' * (len(sources) == 1)} earlier"
-        f" records, and this topic is not compacted{tiered}",
+        f"{_missing(start, last)}: the log begins at {last + 1}, {' and '.join(sources)}"
+        f" remember{'s' * (len(sources) == 1)} earlier records, and this topic is not compacted{tiered}",
         expected=f"a segment from offset {start} on",
         got=f"offset {last + 1}",
         offsets=offsets,
@@ -297,12 +289,16 @@ def _first_epoch_offset(fs: Filesystem, partition: Partition) -> int | None:
     return None if faults or not entries else entries[0].start_offset
 
 
-def _is_being_deleted(partition: Partition, start: int, first: int) -> bool:
-    """Whether a broker was deleting these segments: it renames them first, and writes its checkpoints later."""
+def _has_deleted(partition: Partition, start: int, end: int) -> bool:
+    """Whether a segment from offset `start` on, below `end`, still exists as .deleted.
+
+    A broker renames segments before it deletes them, and writes its checkpoints later. The cleaner leaves replaced
+    segments in this state.
+    """
     return any(
         left.name.kind is FileKind.LOG
         and left.name.state is WorkState.DELETED
         and left.name.offset is not None
-        and start <= left.name.offset < first
+        and start <= left.name.offset < end
         for left in partition.leftovers
     )

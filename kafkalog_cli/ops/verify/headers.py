@@ -1,33 +1,31 @@
 """Check chains of batch headers, without the CRCs of batches."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
-from kafkalog_cli.disk.fs import Filesystem, ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import least_and_largest
-from kafkalog_cli.format.fault import Fault, unreadable
-from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from kafkalog_cli.ops.verify.batch_checks import BatchListener, end_kind, in_words, negative_magic_findings, range_kind
-from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
-from kafkalog_cli.ops.verify.log import (
-    Totals,
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun
+from kafkalog_cli.ops.verify.chain_findings import (
     beyond_finding,
     disorder_finding,
     magic_finding,
     outside_finding,
     size_finding,
 )
-
-MAX_MAGIC = 2
+from kafkalog_cli.ops.verify.damaged_bytes import end_finding, negative_magic_findings, range_finding
+from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
+from kafkalog_cli.ops.verify.task import Totals, VerifyTask
 
 
 class HeaderCheck:
@@ -38,56 +36,56 @@ class HeaderCheck:
     between batches shows that the cleaner has run.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        fs: Filesystem,
-        partition: Partition,
-        limits: Limits,
-        only: frozenset[str] | None = None,
-        choice: KernelChoice | None = None,
-        listener: BatchListener | None = None,
-    ) -> None:
+    def __init__(self, read_context: ReadContext, task: VerifyTask) -> None:
         self.totals = Totals()
         self.end_offset: int | None = None
         self.has_tail_damage = False
         self.was_cleaned = False
-        self._fs = fs
-        self._partition = partition
-        self._limits = limits
-        self._only = only
-        self._choice = choice
-        self._listener = listener
+        self._context = read_context
+        self._task = task
 
     @property
     def log(self) -> LogBounds | None:
         """The offsets of the log, None if no segment could be opened."""
-        segments = self._partition.segments
+        segments = self._task.partition.segments
         return None if self.end_offset is None or not segments else LogBounds(segments[0].base_offset, self.end_offset)
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings, in the order of the log."""
-        segments = [segment for segment in self._partition.segments if not segment.is_seven]
-        for number, segment in enumerate(segments):
-            if self._only is not None and segment.log.path.rpartition("/")[2] not in self._only:
+        segments = self._task.partition.segments
+        end: int | None = None
+        for segment, following in zip_longest(segments, segments[1:]):
+            before, end = end, None
+            if not self._task.wants(segment.log.path):
                 continue
+            next_offset = None if following is None else following.base_offset
             try:
-                with self._fs.open_read(segment.log.path) as file:
-                    following = [one.base_offset for one in segments[number + 1 : number + 2]]
-                    yield from self._segment(file, segment, following[0] if following else None)
+                with self._context.fs.open_read(segment.log.path) as file:
+                    yield from self._segment(file, segment, before, next_offset)
+                    end = self.end_offset
             except KafkalogError as error:
                 yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
 
-    def _segment(self, file: ReadableFile, segment: Segment, next_offset: int | None) -> Iterator[Finding]:
-        path, totals = segment.log.path, self.totals
-        yield from self._size_and_gap(segment)
+    def _segment(
+        self, file: ReadableFile, segment: Segment, before: int | None, next_offset: int | None
+    ) -> Iterator[Finding]:
+        """Yield the findings in a segment. `before` is the end of the segment before it, None if that is not known."""
+        path, context, listener = segment.log.path, self._context, self._task.listener
+        self.totals.segments += 1
+        self.totals.bytes += segment.log.size_bytes
+        yield from size_finding(segment)
+        if before is not None and segment.base_offset > before:
+            last = segment.base_offset - 1
+            message = f"no segment covers offsets {before} to {last}"
+            yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(before, last))
         reached, told = segment.base_offset - 1, False
         start: int | None = 0
         while start is not None:
-            reader = SegmentReader(file, start=start, limits=self._limits, kernels=self._choice)
+            reader = SegmentReader(file, start=start, limits=context.limits, kernels=context.choice)
             for batches in reader.header_columns():
-                totals.batches += len(batches)
-                if self._listener is not None:
-                    self._listener.batches(batches)
+                self.totals.batches += len(batches)
+                if listener is not None:
+                    listener.batches(batches)
                 batch_run = BatchRun(batches, reached, NO_TIMESTAMP, is_after_damage=False)
                 self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
                 problem = None if told else _problem(path, batch_run, segment.base_offset, next_offset)
@@ -105,32 +103,13 @@ class HeaderCheck:
                 if end > broken:  # a broker keeps these messages, so the chain continues after them
                     start = end if end < file.size_bytes else None
                     continue
-                start = next_good_batch(file, broken + 1, self._limits, broken_at=broken)
-                yield self._damage(file, path, reader.fault, start, is_last=next_offset is None)
+                start = next_good_batch(file, broken + 1, context.limits, broken_at=broken)
+                if start is None:
+                    self.has_tail_damage = next_offset is None
+                    yield end_finding(file, reader.fault, is_last=next_offset is None)
+                else:
+                    yield range_finding(file, broken, start)
         self.end_offset = reached + 1
-
-    def _size_and_gap(self, segment: Segment) -> Iterator[Finding]:
-        """Yield the findings about a segment's size, and about a gap between it and the previous segment."""
-        path, totals = segment.log.path, self.totals
-        totals.segments += 1
-        totals.bytes += segment.log.size_bytes
-        yield from size_finding(segment)
-        if self.end_offset is None:
-            self.end_offset = segment.base_offset
-        elif segment.base_offset > self.end_offset:
-            message = f"no segment covers offsets {self.end_offset} to {segment.base_offset - 1}"
-            yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(self.end_offset, segment.base_offset - 1))
-
-    def _damage(self, file: ReadableFile, path: str, fault: Fault, behind: int | None, *, is_last: bool) -> Finding:
-        """Return the finding for a break in the chain.
-
-        `behind` is the position of the next valid batch, None if none.
-        """
-        if behind is None:
-            self.has_tail_damage = is_last
-            kind = end_kind(file, fault, is_last=is_last)
-            return of_fault(path, in_words(fault, kind, file.size_bytes), kind)
-        return of_fault(path, fault, range_kind(file, fault.position, behind))
 
 
 def _problem(path: str, batch_run: BatchRun, base_offset: int, next_offset: int | None) -> Finding | None:
@@ -141,7 +120,7 @@ def _problem(path: str, batch_run: BatchRun, base_offset: int, next_offset: int 
 
     None if there is no problem.
     """
-    row = batch_run.first_disordered()
+    row = batch_run.first_disordered
     if row is not None:
         return disorder_finding(path, batch_run, row)
     row = batch_run.first_beyond(next_offset)

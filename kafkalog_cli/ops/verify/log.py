@@ -1,12 +1,11 @@
 """Checks of a partition's batches during the walk of its segments: damage, order, gaps, epochs, timestamps."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
 from operator import ne, sub
 from typing import Any
 
-from kafkalog_cli.disk.fs import ReadableFile
-from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
     NO_OFFSET,
@@ -19,75 +18,55 @@ from kafkalog_cli.format.batch import (
 from kafkalog_cli.format.columns import integers, is_array, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Segment
+from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.scan import unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import DamagedBytes
-from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.diagnose import Finding, as_kind, finding
+from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.checks.log_questions import NO_LEADER_EPOCH
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
-from kafkalog_cli.ops.verify.batch_checks import (
-    MAX_TOLD,
-    AbortedCheck,
+from kafkalog_cli.ops.verify.aborted import AbortedCheck
+from kafkalog_cli.ops.verify.chain_findings import (
+    beyond_finding,
+    disorder_finding,
+    magic_finding,
+    outside_finding,
+    size_finding,
+)
+from kafkalog_cli.ops.verify.damaged_bytes import (
     BadBatch,
-    TimesSeen,
-    as_mid_log,
-    begins_with_zeros,
-    checksums_of,
-    end_kind,
-    in_words,
+    crc_findings,
+    end_finding,
     negative_magic_findings,
+    range_finding,
 )
 from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
+from kafkalog_cli.ops.verify.odd_times import TimesSeen
 from kafkalog_cli.ops.verify.records import RecordsCheck
+from kafkalog_cli.ops.verify.task import Totals, VerifyTask
 
-MAX_INT32 = (1 << 31) - 1
 NO_PRODUCER_ID = -1
-
-Advance = Callable[[int, str], None]
-"""A callback for progress: the number of bytes just checked, and the path of their file."""
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts of what was checked in a partition."""
-
-    segments: int = 0
-    bytes: int = 0
-    batches: int = 0
-    records: int = 0
 
 
 class LogCheck:
-    """Checks the batches of a partition's segments and, if `wants_records`, their records; a `LogObserver`.
+    """Checks the batches of a partition's segments and, at the level deep, their records; a `LogObserver`.
 
-    `only` names the log files to check (None: all). After the walk, `findings` are in the order of the log.
+    The listener of the task receives what is read. After the walk, `findings` are in the order of the log.
     `has_tail_damage`: the last segment has a damaged tail and no other damage. `was_cleaned`: a batch has a mark that
-    only the cleaner leaves. `gaps` are offsets that no batch covers. `inner_gaps` (if `wants_records`) are offsets that
-    a batch or message set covers, but that no record has.
+    only the cleaner leaves. `gaps` are offsets that no batch covers. `inner_gaps` (if records are checked) are offsets
+    that a batch or message set covers, but that no record has.
     """
 
-    def __init__(
-        self,
-        now_ms: int,
-        *,
-        wants_records: bool,
-        only: frozenset[str] | None = None,
-        advance: Advance | None = None,
-        aborted: AbortedCheck | None = None,
-    ) -> None:
-        self.wants_records = wants_records
+    def __init__(self, fs: Filesystem, task: VerifyTask) -> None:
+        self.wants_records = task.is_deep or task.hears_records
         self.findings: list[Finding] = []
         self.totals = Totals()
         self.gaps = Gaps()
         self.inner_gaps = Gaps()
         self.was_cleaned = False
         self.has_tail_damage = False
-        self._now_ms = now_ms
-        self._only = only
-        self._advance = advance
-        self._aborted = aborted
+        self._task = task
+        self._aborted = AbortedCheck(fs, tells_markers=not task.is_deep) if task.wanted is None else None
         self._epoch = NO_LEADER_EPOCH
         self._seen_bytes = 0
         self._start("", 0, None)
@@ -95,7 +74,7 @@ class LogCheck:
     def begin(self, segment: Segment, next_offset: int | None) -> bool:
         """Return whether the segment is to be checked, and start it if so."""
         path = segment.log.path
-        if self._only is not None and path.rpartition("/")[2] not in self._only:
+        if not self._task.wants(path):
             return False
         self._start(path, segment.base_offset, next_offset)
         self.totals.segments += 1
@@ -105,10 +84,10 @@ class LogCheck:
 
     def see(self, batch_run: BatchRun) -> None:
         """Check several batches."""
-        if self._advance is not None:
-            self._advance(batch_run.end - self._seen_bytes, self._path)
+        task, batches = self._task, batch_run.batches
+        if task.advance is not None:
+            task.advance(batch_run.end - self._seen_bytes, self._path)
             self._seen_bytes = batch_run.end
-        batches = batch_run.batches
         self.totals.batches += len(batches)
         self._look_at_crcs(batches)
         self._times.see(batches.max_timestamp, batches.last_offset, batches.position)
@@ -121,11 +100,16 @@ class LogCheck:
         self._look_at_offsets(batch_run)
         if self._aborted is not None and not is_ordinary:
             self._aborted.see(batch_run)
+        if task.listener is not None:
+            task.listener.batches(batches)
 
     def records(self, block: RecordBlock) -> None:
         """Check the records of several batches."""
-        self.totals.records += len(block.records)
-        self._records.see(block)
+        if self._task.is_deep:
+            self.totals.records += len(block.records)
+            self._records.see(block)
+        if self._task.listener is not None:
+            self._task.listener.records(block)
 
     def end(self, walk: SegmentWalk, code: ExitCode) -> None:
         """Finish the segment: add the findings about its damage, timestamps, records and aborted transactions."""
@@ -134,8 +118,11 @@ class LogCheck:
         damage = self.findings[told:]
         worst = any(found.severity.exit_code is ExitCode.CORRUPTION for found in damage)
         if code is ExitCode.CORRUPTION and damage and not worst:
-            self.findings[told] = as_mid_log(damage[0])
+            self.findings[told] = as_kind(damage[0], _MID_LOG[damage[0].kind])
         self.has_tail_damage |= bool(damage) and self._is_last and code is ExitCode.WARNINGS
+        for kind, count in self._told.items():
+            if count > MAX_TOLD:
+                self._find(kind, f"{count - MAX_TOLD} more batches of the same kind")
         self.findings += self._times.findings(self._path)
         self.findings += self._records.findings(self._path)
         if self._aborted is not None:
@@ -148,19 +135,23 @@ class LogCheck:
         self._base_offset = base_offset
         self._next_offset = next_offset
         self._is_last = next_offset is None
-        self._times = TimesSeen(self._now_ms, "batch")
-        self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, path, base_offset))
+        self._times = TimesSeen(self._task.now_ms, "batch")
+        self._records = RecordsCheck(self._task.now_ms, InnerGaps(self.inner_gaps, path, base_offset))
         self._bad: list[BadBatch] = []
         self._bad_count = 0
-        self._odd_producers = 0
+        self._told: Counter[FindingKind] = Counter()
         self._last_good = -1
         self._seen_bytes = 0
-        self._disordered = 0
         self._has_outside = False
         self._is_beyond = False
 
     def _find(self, kind: FindingKind, message: str, **details: Any) -> None:
         self.findings.append(finding(kind, self._path, message, **details))
+
+    def _is_told(self, kind: FindingKind) -> bool:
+        """Count a batch with this kind of finding, and return whether it is among the first, which get findings."""
+        self._told[kind] += 1
+        return self._told[kind] <= MAX_TOLD
 
     def _look_at_crcs(self, batches: BatchColumns) -> None:
         valid = batches.valid
@@ -190,7 +181,9 @@ class LogCheck:
             batches.records_count, batches.base_offset, batches.last_offset, batches.magic, batches.valid,
             batches.size_bytes,
         )  # fmt: skip
-        for row in odd[:MAX_TOLD]:
+        for row in odd:
+            if not self._is_told(FindingKind.RECORD_COUNT):
+                continue
             batch = batches.row(row)
             span = batch.last_offset - batch.base_offset + 1
             message = f"a batch says that it has {batch.records_count} records in {span} offsets"
@@ -222,37 +215,31 @@ class LogCheck:
             batches.producer_id, batches.producer_epoch, batches.base_sequence, batches.attributes, batches.magic,
             batches.valid,
         )  # fmt: skip
-        for row in odd[: max(0, MAX_TOLD - self._odd_producers)]:
+        for row in odd:
+            if not self._is_told(FindingKind.PRODUCER_FIELDS):
+                continue
             batch = batches.row(row)
             what = "a transactional batch" if batch.is_transactional else "a batch"
             got = f"producer id {batch.producer_id}, epoch {batch.producer_epoch}, sequence {batch.base_sequence}"
             offsets = (batch.base_offset, max(batch.last_offset, batch.base_offset))
             message = f"{what} has the {got}, which no client writes together"
             self._find(FindingKind.PRODUCER_FIELDS, message, position=batch.position, got=got, offsets=offsets)
-        self._odd_producers += len(odd)
 
     def _look_at_epochs(self, batches: BatchColumns) -> None:
-        """Check that leader epochs never decrease in a log; -1 means no epoch."""
+        """Check that the leader epoch of a batch is not below that of the batch before it; -1 means no epoch."""
         low, high = least_and_largest(batches.leader_epoch)
         if low == high and low >= self._epoch:
             self._epoch = high
             return
-        told = False
-        for row, value in enumerate(integers(batches.leader_epoch)):
-            if not batches.valid[row]:
-                continue
-            if value < NO_LEADER_EPOCH or NO_LEADER_EPOCH < value < self._epoch:
-                if not told:
-                    self._tell_epoch(batches, row, value)
-                told = True
-            self._epoch = max(self._epoch, value)
-
-    def _tell_epoch(self, batches: BatchColumns, row: int, epoch: int) -> None:
-        message = f"leader epoch {epoch} comes after {self._epoch}"
-        offsets = (int(batches.last_offset[row]),) * 2
-        expected, position = f"{max(self._epoch, 0)} or more", int(batches.position[row])
         kind = FindingKind.EPOCH_GOES_BACK
-        self._find(kind, message, position=position, expected=expected, got=str(epoch), offsets=offsets)
+        for row, epoch in enumerate(integers(batches.leader_epoch)):
+            if epoch == NO_LEADER_EPOCH or not batches.valid[row]:
+                continue
+            if epoch < max(self._epoch, 0) and self._is_told(kind):
+                message, position = f"leader epoch {epoch} comes after {self._epoch}", int(batches.position[row])
+                offsets, expected = (int(batches.last_offset[row]),) * 2, f"{max(self._epoch, 0)} or more"
+                self._find(kind, message, position=position, expected=expected, got=str(epoch), offsets=offsets)
+            self._epoch = epoch if epoch >= 0 else self._epoch
 
     def _look_at_offsets(self, batch_run: BatchRun) -> None:
         """Check that offsets ascend without gaps, and are at most 2^31 - 1 above the segment's base offset."""
@@ -260,32 +247,27 @@ class LogCheck:
         if beyond is not None and self._next_offset is not None:
             self._is_beyond = True
             self.findings.append(beyond_finding(self._path, batch_run, beyond, self._next_offset))
-        if not batch_run.is_ordered:
-            if self._disordered < MAX_TOLD:
-                self._tell_disorder(batch_run)
+        disordered = batch_run.first_disordered
+        if disordered is not None:
+            # Damage may have changed the offsets of a batch with a bad CRC.
+            if batch_run.batches.valid[disordered] and self._is_told(FindingKind.OFFSETS_NOT_ASCENDING):
+                self.findings.append(disorder_finding(self._path, batch_run, disordered))
             return
         outside = None if self._has_outside else outside_finding(self._path, batch_run, self._base_offset)
         if outside is not None:
             self._has_outside = True
             self.findings.append(outside)
-        first = int(batch_run.batches.base_offset[0])
         before = batch_run.reached_before
-        if before != NO_OFFSET and first > before + 1 and not batch_run.is_after_damage:
-            self._add_gap(before + 1, first - 1, int(batch_run.batches.position[0]))
+        if before != NO_OFFSET and not batch_run.is_after_damage:
+            self._look_at_gap(batch_run.batches, 0, before)
         for row in rows_behind_gaps(batch_run):
-            before, first = int(batch_run.batches.last_offset[row - 1]), int(batch_run.batches.base_offset[row])
-            if first > before + 1:
-                self._add_gap(before + 1, first - 1, int(batch_run.batches.position[row]))
+            self._look_at_gap(batch_run.batches, row, int(batch_run.batches.last_offset[row - 1]))
 
-    def _add_gap(self, first: int, last: int, position: int) -> None:
-        self.gaps.add(self._path, position, (first, last))
-
-    def _tell_disorder(self, batch_run: BatchRun) -> None:
-        row = batch_run.first_disordered() or 0
-        if not batch_run.batches.valid[row]:  # the damage may have changed the offsets of this batch
-            return
-        self._disordered += 1
-        self.findings.append(disorder_finding(self._path, batch_run, row))
+    def _look_at_gap(self, batches: BatchColumns, row: int, before: int) -> None:
+        """Note the offsets between `before` and a batch."""
+        first = int(batches.base_offset[row])
+        if first > before + 1:
+            self.gaps.add(self._path, int(batches.position[row]), (before + 1, first - 1))
 
     # ---- damage
 
@@ -295,37 +277,22 @@ class LogCheck:
         if walk.damaged_count > len(walk.damaged):
             more = walk.damaged_count - len(walk.damaged)
             self._find(FindingKind.DAMAGED_RANGE, f"{more} more ranges are not batches; valid batches follow")
-        for bad in self._bad:
-            is_tail = self._is_last and bad.position > self._last_good
-            kind = FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
-            message = f"the CRC of a batch of {bad.size_bytes} bytes does not match"
-            expected, got = checksums_of(walk.file, bad)
-            self._find(kind, message, position=bad.position, expected=expected, got=got, offsets=bad.offsets)
-        if self._bad_count > len(self._bad):
-            message = f"{self._bad_count - len(self._bad)} more batches whose CRC does not match"
-            self._find(FindingKind.CRC_MISMATCH, message)
+        self.findings += crc_findings(walk.file, self._bad, self._bad_count, self._crc_kind)
         if walk.fault is not None:
-            self._tell_end(walk, walk.fault)
+            self._tell_end(walk.file, walk.fault)
         if walk.unknown_magic_at is not None:
             header = header_at(walk.file, walk.unknown_magic_at)
             magic = header.magic if isinstance(header, Batch) else None
             self.findings.append(magic_finding(self._path, walk.unknown_magic_at, magic))
 
+    def _crc_kind(self, bad: BadBatch) -> FindingKind:
+        is_tail = self._is_last and bad.position > self._last_good
+        return FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
+
     def _tell_range(self, file: ReadableFile, damaged: DamagedBytes) -> None:
-        unreadable = next(unreadable_ranges(file, damaged.start, damaged.end), None)
-        if unreadable is not None:
-            self.findings.append(of_fault(self._path, unreadable))
-            return
         start = self._tell_negative_magics(file, damaged.start, damaged.end)
-        if start == damaged.end:
-            return
-        damaged = damaged._replace(start=start)
-        zeroed = begins_with_zeros(file, damaged.start, damaged.end)
-        kind = FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
-        size = counted(damaged.end - damaged.start, "byte is", "bytes are")
-        message = f"{size} not a batch; valid batches follow"
-        got = "zeros" if zeroed else f"{damaged.end - damaged.start} bytes"
-        self._find(kind, message, position=damaged.start, expected="a batch", got=got)
+        if start < damaged.end:
+            self.findings.append(range_finding(file, start, damaged.end))
 
     def _tell_negative_magics(self, file: ReadableFile, start: int, end: int) -> int:
         """Add the findings of `negative_magic_findings`, and return the position after the last message."""
@@ -334,12 +301,18 @@ class LogCheck:
             start += size_bytes
         return start
 
-    def _tell_end(self, walk: SegmentWalk, fault: Fault) -> None:
+    def _tell_end(self, file: ReadableFile, fault: Fault) -> None:
         """Add a finding for the fault that ended the last chain of the segment."""
-        if self._tell_negative_magics(file := walk.file, fault.position, file.size_bytes) == file.size_bytes:
-            return
-        kind = end_kind(walk.file, fault, is_last=self._is_last)
-        self.findings.append(of_fault(self._path, in_words(fault, kind, walk.file.size_bytes), kind))
+        if self._tell_negative_magics(file, fault.position, file.size_bytes) < file.size_bytes:
+            self.findings.append(end_finding(file, fault, is_last=self._is_last))
+
+
+_MID_LOG = {
+    FindingKind.TORN_TAIL: FindingKind.DAMAGED_RANGE,
+    FindingKind.ZERO_TAIL: FindingKind.ZEROED_RANGE,
+    FindingKind.BAD_TAIL_BATCH: FindingKind.CRC_MISMATCH,
+}
+"""The kinds of damage at a tail, each with the kind of the same damage in the middle of a log."""
 
 
 def _are_ordinary(batches: BatchColumns) -> bool:
@@ -363,67 +336,3 @@ def _are_ordinary(batches: BatchColumns) -> bool:
 
 _BEFORE = (-1).__add__
 """Returns a number less 1."""
-
-
-def size_finding(segment: Segment) -> Iterator[Finding]:
-    """Yield the finding about a segment that is too large."""
-    if segment.log.size_bytes > MAX_SEGMENT_BYTES:
-        message = f"{segment.log.size_bytes} bytes"
-        kind, path = FindingKind.SEGMENT_TOO_LARGE, segment.log.path
-        yield finding(kind, path, message, expected="under 2 GiB", got=message)
-
-
-def outside_finding(path: str, batch_run: BatchRun, base_offset: int) -> Finding | None:
-    """Return the finding about the first batch with offsets that do not belong to a segment; None if all do.
-
-    They are negative, below the segment's base offset, or more than 2^31 - 1 above it. Only the first batch may begin
-    below the base offset: a segment may be named after an offset inside it.
-    """
-    limit = base_offset + MAX_INT32
-    if _lowest(batch_run, 0) >= base_offset and batch_run.last_reached <= limit:
-        return None
-    rows = range(len(batch_run.batches))
-    found = (row for row in rows if _lowest(batch_run, row) < base_offset or batch_run.last_offset[row] > limit)
-    row = next(found, None)
-    if row is None:
-        return None
-    message, expected = "offsets {} do not belong to the segment", f"{base_offset} to {limit}"
-    return _offsets_finding(FindingKind.OFFSET_OUTSIDE_SEGMENT, path, batch_run, row, (message, expected))
-
-
-def _lowest(batch_run: BatchRun, row: int) -> int:
-    """Return the first offset of a batch; for the first batch of a segment, the last one.
-
-    A negative offset belongs to no segment.
-    """
-    first, last = batch_run.offsets_of(row)
-    return first if first < 0 or batch_run.batches.position[row] else last
-
-
-def disorder_finding(path: str, batch_run: BatchRun, row: int) -> Finding:
-    """Return the finding about a batch whose offsets are not above those of the batches before it."""
-    before = batch_run.offset_before(row)
-    texts = f"offsets do not ascend: {{}} after {before}", f"above {before}"
-    return _offsets_finding(FindingKind.OFFSETS_NOT_ASCENDING, path, batch_run, row, texts)
-
-
-def beyond_finding(path: str, batch_run: BatchRun, row: int, next_offset: int) -> Finding:
-    """Return the finding about a batch with offsets that the next segment, from `next_offset` on, should have."""
-    message = f"offsets {{}} are not below the next segment's, which begins at {next_offset}"
-    return _offsets_finding(FindingKind.OFFSETS_NOT_ASCENDING, path, batch_run, row, (message, f"below {next_offset}"))
-
-
-def _offsets_finding(kind: FindingKind, path: str, batch_run: BatchRun, row: int, texts: tuple[str, str]) -> Finding:
-    """Return a finding about the offsets of a batch, which replace {} in the message; `texts`: message, expected."""
-    first, last = batch_run.offsets_of(row)
-    got = f"{first} to {last}"
-    return finding(
-        kind, path, texts[0].format(got), position=int(batch_run.batches.position[row]), expected=texts[1], got=got,
-        offsets=(min(first, last), max(first, last)),
-    )  # fmt: skip
-
-
-def magic_finding(path: str, position: int, magic: int | None) -> Finding:
-    """Return the finding about a batch of an unknown format; `magic` is None if it could not be read again."""
-    message, got = "a batch with a magic that no Kafka version writes", "" if magic is None else str(magic)
-    return finding(FindingKind.UNKNOWN_MAGIC, path, message, position=position, expected="0 to 2", got=got)

@@ -1,6 +1,7 @@
 """Where a partition belongs: its topic id in the metadata log, its replicas, and other directories with it."""
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -54,12 +55,16 @@ def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
     return TopicIdFile(None if found is None else found.topic_id, problems)
 
 
+_Places = defaultdict[tuple[object, str, int], dict[str, None]]
+"""Paths, each once, by the broker, a topic's name or id, and the partition number."""
+
+
 class PartitionPlaces:
     """The directories of partitions, by topic name and by topic id, each with the broker and the partition number."""
 
     def __init__(self) -> None:
-        self._by_name: dict[tuple[object, str, int], list[str]] = {}
-        self._by_id: dict[tuple[object, str, int], list[str]] = {}
+        self._by_name: _Places = defaultdict(dict)
+        self._by_id: _Places = defaultdict(dict)
         self._set_aside: set[str] = set()
         self._real_parents: dict[str, str] = {}
 
@@ -81,9 +86,9 @@ class PartitionPlaces:
         if not problems and is_set_aside(directory.topic, directory.partition, topic_id, metadata, node):
             self._set_aside.add(path)
             return
-        _append(self._by_name, (broker, directory.topic, directory.partition), path)
+        self._by_name[broker, directory.topic, directory.partition][path] = None
         if topic_id is not None:
-            _append(self._by_id, (broker, topic_id, directory.partition), path)
+            self._by_id[broker, topic_id, directory.partition][path] = None
 
     def findings(self, partition: Partition, topic_id: str | None, meta: MetaProperties | None) -> Iterator[Finding]:
         """Yield findings about other directories of the same partition."""
@@ -114,7 +119,7 @@ class PartitionPlaces:
         With the topic id of the metadata log, it would be a second directory of the partition, and no broker starts.
         """
         path = self._real_path(partition.path)
-        others = self._by_name.get((_broker(meta), partition.topic, partition.number), ())
+        others = [*self._by_name.get((_broker(meta), partition.topic, partition.number), ())]
         for one in found:
             if path in self._set_aside and others and one.kind in _GIVE_THE_ID:
                 stray = DIAGNOSES[FindingKind.NOT_IN_METADATA]
@@ -131,12 +136,6 @@ class PartitionPlaces:
         if parent not in self._real_parents:
             self._real_parents[parent] = os.path.realpath(parent or "/")
         return f"{self._real_parents[parent].rstrip('/')}/{name}"
-
-
-def _append(places: dict[tuple[object, str, int], list[str]], key: tuple[object, str, int], path: str) -> None:
-    found = places.setdefault(key, [])
-    if path not in found:
-        found.append(path)
 
 
 def _broker(meta: MetaProperties | None) -> object:

@@ -24,9 +24,10 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from kafkalog_cli.format.records import ODD_HEADER, RecordArrays, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, NO_MARKER, TimesSeen
+from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
+from kafkalog_cli.ops.verify.aborted import NO_MARKER
 from kafkalog_cli.ops.verify.gaps import InnerGaps
+from kafkalog_cli.ops.verify.odd_times import TimesSeen
 
 
 class RecordsCheck:

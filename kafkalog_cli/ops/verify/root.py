@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.disk.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState, classify_directory, classify_file
 from kafkalog_cli.errors import KafkalogError, counted, shell_word
-from kafkalog_cli.format import checkpoint
+from kafkalog_cli.format import checkpoint, meta_properties
 from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_end import LogBounds
@@ -26,9 +26,6 @@ _KINDS = {
 }
 CHECKED_ROOT_KINDS = frozenset(_KINDS)
 """The files at the root whose contents `root_findings` checks."""
-
-_ACCEPTED = ("cluster.id is not one that Kafka generates", "directory.id is reserved")
-"""Faults of a `meta.properties` that brokers accept."""
 
 
 def root_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
@@ -91,7 +88,7 @@ def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
             yield finding(FindingKind.NOT_READ, located.path, located.fault.message)
         elif name.kind in OFFSET_CHECKPOINTS:
             yield damaged_checkpoint_finding(fs, root.path, name.kind, located)
-        elif located.fault.message not in _ACCEPTED:
+        elif located.fault.message != meta_properties.ODD_CLUSTER_ID:
             found = of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
             effect, step = _OF_OUR_FILES.get(name.kind, (found.broker_effect, found.next_step))
             yield found._replace(broker_effect=effect, next_step=step)
@@ -118,8 +115,15 @@ def _may_be_of_08(fs: Filesystem, root: LogDirRoot, names: Collection[FileKind])
     """Whether nothing here is of Kafka 0.10 or later: 0.8 has no meta.properties, and 0.9 starts without it."""
     if FileKind.LOG_START_CHECKPOINT in names or not root.path:
         return False
-    kinds = (file.kind for directory in _partition_directories(fs, root.path) for file in directory)
-    return all(kind not in _SINCE_0_10 for kind in kinds)
+    for entry in fs.list_directory(root.path):
+        if entry.is_directory and classify_directory(entry.path.rpartition("/")[2]).kind is DirectoryKind.PARTITION:
+            with suppress(KafkalogError):  # the directory cannot be listed
+                if any(
+                    classify_file(file.path.rpartition("/")[2]).kind in _SINCE_0_10
+                    for file in fs.list_directory(entry.path)
+                ):
+                    return False
+    return True
 
 
 _SINCE_0_10 = (
@@ -129,14 +133,6 @@ _SINCE_0_10 = (
     FileKind.LEADER_EPOCH_CHECKPOINT,
     FileKind.PARTITION_METADATA,
 )
-
-
-def _partition_directories(fs: Filesystem, path: str) -> Iterator[list[FileName]]:
-    """Yield the file names of each partition directory that can be listed."""
-    for entry in fs.list_directory(path):
-        if entry.is_directory and classify_directory(entry.path.rpartition("/")[2]).kind is DirectoryKind.PARTITION:
-            with suppress(KafkalogError):
-                yield [classify_file(file.path.rpartition("/")[2]) for file in fs.list_directory(entry.path)]
 
 
 def _cut_off_import(root: LogDirRoot) -> Iterator[Finding]:
@@ -336,11 +332,9 @@ def _epoch(root: LogDirRoot) -> str:
 
 
 _FAILS = {
-    FileKind.RECOVERY_POINT_CHECKPOINT: (
-        "a broker takes the whole log directory offline when it starts, and stops if it has no other"
-    ),
-    FileKind.LOG_START_CHECKPOINT: (
-        "a broker takes the whole log directory offline when it starts, and stops if it has no other"
+    **dict.fromkeys(
+        (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT),
+        "a broker takes the whole log directory offline when it starts, and stops if it has no other",
     ),
     FileKind.REPLICATION_CHECKPOINT: (
         "a broker takes the whole log directory offline when it begins to lead or follow a partition of it,"

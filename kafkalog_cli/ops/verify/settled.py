@@ -5,13 +5,15 @@ from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
-from kafkalog_cli.log.partition import PartitionPath, open_partition
+from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
+from kafkalog_cli.ops.checks.index_reports import opened
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import broker_root
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, verify_partition
+from kafkalog_cli.ops.verify.partition import verify_partition
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask
 
 CHANGING = "what changed while it was read"
 
@@ -40,7 +42,7 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
                 settled = _without(result, doubted, stamps)
                 return _with_unused_ends(fs, settled) if is_live else settled
             fresh = _reopened(read_context, task._replace(advance=None, listener=None))
-            looks.begin(fresh.partition.entries if task.wanted is None else ())
+            looks.begin(fresh.partition.entries)
             result = replace(verify_partition(read_context, fresh), totals=result.totals)
     except (PathNotFound, NotKafkaLayout):
         gone = removed(fs, PartitionPath(path, task.partition.directory), task.level)
@@ -125,9 +127,7 @@ def _reopened(read_context: ReadContext, task: VerifyTask) -> VerifyTask:
     now = None if root is None else broker_root(fs, root.path)
     if root is not None and now is not None:
         root = replace(root, offsets=now.offsets)
-    if task.wanted is not None:
-        return task._replace(root=root)
-    return task._replace(partition=open_partition(fs, task.partition.path), root=root)
+    return task._replace(partition=opened(fs, task.partition.path, task.wanted), root=root)
 
 
 def removed(fs: Filesystem, directory: PartitionPath, level: Level) -> Verification | None:

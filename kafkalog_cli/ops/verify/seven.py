@@ -7,63 +7,53 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk, good_rows
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, BadBatch, BatchListener, checksums_of, range_kind
-from kafkalog_cli.ops.verify.log import Totals
+from kafkalog_cli.ops.verify.damaged_bytes import BadBatch, crc_findings, range_finding, range_kind
 from kafkalog_cli.ops.verify.records import RecordsCheck
+from kafkalog_cli.ops.verify.task import Totals, VerifyTask
 
 
 class SevenCheck:
-    """Checks the 0.7 segments of a partition; `findings` also sets `totals` and `log` (None: no such segment)."""
+    """Checks the segments of a partition of 0.7; `findings` also sets `totals` and `log` (None: no segment is wanted).
 
-    def __init__(  # noqa: PLR0913
-        self,
-        read_context: ReadContext,
-        partition: Partition,
-        now_ms: int,
-        *,
-        wants_records: bool,
-        only: frozenset[str] | None = None,
-        listener: BatchListener | None = None,
-    ) -> None:
+    Records are checked at the level deep, and then count in `totals`.
+    """
+
+    def __init__(self, read_context: ReadContext, task: VerifyTask) -> None:
         self.totals = Totals()
         self.log: LogBounds | None = None
         self._read_context = read_context
-        self._now_ms = now_ms
-        self._wants_records = wants_records
-        self._listener = listener
-        self._segments = [
-            segment
-            for segment in partition.segments
-            if segment.is_seven and (only is None or segment.log.path.rpartition("/")[2] in only)
-        ]
+        self._task = task
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings, in the order of the log."""
+        segments = self._task.partition.segments
         end: int | None = None
-        for segment in self._segments:
-            if end is not None and segment.base_offset > end:
-                message = f"no segment holds positions {end} to {segment.base_offset - 1}"
+        for segment in segments:
+            before, end = end, segment.base_offset + segment.log.size_bytes
+            if not self._task.wants(segment.log.path):
+                continue
+            if before is not None and segment.base_offset > before:
+                message = f"no segment holds positions {before} to {segment.base_offset - 1}"
                 yield finding(FindingKind.MISSING_OFFSETS, segment.log.path, message)
             try:
                 with self._read_context.fs.open_read(segment.log.path) as file:
-                    yield from self._segment(file, segment)
+                    yield from self._segment(file, segment, is_last=segment is segments[-1])
             except KafkalogError as error:
                 yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
-            end = segment.base_offset + segment.log.size_bytes
 
-    def _segment(self, file: ReadableFile, segment: Segment) -> Iterator[Finding]:
+    def _segment(self, file: ReadableFile, segment: Segment, *, is_last: bool) -> Iterator[Finding]:
         limits, path, totals = self._read_context.limits, segment.log.path, self.totals
         totals.segments += 1
         totals.bytes += segment.log.size_bytes
-        seen, records = DamageSeen(), RecordsCheck(self._now_ms)
+        seen, records = DamageSeen(), RecordsCheck(self._task.now_ms)
         decoder = RecordReader(limits, strict=True)
         bad: list[BadBatch] = []
         found: list[Finding] = []
@@ -71,7 +61,7 @@ class SevenCheck:
         broken: Fault | None = None
         for chain in reader.chains():
             if broken is not None:
-                found.append(of_fault(path, broken, range_kind(file, broken.position, chain.start)))
+                found.append(range_finding(file, broken.position, chain.start, "message", "messages"))
             for chunk in chain:
                 seen.batches(chunk.batches)
                 totals.batches += len(chunk.batches)
@@ -81,28 +71,20 @@ class SevenCheck:
             if broken is not None:
                 seen.fault(broken)
         if broken is not None:
-            is_tail = segment is self._segments[-1]
-            kind = range_kind(file, broken.position, file.size_bytes, is_tail=is_tail)
+            kind = range_kind(file, broken.position, file.size_bytes, is_tail=is_last)
             found.append(of_fault(path, broken, kind))
         code = seen.exit_code(self._read_context.fs, file, reader.end_position, limits)
-        for one in bad[:MAX_TOLD]:
-            kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
-            message = f"the CRC of a message of {one.size_bytes} bytes does not match"
-            expected, got = checksums_of(file, one)
-            found.append(finding(kind, path, message, position=one.position, expected=expected, got=got))
-        if len(bad) > MAX_TOLD:
-            message = f"{len(bad) - MAX_TOLD} more messages whose CRC does not match"
-            found.append(finding(FindingKind.CRC_MISMATCH, path, message))
-        self.log = LogBounds(self._segments[0].base_offset, segment.base_offset + reader.good_bytes)
+        kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
+        found += crc_findings(file, bad[:MAX_TOLD], len(bad), lambda _: kind)
+        self.log = LogBounds(self._task.partition.segments[0].base_offset, segment.base_offset + reader.good_bytes)
         yield from found
         yield from records.findings(path)
 
     def _look_into(self, chunk: Chunk, decoder: RecordReader, records: RecordsCheck) -> None:
-        listener = self._listener
-        wants_records = self._wants_records or (listener is not None and listener.wants_records)
-        for first, end in good_rows(chunk.batches) if wants_records else ():
+        task, listener = self._task, self._task.listener
+        for first, end in good_rows(chunk.batches) if task.is_deep or task.hears_records else ():
             for block in decoder.blocks(chunk, first, end):
-                if self._wants_records:
+                if task.is_deep:
                     self.totals.records += len(block.records)
                     records.see(block)
                 if listener is not None:

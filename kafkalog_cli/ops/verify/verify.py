@@ -10,11 +10,12 @@ from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.names import PARTITION_KINDS, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition
+from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.fresh_looks import FreshLooks
+from kafkalog_cli.ops.checks.index_reports import opened
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root, root_above
@@ -23,7 +24,6 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
 from kafkalog_cli.ops.verify.places import (
     GivenPolicy,
     PartitionPlaces,
@@ -34,6 +34,7 @@ from kafkalog_cli.ops.verify.places import (
 )
 from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_verification
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.verify.against import Comparison, ReplicaPairs, ReplicaPolicy
@@ -91,13 +92,12 @@ class VerifyPlanner:
         """
         from kafkalog_cli.ops.verify.against import ReplicaPolicy
 
-        log_dir = self._log_dir(partition.path)
-        root = None if log_dir is None else self._root(log_dir)
         target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
         facts = self._facts(target, partition, read_topic_id(self._fs, partition.path))
         compacted = facts.is_compacted
         if compacted is None and facts.is_in_cleaner_checkpoint:
             compacted = True
+        root = self.root_of(partition.path)
         log_start = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
         return ReplicaPolicy(compacted, log_start or 0)
 
@@ -203,10 +203,9 @@ class VerifyPlanner:
 
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
         fs, path, level = self._fs, target.directory.path, self.request.level
-        log_dir, now_ms = self._log_dir(path), self._session.shared.clock.now_ms
-        partition = self._open(target)
+        now_ms, root = self._session.shared.clock.now_ms, self.root_of(path)
+        partition = opened(fs, path, target.wanted)
         check_layout(fs, path, partition.entries)
-        root = None if log_dir is None else self._root(log_dir)
         if target.wanted is not None:
             return VerifyTask(partition, level, now_ms, wanted=target.wanted)
         leftover = None if root is None else staged_finding(root, partition.directory.name)
@@ -214,14 +213,13 @@ class VerifyPlanner:
             return VerifyTask(partition, level, now_ms, leftover=leftover)
         topic_id = read_topic_id(fs, path)
         facts = self._facts(target, partition, topic_id)
-        meta = settings.meta(log_dir)
+        meta = settings.meta(self._log_dir(path))
         facts = facts._replace(findings=tuple(self._places.beside_the_partition(facts.findings, partition, meta)))
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, meta))
         return VerifyTask(partition, level, now_ms, facts=facts, elsewhere=elsewhere)
 
     def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:
-        log_dir = self._log_dir(partition.path)
-        root = None if log_dir is None else self._root(log_dir)
+        log_dir, root = self._log_dir(partition.path), self.root_of(partition.path)
         given = self._given_policy(partition, is_named=target.is_named)
         return topic_facts(self._fs, partition, topic_id, log_dir, self.settings, given, root)
 
@@ -237,17 +235,9 @@ class VerifyPlanner:
         if target.is_root:
             return 0
         try:
-            return log_bytes(self._open(target), target.wanted)
+            return log_bytes(opened(self._fs, target.directory.path, target.wanted), target.wanted)
         except KafkalogError:
             return 0
-
-    def _open(self, target: _Target) -> Partition:
-        try:
-            return open_partition(self._fs, target.directory.path)
-        except NotKafkaLayout:
-            if target.wanted is None:
-                raise
-        return Partition(target.directory.path, target.directory.directory, ())
 
     # ---- log directories
 

@@ -7,7 +7,15 @@ from numba import types
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
 from kafkalog_cli.format.kernels.fields import header_varint
 from kafkalog_cli.output.kernels.memory import put
-from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number, put_number_inline
+from kafkalog_cli.output.kernels.text import (
+    constant,
+    last_sequence,
+    put_bool,
+    put_codec,
+    put_java_string,
+    put_number,
+    put_number_inline,
+)
 
 BATCH_LINE_BYTES = 768
 """Room for any batch line."""
@@ -33,13 +41,7 @@ _SIZE = constant(" size: ")
 _MAGIC = constant(" magic: ")
 _CRC = constant(" crc: ")
 _VALID = constant(" isvalid: ")
-_TRUE = constant("true")
-_FALSE = constant("false")
-_NONE = constant(" compresscodec: none")
-_GZIP = constant(" compresscodec: gzip")
-_SNAPPY = constant(" compresscodec: snappy")
-_LZ4 = constant(" compresscodec: lz4")
-_ZSTD = constant(" compresscodec: zstd")
+_CODEC = constant(" compresscodec: ")
 _OFFSET = constant("| offset: ")
 _KEY_SIZE = constant(" keySize: ")
 _VALUE_SIZE = constant(" valueSize: ")
@@ -50,44 +52,20 @@ _KEY = constant(" key: ")
 _PAYLOAD = constant(" payload: ")
 _BARE_PAYLOAD = constant("| payload: ")
 
-_MAX_INT32 = (1 << 31) - 1
-
-
-@inlined
-def _put_bool(out, at, value):
-    return put(out, at, _TRUE) if value else put(out, at, _FALSE)
-
-
-@inlined
-def _put_codec(out, at, codec):
-    if codec == 0:
-        return put(out, at, _NONE)
-    if codec == 1:
-        return put(out, at, _GZIP)
-    if codec == 2:
-        return put(out, at, _SNAPPY)
-    if codec == 3:
-        return put(out, at, _LZ4)
-    return put(out, at, _ZSTD)
-
 
 @kernel
 def _put_batch(out, at, batches, row):
     attributes = batches[7, row]
-    sequence = batches[12, row]
     at = put_number(out, put(out, at, _BASE_OFFSET), batches[2, row])
     at = put_number(out, put(out, at, _LAST_OFFSET), batches[3, row])
     at = put_number(out, put(out, at, _COUNT), batches[13, row])
-    at = put_number(out, put(out, at, _BASE_SEQUENCE), sequence)
-    delta = batches[3, row] - batches[2, row]
-    if sequence >= 0:
-        sequence = delta - (_MAX_INT32 - sequence) - 1 if sequence > _MAX_INT32 - delta else sequence + delta
-    at = put_number(out, put(out, at, _LAST_SEQUENCE), sequence)
+    at = put_number(out, put(out, at, _BASE_SEQUENCE), batches[12, row])
+    at = put_number(out, put(out, at, _LAST_SEQUENCE), last_sequence(batches, row))
     at = put_number(out, put(out, at, _PRODUCER_ID), batches[10, row])
     at = put_number(out, put(out, at, _PRODUCER_EPOCH), batches[11, row])
     at = put_number(out, put(out, at, _LEADER_EPOCH), batches[4, row])
-    at = _put_bool(out, put(out, at, _TRANSACTIONAL), attributes & 0x10)
-    at = _put_bool(out, put(out, at, _CONTROL), attributes & 0x20)
+    at = put_bool(out, put(out, at, _TRANSACTIONAL), attributes & 0x10)
+    at = put_bool(out, put(out, at, _CONTROL), attributes & 0x20)
     if attributes & 0x40:
         at = put_number(out, put(out, at, _HORIZON), batches[8, row])
         out[at] = 93
@@ -99,9 +77,9 @@ def _put_batch(out, at, batches, row):
     at = put_number(out, at, batches[9, row])
     at = put_number(out, put(out, at, _SIZE), batches[1, row])
     at = put_number(out, put(out, at, _MAGIC), batches[5, row])
-    at = _put_codec(out, at, attributes & 7)
+    at = put_codec(out, put(out, at, _CODEC), attributes & 7)
     at = put_number(out, put(out, at, _CRC), batches[6, row])
-    at = _put_bool(out, put(out, at, _VALID), batches[14, row])
+    at = put_bool(out, put(out, at, _VALID), batches[14, row])
     out[at] = 10
     return at + 1
 

@@ -7,7 +7,7 @@ from kafkalog_cli.format.kernels.compiling import inlined, kernel
 from kafkalog_cli.format.kernels.machine import load_u64_be
 from kafkalog_cli.format.kernels.memory import copy
 from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, marks, put, store_u64_le
-from kafkalog_cli.output.kernels.text import UTF8_SPECIAL, UTF8_WRONG, check_utf8, constant, inside_marks
+from kafkalog_cli.output.kernels.text import UTF8_SPECIAL, UTF8_WRONG, check_utf8, constant, continues, inside_marks
 
 ESCAPED_BYTES = 6
 """The most bytes that one byte of a string becomes."""
@@ -52,29 +52,24 @@ def _put_escaped_code(out, at, code):
     return at + ESCAPED_BYTES
 
 
-@inlined
-def _continues(buffer, here, end):
-    return here < end and (buffer[here] & 0xC0) == 0x80
-
-
 @kernel
 def _character_bytes(buffer, here, end):
     """Return the length of the character at `here` in strict UTF-8; 0 if there is none."""
     first = buffer[here]
     if first < 0x80:
         return 1
-    if first < 0xC2 or first > 0xF4 or not _continues(buffer, here + 1, end):
+    if first < 0xC2 or first > 0xF4 or not continues(buffer, here + 1, end):
         return 0
     if first < 0xE0:
         return 2
     second = buffer[here + 1]
-    if not _continues(buffer, here + 2, end):
+    if not continues(buffer, here + 2, end):
         return 0
     if first < 0xF0:
         overlong, surrogate = first == 0xE0 and second < 0xA0, first == 0xED and second >= 0xA0
         return 0 if overlong or surrogate else 3
     overlong, beyond = first == 0xF0 and second < 0x90, first == 0xF4 and second > 0x8F
-    return 0 if overlong or beyond or not _continues(buffer, here + 3, end) else 4
+    return 0 if overlong or beyond or not continues(buffer, here + 3, end) else 4
 
 
 _AS_IT_IS = -1

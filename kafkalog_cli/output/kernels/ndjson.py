@@ -10,7 +10,7 @@ from kafkalog_cli.format.kernels.fields import header_varint
 from kafkalog_cli.format.kernels.memory import copy
 from kafkalog_cli.output.kernels.json_text import field_room, measured_room, put_field
 from kafkalog_cli.output.kernels.memory import put, put_blocks
-from kafkalog_cli.output.kernels.text import constant, put_number, put_number_inline
+from kafkalog_cli.output.kernels.text import constant, last_sequence, put_bool, put_codec, put_number, put_number_inline
 
 NUMBERS_BYTES = 1024
 """Room for a line without its segment's start and the contents of fields."""
@@ -18,8 +18,6 @@ HEADER_BYTES = 32
 """Room for the text around the key and the value of a header."""
 
 _NULL = constant("null")
-_TRUE = constant("true")
-_FALSE = constant("false")
 
 _BASE_OFFSET = constant(',"base_offset":')
 _LAST_OFFSET = constant(',"last_offset":')
@@ -38,16 +36,10 @@ _MAX_TIMESTAMP = constant(',"max_timestamp_ms":')
 _SIZE = constant(',"size":')
 _MAGIC = constant(',"magic":')
 _ATTRIBUTES = constant(',"attributes":')
-_COMPRESSCODEC = constant(',"compresscodec":')
+_COMPRESSCODEC = constant(',"compresscodec":"')
 _CRC = constant(',"crc":')
 _CRC_VALID = constant(',"crc_valid":')
 _END = constant("}\n")
-
-_NONE = constant('"none"')
-_GZIP = constant('"gzip"')
-_SNAPPY = constant('"snappy"')
-_LZ4 = constant('"lz4"')
-_ZSTD = constant('"zstd"')
 
 _OFFSET = constant(',"offset":')
 _TIMESTAMP = constant(',"timestamp_ms":')
@@ -56,7 +48,7 @@ _VALUE = constant(',"value":')
 _HEADERS = constant(',"headers":[')
 _HEADER_KEY = constant('{"key":')
 _BATCH_BASE_OFFSET = constant('],"batch_base_offset":')
-_CODEC = constant(',"codec":')
+_CODEC = constant(',"codec":"')
 _SEQUENCE = constant(',"sequence":')
 _LEADER_EPOCH = constant(',"leader_epoch":')
 _TRANSACTIONAL = constant(',"transactional":')
@@ -64,14 +56,7 @@ _NO_CONTROL = constant(',"control":null}\n')
 _REDACTED = constant('{"redacted":true}')
 _REDACTED_BYTES = constant('{"redacted":true,"bytes":')
 
-_MAX_INT32 = (1 << 31) - 1
-
 _ALL, _NOTHING = 0, 1
-
-
-@inlined
-def _put_bool(out, at, value):
-    return put(out, at, _TRUE) if value else put(out, at, _FALSE)
 
 
 @inlined
@@ -79,26 +64,11 @@ def _put_known(out, at, value):
     return put(out, at, _NULL) if value == -1 else put_number(out, at, value)
 
 
-@kernel
-def _put_codec(out, at, codec):
-    if codec == 0:
-        return put(out, at, _NONE)
-    if codec == 1:
-        return put(out, at, _GZIP)
-    if codec == 2:
-        return put(out, at, _SNAPPY)
-    if codec == 3:
-        return put(out, at, _LZ4)
-    return put(out, at, _ZSTD)
-
-
-@kernel
-def _last_sequence(batches, row):
-    sequence = batches[12, row]
-    delta = batches[3, row] - batches[2, row]
-    if sequence < 0:
-        return sequence
-    return delta - (_MAX_INT32 - sequence) - 1 if sequence > _MAX_INT32 - delta else sequence + delta
+@inlined
+def _put_quoted_codec(out, at, codec):
+    at = put_codec(out, at, codec)
+    out[at] = 34
+    return at + 1
 
 
 @kernel
@@ -110,12 +80,12 @@ def _put_batch(out, at, start, batches, row):
     at = put_number(out, put(out, at, _LAST_OFFSET), batches[3, row])
     at = _put_known(out, put(out, at, _COUNT), batches[13, row])
     at = put_number(out, put(out, at, _BASE_SEQUENCE), batches[12, row])
-    at = put_number(out, put(out, at, _LAST_SEQUENCE), _last_sequence(batches, row))
+    at = put_number(out, put(out, at, _LAST_SEQUENCE), last_sequence(batches, row))
     at = put_number(out, put(out, at, _PRODUCER_ID), batches[10, row])
     at = put_number(out, put(out, at, _PRODUCER_EPOCH), batches[11, row])
     at = put_number(out, put(out, at, _PARTITION_LEADER_EPOCH), batches[4, row])
-    at = _put_bool(out, put(out, at, _IS_TRANSACTIONAL), attributes & 0x10)
-    at = _put_bool(out, put(out, at, _IS_CONTROL), attributes & 0x20)
+    at = put_bool(out, put(out, at, _IS_TRANSACTIONAL), attributes & 0x10)
+    at = put_bool(out, put(out, at, _IS_CONTROL), attributes & 0x20)
     at = put(out, at, _DELETE_HORIZON)
     at = put_number(out, at, batches[8, row]) if attributes & 0x40 else put(out, at, _NULL)
     at = put(out, at, _APPEND_TIME) if attributes & 8 else put(out, at, _CREATE_TIME)
@@ -123,10 +93,10 @@ def _put_batch(out, at, start, batches, row):
     at = put_number(out, put(out, at, _SIZE), batches[1, row])
     at = put_number(out, put(out, at, _MAGIC), batches[5, row])
     at = put_number(out, put(out, at, _ATTRIBUTES), attributes)
-    at = _put_codec(out, put(out, at, _COMPRESSCODEC), attributes & 7)
+    at = _put_quoted_codec(out, put(out, at, _COMPRESSCODEC), attributes & 7)
     at = put_number(out, put(out, at, _CRC), batches[6, row])
     at = put(out, at, _CRC_VALID)
-    at = put(out, at, _NULL) if batches[14, row] < 0 else _put_bool(out, at, batches[14, row])
+    at = put(out, at, _NULL) if batches[14, row] < 0 else put_bool(out, at, batches[14, row])
     return put(out, at, _END)
 
 
@@ -197,14 +167,14 @@ def _fill_template(template, start, batches, row):
     at = put(template, start_end, _APPEND_TIME) if attributes & 8 else put(template, start_end, _CREATE_TIME)
     type_end = put(template, at, _KEY)
     at = put_number(template, put(template, type_end, _BATCH_BASE_OFFSET), batches[2, row])
-    at = _put_codec(template, put(template, at, _CODEC), attributes & 7)
+    at = _put_quoted_codec(template, put(template, at, _CODEC), attributes & 7)
     at = put_number(template, put(template, at, _PRODUCER_ID), batches[10, row])
     at = put_number(template, put(template, at, _PRODUCER_EPOCH), batches[11, row])
     sequence_at = put(template, at, _SEQUENCE)
     # Without a producer's sequence all records have the same sequence.
     at = put_number(template, sequence_at, batches[12, row]) if batches[12, row] < 0 else sequence_at
     at = put_number(template, put(template, at, _LEADER_EPOCH), batches[4, row])
-    at = put(template, _put_bool(template, put(template, at, _TRANSACTIONAL), attributes & 0x10), _NO_CONTROL)
+    at = put(template, put_bool(template, put(template, at, _TRANSACTIONAL), attributes & 0x10), _NO_CONTROL)
     copy(template, at, template, 0, start_end)
     end = at + start_end
     return start_end, type_end, end if batches[12, row] < 0 else sequence_at, end

@@ -6,7 +6,7 @@ import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import inlined, kernel
 from kafkalog_cli.format.kernels.memory import copy
-from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, marks, store_u64_le
+from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, marks, put, store_u64_le
 
 UTF8_WRONG, UTF8_RIGHT, UTF8_SPECIAL = -1, 0, 1
 """The results for a block; special: it has C1 controls, U+2028 or U+2029, which JSON text escapes."""
@@ -75,6 +75,42 @@ _LAST_DIGIT = np.uint64(1 << 56)
 def constant(text: str) -> np.ndarray:
     """Return text as an array that a kernel can hold."""
     return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+_TRUE, _FALSE = constant("true"), constant("false")
+_NONE, _GZIP, _SNAPPY = constant("none"), constant("gzip"), constant("snappy")
+_LZ4, _ZSTD = constant("lz4"), constant("zstd")
+_MAX_INT32 = (1 << 31) - 1
+
+
+@inlined
+def put_bool(out, at, value):
+    """Append true or false; return the next position."""
+    return put(out, at, _TRUE) if value else put(out, at, _FALSE)
+
+
+@kernel
+def put_codec(out, at, codec):
+    """Append the name of a codec; return the next position."""
+    if codec == 0:
+        return put(out, at, _NONE)
+    if codec == 1:
+        return put(out, at, _GZIP)
+    if codec == 2:
+        return put(out, at, _SNAPPY)
+    if codec == 3:
+        return put(out, at, _LZ4)
+    return put(out, at, _ZSTD)
+
+
+@kernel
+def last_sequence(batches, row):
+    """Return the sequence of the last record of a v2 batch, which starts again at 0 after the largest int32."""
+    sequence = batches[12, row]
+    delta = batches[3, row] - batches[2, row]
+    if sequence < 0:
+        return sequence
+    return delta - (_MAX_INT32 - sequence) - 1 if sequence > _MAX_INT32 - delta else sequence + delta
 
 
 @inlined
@@ -182,7 +218,8 @@ def _put_decoded(out, at, buffer, here, end):
 
 
 @inlined
-def _continues(buffer, here, end):
+def continues(buffer, here, end):
+    """Whether a byte that continues a UTF-8 character is at `here`."""
     return here < end and (buffer[here] & 0xC0) == 0x80
 
 
@@ -192,12 +229,12 @@ def _sequence_bytes(buffer, here, end):
     first = np.int64(buffer[here])
     second = np.int64(buffer[here + 1]) if here + 1 < end else np.int64(-1)
     if 0xC2 <= first <= 0xDF:
-        return 2 if _continues(buffer, here + 1, end) else -1
+        return 2 if continues(buffer, here + 1, end) else -1
     if (first & 0xF0) == 0xE0:
         second_good = second >= 0 and (second & 0xC0) == 0x80 and not (first == 0xE0 and second < 0xA0)
         if not second_good:
             return -1
-        if not _continues(buffer, here + 2, end):
+        if not continues(buffer, here + 2, end):
             return -2
         return -3 if first == 0xED and second >= 0xA0 else 3
     if (first & 0xF8) == 0xF0 and first <= 0xF4:
@@ -206,7 +243,7 @@ def _sequence_bytes(buffer, here, end):
             second_good = False
         if not second_good:
             return -1
-        if not _continues(buffer, here + 2, end):
+        if not continues(buffer, here + 2, end):
             return -2
-        return 4 if _continues(buffer, here + 3, end) else -3
+        return 4 if continues(buffer, here + 3, end) else -3
     return -1

@@ -25,7 +25,6 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import JobWatch, JobWatcher
 from kafkalog_cli.ops.export_files import MadeFile
 from kafkalog_cli.ops.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
-from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.request import growing_end
@@ -34,7 +33,8 @@ from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity, 
 from kafkalog_cli.ops.selection import Selection, select_served
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
 from kafkalog_cli.spark.jobs import run_tasks
-from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of
+from kafkalog_cli.spark.offset_limits import RecordRange
+from kafkalog_cli.spark.offsets import OffsetRange, unique, wanted_part
 from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
 
@@ -55,15 +55,9 @@ class ExportPlan(NamedTuple):
 
 
 def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selection) -> list[Partition]:
-    """Return the selected partitions, sorted by topic and number.
-
-    Partitions that a broker is removing or has set aside are left out. Raises as `select_served`, and
-    UsageError if one is found twice.
-    """
+    """Return the selected partitions by topic and number. Raises as `select_served` and `unique`."""
     full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another directory of their own
-    found = select_served(fs, full, selection)
-    check_unique(found)
-    return sorted(found, key=lambda one: (*name_of(one), one.path))
+    return unique(select_served(fs, full, selection))
 
 
 def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: ExportRequest, known: Progress) -> ExportPlan:
@@ -75,6 +69,7 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
     gaps: list[ReadNote] = []
     refused: list[ReadNote] = []
     views = BrokerViews(fs)
+    records = RecordRange(request.range.from_offset or 0, request.range.to_offset, request.range.since_ms)
     for one in partitions:
         if not one.segments:
             continue
@@ -91,7 +86,7 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
             next_offset=first, topic_id=topic_id or (progress.topic_id if progress else None)
         )
         end = growing_end(fs, one, request.isolation) if request.is_incremental else None
-        wanted = _wanted(fs, OffsetRange(one, first, end, bounds.end, view), request)
+        wanted = wanted_part(fs, OffsetRange(one, first, end, bounds.end, view), records)
         if wanted is not None:
             ranges.append(wanted)
     if refused:
@@ -100,22 +95,6 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
     tasks.sort(key=lambda task: -sum(piece.size_bytes for piece in task))
     sights = PartitionIdentities(fs, socket.gethostname())
     return ExportPlan(tasks, {one.partition.path: sights.of(one.partition.path) for one in ranges}, gaps, begun)
-
-
-def _wanted(fs: Filesystem, whole: OffsetRange, request: ExportRequest) -> OffsetRange | None:
-    """Return the part of a log that the request asks for; None if it is empty."""
-    wanted = request.range
-    first = max(whole.first, wanted.from_offset or 0)
-    ends = [end for end in (whole.end, wanted.to_offset) if end is not None]
-    end = min(ends) if ends else None
-    if wanted.since_ms is not None and wanted.since_ms >= 0:
-        found = lookup_time(fs, whole.partition, wanted.since_ms, view=whole.view).offset
-        if found is None:
-            return None
-        first = max(first, found)
-    if (end is not None and first >= end) or (first > whole.first and first >= whole.log_end):
-        return None
-    return whole._replace(first=first, end=end)
 
 
 def _refusal(refused: list[ReadNote]) -> Refused:

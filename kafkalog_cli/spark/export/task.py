@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, WritableFilesystem
@@ -80,14 +81,14 @@ class TaskDone(NamedTuple):
     notes: list[ReadNote]
 
 
+@dataclass(frozen=True, slots=True)
 class ExportTask:
     """The work of a task; Spark sends it to every worker. `job_bytes` is what all tasks together read."""
 
-    def __init__(self, request: ExportRequest, where: StagingPlace, lines: LineRenderer | None, job_bytes: int) -> None:
-        self._request = request
-        self._job_bytes = job_bytes
-        self._where = where
-        self._lines = lines
+    request: ExportRequest
+    where: StagingPlace
+    lines: LineRenderer | None
+    job_bytes: int
 
     def __call__(self, task: SeenTask) -> TaskDone:
         """Export the pieces. Raises DamagedLog (mode failfast), OffsetOutOfRange, OSError, SyncFailed.
@@ -100,17 +101,17 @@ class ExportTask:
             sights.check(seen)
         choice = KernelChoice()
         choice.need(native.COPY_FIELDS, native.HEADER_BYTES, native.COPY_HEADERS)
-        choice.expect(self._job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
+        choice.expect(self.job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
         views = BrokerViews(fs)
         done = TaskDone([], [], [], 0, [])
         for number, piece in enumerate(task.pieces):
-            request = self._request
+            request = self.request
             prefix = f"{attempt()}-{number}"
-            target = Target(*self._where, request.format, request.codec, request.by_day, prefix, request.decoding)
+            target = Target(*self.where, request.format, request.codec, request.by_day, prefix, request.decoding)
             reading = _PieceExport(fs, piece, request, choice, views)
             files = PartitionFiles(fs, target, reading.source)
             try:
-                end = reading.run(files, self._lines)
+                end = reading.run(files, self.lines)
                 done.files.extend(files.finish())
             except BaseException:
                 files.drop()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.spark.partials import AGAIN, Expression, Partials
-from kafkalog_cli.spark.queries.plans import elements, view_columns
+from kafkalog_cli.spark.queries.plans import dataframe_of, elements, view_columns
 from kafkalog_cli.spark.schema import RECORDS
 
 if TYPE_CHECKING:
@@ -77,8 +77,6 @@ class _Call(NamedTuple):
 
 def with_partials(spark: SparkSession, plan: Any, load: Load) -> DataFrame | None:
     """Return the rows of an optimised plan whose records are aggregated in tasks; None: it has to be run as it is."""
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
     try:
         above, aggregate, below = _chain(plan)
         made = _Rewriting(spark, below).aggregate(aggregate, load)
@@ -86,8 +84,7 @@ def with_partials(spark: SparkSession, plan: Any, load: Load) -> DataFrame | Non
         return None
     for node in reversed(above):
         made = node.withNewChildren(_sequence(spark, [made]))
-    rows = spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, made)
-    return ClassicDataFrame(rows, spark)
+    return dataframe_of(spark, made)
 
 
 def _chain(plan: Any) -> tuple[list[Any], Any, list[Any]]:

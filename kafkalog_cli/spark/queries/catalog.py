@@ -20,7 +20,7 @@ from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection, select_served
-from kafkalog_cli.spark.offsets import check_unique
+from kafkalog_cli.spark.offsets import unique
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.ranges import ScanRange
 from kafkalog_cli.spark.schema import (
@@ -169,7 +169,7 @@ class SqlView(NamedTuple):
         if self.table is not None:
             from kafkalog_cli.spark.table_source import TableDataSource  # paths are checked before PySpark is there
 
-            check_unique(self.partitions)
+            unique(self.partitions)
             options = {"table": self.table.name, "paths": self._paths(self.numbers), "mode": reading.mode.value}
             return rows_of(SourceRead(TableDataSource, options, self.schema(reading)))
         return self._of_topic(rows_of, used, reading, wanted)
@@ -178,7 +178,7 @@ class SqlView(NamedTuple):
         """Return the read of some columns of a topic; the parameters and errors are those of `dataframe`."""
         from kafkalog_cli.spark.source import KafkalogDataSource  # paths are checked before PySpark is there
 
-        check_unique(self.partitions)
+        unique(self.partitions)
         wanted = wanted or ScanRange(self.numbers)
         options = {
             "paths": self._paths(wanted.partitions), "isolation": reading.isolation.value, "mode": reading.mode.value,

@@ -15,6 +15,7 @@ from kafkalog_cli.spark.jobs import plain_errors
 from kafkalog_cli.spark.options import Mode, local_path
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading
 from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
+from kafkalog_cli.spark.queries.plans import dataframe_of
 from kafkalog_cli.spark.queries.query import query_rows
 from kafkalog_cli.spark.sessions import cloned_session, register_sources
 
@@ -74,7 +75,7 @@ def sql(  # noqa: PLR0913
         cloned_session(spark, settings_of(allowed)) as own,
         query_rows(own, catalog, text, reading, allowed, is_kept=True) as rows,
     ):
-        return _in_session(spark, rows)
+        return dataframe_of(spark, rows._jdf.queryExecution().analyzed())
 
 
 def _chosen(kind: type[Isolation] | type[Mode] | type[Allowed], value: str) -> Any:
@@ -84,12 +85,3 @@ def _chosen(kind: type[Isolation] | type[Mode] | type[Allowed], value: str) -> A
     except ValueError:
         names = ", ".join(one.value for one in kind)
         raise UsageError(reason=f"{value}: choose one of {names}") from None
-
-
-def _in_session(spark: SparkSession, rows: DataFrame) -> DataFrame:
-    """Return the DataFrame for another session of the same Spark: its analysed plan needs no views."""
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-    plan = rows._jdf.queryExecution().analyzed()
-    made = spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
-    return ClassicDataFrame(made, spark)

@@ -1,7 +1,12 @@
 """Reads Spark's plans of a query: the names in it, whether it only reads, and the columns of views that it uses."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 VIEW = "kafkalog.view"
 """The key in a column's metadata for the name of its view."""
@@ -43,6 +48,14 @@ def is_query(jvm: Any, plan: Any) -> bool:
         node.getClass().getSimpleName() in _RUNS_OTHERS or any(one.isInstance(node) for one in changing)
         for node in _nodes(plan)
     )
+
+
+def dataframe_of(spark: SparkSession, plan: Any) -> DataFrame:
+    """Return the rows of an analysed plan as a DataFrame of a session: it needs no views there."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    rows = spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
+    return ClassicDataFrame(rows, spark)
 
 
 def asks_for_names(plan: Any) -> bool:

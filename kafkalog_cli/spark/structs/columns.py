@@ -1,6 +1,6 @@
 """The columns key_struct and value_struct of a topic: their types, and the values of its records."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from kafkalog_cli.format.values.schema_set import StoredSchema
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.values import DecodedColumns
-from kafkalog_cli.spark.schema import SourceColumn, arrow_type
+from kafkalog_cli.spark.schema import SourceColumn, arrow_of
 from kafkalog_cli.spark.structs.avro import AvroShape
 from kafkalog_cli.spark.structs.protobuf import ProtobufShape
 
@@ -81,17 +81,12 @@ class StructColumn:
         """Return the structs of a RecordBatch; null: a null key or value, or one that is not decoded."""
         import pyarrow as pa
 
-        kind = arrow_type(self._column)
+        kind = arrow_of(self._column.spark)
         parts = [
             pa.array([_value(one) for one in self._decoded.decoded(part, self._column.core)], kind)
-            for part in _slices(batch, self._rows)
+            for part in (batch.slice(at, self._rows) for at in range(0, batch.num_rows, self._rows))
         ]
         return pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
-
-
-def _slices(batch: Any, rows: int) -> Iterator[Any]:
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
 
 
 def _value(decoded: DecodedContents | Undecoded | None) -> Any:

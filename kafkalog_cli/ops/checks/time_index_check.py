@@ -1,0 +1,175 @@
+"""Checks the entries of a time index against the batches of their segment."""
+
+from array import array
+from collections.abc import Iterator
+from enum import unique
+from itertools import repeat
+from operator import lt
+
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchArrays
+from kafkalog_cli.format.index import TimeIndex
+from kafkalog_cli.ops.checks.file_report import Entry, Verdict, verdict_code, worst_code
+from kafkalog_cli.ops.checks.index_check import NO_BATCH, NOT_WALKED, IndexCheck, IndexFinding
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+
+
+@unique
+class TimeFinding(IndexFinding):
+    """The finding at an entry of a time index."""
+
+    NOT_WALKED = Verdict.UNVERIFIED, NOT_WALKED
+    FITS = Verdict.RIGHT
+    FITS_RECORD = Verdict.RIGHT
+    NO_SUCH_OFFSET = Verdict.STALE, "no batch holds the offset"
+    TOO_LARGE = Verdict.STALE, "no batch up to the offset has so large a timestamp, the largest is {timestamp}"
+    LARGER_BEFORE = Verdict.STALE, "a larger timestamp, {timestamp}, comes at or before the offset"
+    OF_EARLIER_BATCH = Verdict.STALE, "the largest timestamp up to the offset, but of an earlier batch"
+    IN_DAMAGE = Verdict.UNVERIFIED, "the log is damaged there"
+    OFFSET_BEYOND = Verdict.BEYOND_END, "the offset is not in the log yet"
+    NOT_ASCENDING = Verdict.OUT_OF_ORDER, "timestamp not above, or offset below, that of an entry before it"
+    BELOW_BASE = Verdict.OUT_OF_ORDER, "below the base offset"
+    SAME_BEFORE = Verdict.STALE, "an earlier batch has the timestamp too"
+    NOT_IN_MESSAGES = (
+        Verdict.GONE, "messages of format 0 hold no timestamps: the broker that converted them wrote it"
+    )  # fmt: skip
+
+
+_FINDINGS = tuple(TimeFinding)
+
+
+class TimeIndexCheck(IndexCheck):
+    """Checks the entries in use of one time index while its segment is walked.
+
+    Whether an entry is tolerable depends on the batches before it, not on the finding.
+
+    An entry (timestamp, offset) is right if the batch that contains the offset is the first with that largest
+    timestamp, and no earlier batch has a larger timestamp. Brokers wrote the last offset of that batch or, as seen from
+    2.8, the offset of the record. The same is true for an append call of several batches that got one entry. The
+    exception is LogAppendTime, where the entry has the call's last batch.
+    """
+
+    def __init__(self, index: TimeIndex) -> None:
+        self._base_offset = index.base_offset
+        self._timestamp, self._offset = index.columns()
+        super().__init__(TimeFinding, self._offset)
+        count = len(self)
+        self._tolerable = bytearray(b"\1" * count)
+        self._largest = array("q", [NO_TIMESTAMP]) * count
+
+    @property
+    def last_timestamp(self) -> int:
+        """The timestamp of the last entry, which brokers take as the largest of the segment; -1 without entries."""
+        return self._timestamp[-1] if len(self) else NO_TIMESTAMP
+
+    def _end_key(self, batch_run: BatchRun) -> int:
+        return batch_run.last_reached + 1
+
+    def _do_all_fit(self, batch_run: BatchRun, slots: slice) -> bool:
+        """See IndexCheck. An entry fits if it has the last offset of the first batch with its timestamp."""
+        if not batch_run.is_ordered:
+            return False
+        batches = batch_run.batches
+        return (
+            self._fit_arrays(batch_run, batches, slots)
+            if isinstance(batches, BatchArrays)
+            else self._fit_plain(batch_run, slots)
+        )
+
+    def _fit_arrays(self, batch_run: BatchRun, batches: BatchArrays, slots: slice) -> bool:
+        import numpy as np
+
+        last_offset, timestamps = batches.last_offset, batches.max_timestamp
+        offset = np.frombuffer(self._offset, np.int64)[slots]
+        timestamp = np.frombuffer(self._timestamp, np.int64)[slots]
+        rows = last_offset.searchsorted(offset)
+        so_far = np.maximum.accumulate(np.append(batch_run.timestamp_before, timestamps))  # before each row
+        fits = (last_offset[rows] == offset) & (timestamps[rows] == timestamp) & (so_far[rows] < timestamp)
+        np.frombuffer(self._finding, np.uint8)[slots][fits] = TimeFinding.FITS
+        np.frombuffer(self._largest, np.int64)[slots][fits] = timestamp[fits]
+        return bool(fits.all())
+
+    def _fit_plain(self, batch_run: BatchRun, slots: slice) -> bool:
+        """Compare columns of plain integers: no code in Python runs for each entry."""
+        row_of = {last: row for row, last in enumerate(batch_run.last_offset)}
+        timestamps = self._timestamp[slots]
+        rows = [*map(row_of.get, self._offset[slots], repeat(NO_BATCH))]
+        if NO_BATCH in rows or array("q", map(batch_run.max_timestamp.__getitem__, rows)) != timestamps:
+            return False
+        before = (batch_run.timestamp_before, *batch_run.timestamp_so_far)  # each row
+        if not all(map(lt, map(before.__getitem__, rows), timestamps)):
+            return False
+        self._finding[slots] = bytes([TimeFinding.FITS]) * len(rows)
+        self._largest[slots] = timestamps
+        return True
+
+    def finish(self, walk: SegmentWalk) -> None:
+        """End the check after the whole log: offsets that no batch reached are beyond the end."""
+        for slot in self._order[self._next :]:
+            self._finding[slot] = TimeFinding.OFFSET_BEYOND
+        self._next = len(self._order)
+        last = len(self) - 1
+        # Brokers use the last entry's timestamp as the segment's largest, for retention and to find a segment by time.
+        if last >= 0 and self._timestamp[last] > walk.largest_timestamp:
+            self._tolerable[last] = False
+
+    def judge_order(self) -> None:
+        """Find entries out of order, compared with the earlier entries that are not stale."""
+        last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
+        if self._do_all_rise((self._timestamp, last_timestamp), (self._offset, last_offset - 1)):
+            return
+        for slot, timestamp in enumerate(self._timestamp):
+            offset = self._offset[slot]
+            verdict = _FINDINGS[self._finding[slot]].verdict
+            if verdict is Verdict.BEYOND_END:
+                continue
+            if offset < self._base_offset:
+                self._finding[slot] = TimeFinding.BELOW_BASE
+            elif timestamp <= last_timestamp or offset < last_offset:
+                self._finding[slot] = TimeFinding.NOT_ASCENDING
+            elif verdict is not Verdict.STALE:
+                last_timestamp, last_offset = timestamp, offset
+
+    def worst(self) -> ExitCode:
+        """Return the code of the worst entry."""
+        pairs = set(zip(self._finding, self._tolerable, strict=True))
+        return worst_code(verdict_code(_FINDINGS[number].verdict, bool(tolerable)) for number, tolerable in pairs)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entries in file order."""
+        for slot, number in enumerate(self._finding):
+            finding = _FINDINGS[number]
+            fields: dict[str, object] = {"timestamp": self._timestamp[slot], "offset": self._offset[slot]}
+            detail = finding.detail.format(timestamp=self._largest[slot])
+            yield Entry(slot, fields, finding.verdict, detail, is_tolerable=bool(self._tolerable[slot]))
+
+    def _compare(self, slot: int, batch_run: BatchRun) -> None:
+        timestamp, offset = self._timestamp[slot], self._offset[slot]
+        row = batch_run.first_reaching(offset)
+        largest = batch_run.timestamp_so_far[row]
+        holds = batch_run.holds(row, offset)
+        if not holds:
+            in_damage = batch_run.is_after_damage and row == 0
+            self._finding[slot] = TimeFinding.IN_DAMAGE if in_damage else TimeFinding.NO_SUCH_OFFSET
+            largest = batch_run.timestamp_until(row)
+        elif largest > timestamp:
+            self._finding[slot] = TimeFinding.LARGER_BEFORE
+        elif largest < timestamp and int(batch_run.batches.magic[row]) == 0:
+            self._finding[slot] = TimeFinding.NOT_IN_MESSAGES
+        elif largest < timestamp:
+            self._finding[slot] = TimeFinding.TOO_LARGE
+        elif batch_run.max_timestamp[row] != timestamp:
+            self._finding[slot] = TimeFinding.OF_EARLIER_BATCH
+        elif batch_run.timestamp_until(row) == timestamp and not _is_append_time(batch_run, row):
+            self._finding[slot] = TimeFinding.SAME_BEFORE
+        else:
+            at_end = offset == batch_run.last_offset[row]
+            self._finding[slot] = TimeFinding.FITS if at_end else TimeFinding.FITS_RECORD
+        self._largest[slot] = largest
+        # A search for this timestamp or a later one starts at the offset, so no such record may be before it.
+        self._tolerable[slot] = batch_run.timestamp_until(row) < timestamp
+
+
+def _is_append_time(batch_run: BatchRun, row: int) -> bool:
+    is_append_time = int(batch_run.batches.attributes[row]) & TIMESTAMP_TYPE_MASK
+    return bool(is_append_time and batch_run.batches.magic[row] > 0)

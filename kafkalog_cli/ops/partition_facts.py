@@ -169,7 +169,7 @@ def _facts_of_any(
         replication=replication,
         unknown_because=because,
         metadata_is_damaged=metadata is not None and not metadata.is_complete,
-        twins=tuple(p for p in places.get((partition.topic, partition.number), ()) if p != resolved),
+        twins=_twins(fs, partition, resolved, places, metadata, source.broker_id(log_dir)),
         resolved_path=None if path == resolved else resolved,
     )
 
@@ -213,6 +213,42 @@ def topic_id_on_disk(fs: Filesystem, path: str) -> str | None:
     except (KafkalogError, OSError):
         return None
     return None if found is None else found.topic_id
+
+
+def is_set_aside(
+    topic: str, number: int | None, topic_id: str | None, metadata: ClusterMetadata | None, broker_id: int | None
+) -> bool:
+    """Whether a broker in KRaft mode would rename the directory to -stray (LogManager.isStrayKraftReplica).
+
+    It does so before it looks for a second directory of the partition. False if the metadata log is not known.
+    """
+    if metadata is None or not metadata.is_complete:
+        return False
+    named = metadata.topics.get(topic)
+    if topic_id is not None and (named is None or named.topic_id != topic_id):
+        named = metadata.topic_of_id(topic_id)
+    found = None if named is None or topic_id is None or number is None else named.partitions.get(number)
+    return found is None or (broker_id is not None and broker_id not in found.replicas)
+
+
+def _twins(  # noqa: PLR0913, PLR0917
+    fs: Filesystem,
+    partition: Partition,
+    resolved: str,
+    places: Places,
+    metadata: ClusterMetadata | None,
+    broker_id: int | None,
+) -> tuple[str, ...]:
+    """Return the other directories that a broker would take for the same partition."""
+    topic, number = partition.topic, partition.number
+    return tuple(
+        path
+        for path in places.get((topic, number), ())
+        if path != resolved
+        and not is_set_aside(
+            topic, number, topic_id_on_disk(fs, f"{path}/{FileKind.PARTITION_METADATA.value}"), metadata, broker_id
+        )
+    )
 
 
 def _tiered(

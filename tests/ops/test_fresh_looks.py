@@ -55,3 +55,15 @@ def test_damage_beside_a_running_broker_is_a_finding(command, log_dir):
     with a_broker_on(log_dir):
         assert code_of(command, partition, waits.append) == 4
     assert len(waits) == 3
+
+
+def test_the_preallocated_end_of_a_log_beside_a_running_broker(log_dir):
+    """With preallocate=true the last segment has its full size from its beginning: it ends with zeros."""
+    log = max((log_dir / "mixed-0").glob("*.log"))
+    log.write_bytes(log.read_bytes() + bytes(100_000))
+    with a_broker_on(log_dir):
+        assert code_of("verify", log_dir, lambda _: None) == 0
+        log.write_bytes(log.read_bytes()[:-100_000] + b"x" * 100_000)
+        assert code_of("verify", log_dir, lambda _: None) == 3
+    log.write_bytes(log.read_bytes()[:-100_000] + bytes(100_000))
+    assert code_of("verify", log_dir, lambda _: None) == 3

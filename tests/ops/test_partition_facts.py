@@ -156,6 +156,20 @@ def test_two_directories_of_one_partition(tmp_path):
     assert facts_of(second / "t1-1", second, places=places).twins == ()
 
 
+@pytest.mark.parametrize("own", [None, topic_id(2)])
+def test_a_directory_that_a_broker_sets_aside_refuses_nothing_to_the_partition(tmp_path, own):
+    """It refuses itself a change that would make it a second directory of the partition."""
+    first, second = make_log_dir(tmp_path / "a", records=[TOPIC]), make_log_dir(tmp_path / "b")
+    live, aside = make_partition(first), make_partition(second)
+    for path, identity in ((live, T1), (aside, own)):
+        if identity is not None:
+            (path / "partition.metadata").write_text(f"version: 0\ntopic_id: {identity}\n")
+    places = places_of_partitions(FS, [str(first), str(second)])
+    settings = source(log_dirs=(str(first), str(second)))
+    assert facts_of(live, first, settings, places=places).twins == ()
+    assert facts_of(aside, second, settings, places=places).twins == (str(live),)
+
+
 def test_files_of_other_programs(tmp_path, corpus):
     redpanda, bookie = tmp_path / "0_2", tmp_path / "current-0"
     redpanda.mkdir()

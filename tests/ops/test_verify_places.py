@@ -1,5 +1,6 @@
 """verify on made log directories: where partitions belong, what the root's files say, what records hold."""
 
+import shutil
 import struct
 
 import pytest
@@ -11,6 +12,7 @@ from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.verify.root import _some
 from kafkalog_cli.ops.verify.task import Level
+from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, message, write_segment
 from tests.support.metadata_logs import batches as metadata_batches
@@ -197,6 +199,76 @@ def test_a_partition_in_two_directories_of_a_broker(tmp_path):
     partition(two)
     assert told(one, two) == [("twin-directories", "one/topic-0"), ("twin-directories", "two/topic-0")]
     assert told(one / "topic-0", two) == [("twin-directories", "one/topic-0"), ("twin-directories", "two/topic-0")]
+
+
+@pytest.mark.parametrize(
+    ("own", "findings"),
+    [
+        (topic_id(2), [("topic-id-differs", "topic-0/partition.metadata")]),
+        (None, [("partition-metadata-missing", "topic-0/partition.metadata")]),
+    ],
+)
+def test_a_directory_that_a_broker_sets_aside_is_no_second_one(tmp_path, own, findings):
+    """A broker renames it to -stray, and starts with the partition in its other directory (LogManager.loadLog)."""
+    one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", directory=2)
+    partition(one, of=own)
+    partition(two)
+    log = metadata_log(tmp_path / "meta", *topic(1, "topic"))
+    assert told(one, two, metadata=log) == findings
+    (aside,) = [each for result in verify(one, two, metadata=log) for each in result.findings]
+    assert "recover" not in aside.next_step, "a second directory of the partition would result"
+    assert str(two / "topic-0") in aside.next_step
+    assert "starts an empty partition" not in aside.broker_effect
+    unknown = [("twin-directories", f"{name}/topic-0") for name in ("one", "two")]
+    assert [one for one in told(one, two) if one[0] == "twin-directories"] == unknown
+
+
+@pytest.mark.parametrize(
+    ("records", "step"),
+    [
+        (topic(1, "topic", replicas=(1, 2)), "restores it"),
+        (topic(2, "topic", replicas=(1, 2)), "nothing has to be done"),
+        (topic(1, "topic", replicas=(2, 3)), "nothing has to be done"),
+        (topic(1, "other", replicas=(1, 2)), "nothing has to be done"),
+        (topic(1, "topic", number=4, replicas=(1, 2)), "nothing has to be done"),
+    ],
+)
+def test_the_step_for_a_directory_that_was_set_aside(disk, tmp_path, records, step):
+    """recover is advised only if it would restore the directory, where the metadata log is known."""
+    aside = partition(disk, f"topic-0.{'0123456789abcdef' * 2}-stray")
+    log = metadata_log(tmp_path / "meta", *records)
+    (found,) = [one for result in verify(disk, metadata=log) for one in result.findings]
+    assert step in found.next_step
+    assert ("`kafkalog recover" in found.next_step) == (step == "restores it")
+    code, _, _ = kafkalog("recover", aside, "--metadata", log, "--dry-run")
+    assert code == (0 if step == "restores it" else 14)
+
+
+def test_the_producers_of_a_directory_that_a_broker_removes(disk):
+    """A replica that moved to another log directory leaves a -delete directory without producer snapshots."""
+    written = ten_batches(producer=(7, 0, 0))
+    for name, findings in (
+        ("topic-0", ["producer-snapshots-missing"]),
+        (f"topic-0.{'0123456789abcdef' * 2}-delete", []),
+    ):
+        folder = disk / name
+        folder.mkdir()
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {FIRST}\n")
+        write_segment(folder, 0, written[:5])
+        write_segment(folder, 10, written[5:])
+        (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+        assert [kind for kind, path in told(disk / name)] == findings
+        shutil.rmtree(folder)
+
+
+def test_two_directories_that_a_broker_sets_aside(tmp_path):
+    one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", directory=2)
+    partition(one)
+    partition(two)
+    log = metadata_log(tmp_path / "meta", *topic(1, "topic", replicas=(2, 3)))
+    assert told(one, two, metadata=log) == [("not-a-replica", "one/topic-0"), ("not-a-replica", "two/topic-0")]
+    log = metadata_log(tmp_path / "all", *topic(1, "topic", replicas=(2, 1)))
+    assert told(one, two, metadata=log) == [("twin-directories", "one/topic-0"), ("twin-directories", "two/topic-0")]
     assert told(one) == []
 
 

@@ -325,7 +325,8 @@ def _of_directory(
 ) -> Iterator[StartStep]:
     name, path = directory.directory, directory.path
     if name.kind is DirectoryKind.DELETE:
-        yield StartStep(StartAction.DELETES, path, "the rest of a deleted topic: removed after file.delete.delay.ms")
+        why = "of a deleted topic or a moved replica: removed after file.delete.delay.ms"
+        yield StartStep(StartAction.DELETES, path, why)
         return
     if name.kind is DirectoryKind.STRAY:
         yield StartStep(StartAction.SETS_ASIDE, path, "stays set aside: an earlier start found no place for it")

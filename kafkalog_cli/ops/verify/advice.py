@@ -62,6 +62,8 @@ def advised(
         findings = [one._replace(next_step=first) if _is_repair(one.next_step) else one for one in findings]
     if partition.directory.is_metadata_log:  # recover leaves it to its controllers
         findings = [_left_to_the_node(one) if _is_repair(one.next_step) else one for one in findings]
+    if partition.directory.kind is DirectoryKind.DELETE:  # a broker leaves no snapshot in a replica that it moved
+        findings = [one for one in findings if one.kind is not FindingKind.SNAPSHOTS_MISSING]
     left = _LEFT_TO_THE_BROKER.get(partition.directory.kind)
     marked = [one.next_step for one in findings if one.kind is FindingKind.MARKED_DIRECTORY]
     if partition.directory.kind is DirectoryKind.STRAY and marked and not _names_recover(marked[0]):

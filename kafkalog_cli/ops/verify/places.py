@@ -2,12 +2,12 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory_name
-from kafkalog_cli.errors import KafkalogError, shell_word
+from kafkalog_cli.errors import KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
@@ -19,11 +19,16 @@ from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding, finding, of_fau
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.next_steps import recover_command
-from kafkalog_cli.ops.partition_facts import Replication
+from kafkalog_cli.ops.partition_facts import Replication, is_set_aside
+from kafkalog_cli.ops.recover.recover import path_of_stray
 from kafkalog_cli.ops.settings import SettingsSource
 
 KRAFT_VERSION = 1
 """The `version` of a `meta.properties` from which brokers run in KRaft mode."""
+
+
+_GIVE_THE_ID = (FindingKind.TOPIC_ID_DIFFERS, FindingKind.METADATA_FILE_MISSING)
+"""Findings whose next step gives the directory the topic id of the metadata log."""
 
 
 class TopicIdFile(NamedTuple):
@@ -60,25 +65,36 @@ class PartitionPlaces:
     def __init__(self) -> None:
         self._by_name: _Places = defaultdict(dict)
         self._by_id: _Places = defaultdict(dict)
+        self._set_aside: set[str] = set()
         self._real_parents: dict[str, str] = {}
 
-    def add(self, fs: Filesystem, partition: PartitionPath, meta: MetaProperties | None) -> None:
+    def add(
+        self,
+        fs: Filesystem,
+        partition: PartitionPath,
+        meta: MetaProperties | None,
+        metadata: ClusterMetadata | None = None,
+    ) -> None:
         """Add the directory of a partition, unless its name marks it as something else (-delete, -stray, …)."""
         directory = partition.directory
         if directory.kind is not DirectoryKind.PARTITION or directory.topic is None or directory.partition is None:
             return
         broker = _broker(meta)
         path = self._real_path(partition.path)
+        topic_id, problems = read_topic_id(fs, partition.path)
+        node = None if meta is None else meta.node_id
+        if not problems and is_set_aside(directory.topic, directory.partition, topic_id, metadata, node):
+            self._set_aside.add(path)
+            return
         self._by_name[broker, directory.topic, directory.partition][path] = None
-        topic_id = read_topic_id(fs, partition.path).topic_id
         if topic_id is not None:
             self._by_id[broker, topic_id, directory.partition][path] = None
 
     def findings(self, partition: Partition, topic_id: str | None, meta: MetaProperties | None) -> Iterator[Finding]:
         """Yield findings about other directories of the same partition."""
-        if partition.directory.kind is not DirectoryKind.PARTITION:
-            return
         broker, path = _broker(meta), self._real_path(partition.path)
+        if partition.directory.kind is not DirectoryKind.PARTITION or path in self._set_aside:
+            return
         twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
         for twin in twins:
             compare = f"`kafkalog verify {shell_word(partition.path)} --against {shell_word(twin)}`"
@@ -94,6 +110,23 @@ class PartitionPlaces:
                     " move the other away"
                 )
                 yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, next_step=step)
+
+    def beside_the_partition(
+        self, found: Iterable[Finding], partition: Partition, meta: MetaProperties | None
+    ) -> Iterator[Finding]:
+        """Yield findings; in a directory that a broker sets aside, none advises to make it a second one beside another.
+
+        With the topic id of the metadata log, it would be a second directory of the partition, and no broker starts.
+        """
+        path = self._real_path(partition.path)
+        others = [*self._by_name.get((_broker(meta), partition.topic, partition.number), ())]
+        for one in found:
+            if path in self._set_aside and others and one.kind in _GIVE_THE_ID:
+                stray = DIAGNOSES[FindingKind.NOT_IN_METADATA]
+                step = f"the partition of {partition.topic} is {others[0]}; {stray.next_step}"
+                yield one._replace(broker_effect=stray.broker_effect, next_step=step)
+            else:
+                yield one
 
     def _real_path(self, path: str) -> str:
         """Return the path without links. Thousands of partitions have one parent, which is looked up once."""
@@ -259,6 +292,12 @@ def _stray_step(
     else:
         why = "the partition is not assigned to this broker"
         step = f"`{recover_command(partition.path, log_dir, settings)}` restores it if the metadata log has its topic"
+        metadata = settings.metadata(log_dir)
+        if metadata is not None and metadata.is_complete:
+            try:
+                path_of_stray(fs, partition, log_dir, settings)
+            except Refused as refused:  # so recover would not restore it
+                why, step = str(refused.details["reason"]), "nothing has to be done: a broker leaves it alone"
     message = f"a broker set it aside: {why}; {step}"  # text output has only the message
     effect = "a broker leaves it alone"
     return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)

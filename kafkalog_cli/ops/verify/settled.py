@@ -40,7 +40,7 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
             doubted = found if doubted is None else doubted & found
             if not doubted or not looks.wants_another(stamps):
                 settled = _without(result, doubted, stamps)
-                return _with_unused_entries(fs, settled) if is_live else settled
+                return _with_unused_ends(fs, settled) if is_live else settled
             fresh = _reopened(read_context, task._replace(advance=None, listener=None))
             looks.begin(fresh.partition.entries)
             result = replace(verify_partition(read_context, fresh), totals=result.totals)
@@ -100,8 +100,12 @@ _IN_LAST_INDEX = {
 }
 
 
-def _with_unused_entries(fs: Filesystem, result: Verification) -> Verification:
-    """Return the verification, with warnings instead of corruption in indexes that a running broker writes to."""
+def _with_unused_ends(fs: Filesystem, result: Verification) -> Verification:
+    """Return the verification, with warnings instead of corruption in indexes that a running broker writes to.
+
+    Zeros at the log's end are left out. A broker does not start with them, or cuts them off. So a running broker has
+    made them: with `preallocate=true`, the last segment has its full size from its beginning.
+    """
 
     def lowered(one: Finding) -> Finding:
         kind = _IN_LAST_INDEX.get(one.kind)
@@ -109,7 +113,7 @@ def _with_unused_entries(fs: Filesystem, result: Verification) -> Verification:
             return one
         return one._replace(kind=kind, broker_effect=f"none is known: {MAY_BE_UNUSED}", next_step=_LATER)
 
-    findings = tuple(lowered(one) for one in result.findings)
+    findings = tuple(lowered(one) for one in result.findings if one.kind is not FindingKind.ZERO_TAIL)
     return result if findings == result.findings else replace(result, findings=findings)
 
 

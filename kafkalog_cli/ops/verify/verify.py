@@ -119,8 +119,8 @@ class VerifyPlanner:
         settings = self._settings = session.settings_with(config, known)
         for target in targets if len(targets) > 1 else ():
             if not target.is_root and target.wanted is None:
-                meta = settings.meta(self._log_dir(target.directory.path))
-                self._places.add(self._fs, target.directory, meta)
+                log_dir = self._log_dir(target.directory.path)
+                self._places.add(self._fs, target.directory, settings.meta(log_dir), settings.metadata(log_dir))
         is_here = session.options.engine.is_here
         # A listing of each directory that only the sum needs
         total_bytes = sum(map(self._size_bytes, targets)) if session.observer.counts_bytes or not is_here else None
@@ -213,7 +213,9 @@ class VerifyPlanner:
             return VerifyTask(partition, level, now_ms, leftover=leftover)
         topic_id = read_topic_id(fs, path)
         facts = self._facts(target, partition, topic_id)
-        elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(self._log_dir(path))))
+        meta = settings.meta(self._log_dir(path))
+        facts = facts._replace(findings=tuple(self._places.beside_the_partition(facts.findings, partition, meta)))
+        elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, meta))
         return VerifyTask(partition, level, now_ms, facts=facts, elsewhere=elsewhere)
 
     def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:

@@ -12,6 +12,7 @@ from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import ProducerReplay, ProducerState, is_expired
 from kafkalog_cli.broker.producer_table import ProducerTable
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format.control import usual_marker
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY, ProducerEntry
 from kafkalog_cli.log.reading.scan import Scan
@@ -240,7 +241,7 @@ def test_transactions_that_end_in_the_read_in_which_they_began_are_not_held_as_o
 
 def test_a_marker_is_read_at_once_as_a_reader_reads_it(monkeypatch):
     """Each byte of a marker's batch behind its length and magic takes other values; append times and codecs too."""
-    usual, seen = producer_state.usual_marker, set()
+    usual, seen = usual_marker, set()
 
     def outcome(data, reads):
         monkeypatch.setattr(producer_state, "usual_marker", reads)

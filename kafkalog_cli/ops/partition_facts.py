@@ -7,8 +7,8 @@ from typing import NamedTuple
 from kafkalog_cli.disk.directory_contents import foreign_layout, holds_partition
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import real_directory
-from kafkalog_cli.disk.names import DirectoryKind, FileKind
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, moved_out, partition_directory_name
+from kafkalog_cli.errors import KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.log.checkpoints import RootCheckpoints
 from kafkalog_cli.log.partition import Partition, entries_of_log, odd_files, open_logdir
@@ -213,6 +213,49 @@ def topic_id_on_disk(fs: Filesystem, path: str) -> str | None:
     except (KafkalogError, OSError):
         return None
     return None if found is None else found.topic_id
+
+
+def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
+    """Return the path where a broker looks for the partition of a `-stray` directory.
+
+    Raises Refused if the directory must not or cannot be renamed. That is without a complete metadata log, and if that
+    log lacks the topic or the partition, has another topic id, or has no replica on this broker. It is also if the path
+    exists.
+    """
+    path = partition.path
+    metadata = settings.metadata(log_dir)
+    if metadata is None:
+        step = f"`kafkalog recover {shell_word(path)} --metadata DIR`"
+        reason = "no metadata log says which topic the -stray directory belongs to; give the metadata.log.dir of a"
+        raise Refused(path=path, reason=f"{reason} controller, or a copy of it: {step}")
+    if not metadata.is_complete:
+        raise Refused(path=path, reason="the metadata log is damaged: whether the topic still exists is not known")
+    own_id = topic_id_on_disk(fs, f"{path}/{FileKind.PARTITION_METADATA.value}")
+    topic = metadata.topics.get(partition.topic)
+    if partition.directory.topic_may_be_cut and own_id is not None:
+        topic = metadata.topic_of_id(own_id)
+    if topic is None:
+        raise Refused(path=path, reason=f"the metadata log has no topic {partition.topic}: it was deleted")
+    if own_id is not None and own_id != topic.topic_id:
+        reason = f"it is of topic id {own_id}, but the metadata log has {topic.topic_id} for {topic.name}"
+        raise Refused(path=path, reason=f"{reason}: the topic was deleted and created again")
+    if partition.number not in topic.partitions:
+        raise Refused(path=path, reason=f"the metadata log has no partition {partition.number} of {topic.name}")
+    replicas, broker = topic.partitions[partition.number].replicas, settings.broker_id(log_dir)
+    if broker is not None and broker not in replicas:
+        names = ", ".join(map(str, replicas))
+        reason = f"broker {broker} is none of the replicas ({names}) of {topic.name}-{partition.number}"
+        raise Refused(path=path, reason=f"{reason}: a broker would set it aside again")
+    live = f"{path.rpartition('/')[0]}/{partition_directory_name(topic.name, partition.number)}"
+    if fs.status(live) is not None:
+        option = "" if settings.metadata_option is None else f" --metadata {shell_word(settings.metadata_option)}"
+        raise Refused(
+            path=path,
+            reason=f"{live} exists. `kafkalog ls {shell_word(live)} {shell_word(path)}` shows what both hold. To bring"
+            f" this one back, with the broker stopped: {moved_out(live)} and"
+            f" `kafkalog recover {shell_word(path)}{option}`",
+        )
+    return live
 
 
 def is_set_aside(

@@ -98,6 +98,14 @@ def test_a_small_dump_imports_nothing_of_the_compiled_path():
     assert not modules & {f"kafkalog_cli.{name}" for name in compiled}
 
 
+def test_verify_of_a_sound_log_imports_no_loader():
+    """A step for a stray directory once imported all of recover, a fifth of the start."""
+    modules = modules_after("verify", str(EXAMPLE))
+    assert "kafkalog_cli.ops.verify.partition" in modules
+    others = ("kafkalog_cli.broker", "kafkalog_cli.ops.recover")
+    assert not [name for name in modules if name.startswith(others)]
+
+
 def test_a_dump_imports_nothing_that_changes_logs_or_decodes_values():
     """The options of value formats once imported it all, 40 % of the instructions of a small dump."""
     modules = modules_after("dump-log", "--print-data-log", str(EXAMPLE / "00000000000000000000.log"))

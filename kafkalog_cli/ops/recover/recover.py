@@ -11,8 +11,8 @@ from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import Content
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, moved_out, partition_directory_name
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, Unreadable, shell_word
+from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind
+from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.limits import Limits
@@ -20,7 +20,6 @@ from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.settings.metadata_image import TopicState
-from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import LogRequest, Remark, fingerprints_of
 from kafkalog_cli.ops.recover.plan import UNREADABLE_STEP, RecoverMode, RecoverPlan
@@ -233,46 +232,3 @@ def _topic_here(partition: Partition, log_dir: str | None, settings: SettingsSou
         return None
     broker = settings.broker_id(log_dir)
     return metadata.topics[partition.topic] if broker is None or broker in state.replicas else None
-
-
-def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
-    """Return the path where a broker looks for the partition of a `-stray` directory.
-
-    Raises Refused if the directory must not or cannot be renamed. That is without a complete metadata log, and if that
-    log lacks the topic or the partition, has another topic id, or has no replica on this broker. It is also if the path
-    exists.
-    """
-    path = partition.path
-    metadata = settings.metadata(log_dir)
-    if metadata is None:
-        step = f"`kafkalog recover {shell_word(path)} --metadata DIR`"
-        reason = "no metadata log says which topic the -stray directory belongs to; give the metadata.log.dir of a"
-        raise Refused(path=path, reason=f"{reason} controller, or a copy of it: {step}")
-    if not metadata.is_complete:
-        raise Refused(path=path, reason="the metadata log is damaged: whether the topic still exists is not known")
-    own_id = topic_id_on_disk(fs, f"{path}/{_FILE}")
-    topic = metadata.topics.get(partition.topic)
-    if partition.directory.topic_may_be_cut and own_id is not None:
-        topic = metadata.topic_of_id(own_id)
-    if topic is None:
-        raise Refused(path=path, reason=f"the metadata log has no topic {partition.topic}: it was deleted")
-    if own_id is not None and own_id != topic.topic_id:
-        reason = f"it is of topic id {own_id}, but the metadata log has {topic.topic_id} for {topic.name}"
-        raise Refused(path=path, reason=f"{reason}: the topic was deleted and created again")
-    if partition.number not in topic.partitions:
-        raise Refused(path=path, reason=f"the metadata log has no partition {partition.number} of {topic.name}")
-    replicas, broker = topic.partitions[partition.number].replicas, settings.broker_id(log_dir)
-    if broker is not None and broker not in replicas:
-        names = ", ".join(map(str, replicas))
-        reason = f"broker {broker} is none of the replicas ({names}) of {topic.name}-{partition.number}"
-        raise Refused(path=path, reason=f"{reason}: a broker would set it aside again")
-    live = f"{path.rpartition('/')[0]}/{partition_directory_name(topic.name, partition.number)}"
-    if fs.status(live) is not None:
-        option = "" if settings.metadata_option is None else f" --metadata {shell_word(settings.metadata_option)}"
-        raise Refused(
-            path=path,
-            reason=f"{live} exists. `kafkalog ls {shell_word(live)} {shell_word(path)}` shows what both hold. To bring"
-            f" this one back, with the broker stopped: {moved_out(live)} and"
-            f" `kafkalog recover {shell_word(path)}{option}`",
-        )
-    return live

@@ -13,9 +13,10 @@ from kafkalog_cli.log.checkpoints import read_root_checkpoints
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.next_steps import filled, recover_command
+from kafkalog_cli.ops.partition_facts import path_of_stray
 from kafkalog_cli.ops.plans import in_place
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.recover import RecoverRequest, path_of_stray, plan_recovery
+from kafkalog_cli.ops.recover.recover import RecoverRequest, plan_recovery
 from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, salvage
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.selection import log_dirs_of

@@ -19,8 +19,7 @@ from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding, finding, of_fau
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.next_steps import recover_command
-from kafkalog_cli.ops.partition_facts import Replication, is_set_aside
-from kafkalog_cli.ops.recover.recover import path_of_stray
+from kafkalog_cli.ops.partition_facts import Replication, is_set_aside, path_of_stray
 from kafkalog_cli.ops.settings import SettingsSource
 
 KRAFT_VERSION = 1

@@ -12,7 +12,7 @@ from kafkalog_cli.broker.cleaning.choosing import Dirt
 from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError, worst_exit_code
 from kafkalog_cli.format.batch import (
     DELETE_HORIZON_MASK,
     NO_OFFSET,
@@ -187,17 +187,12 @@ def _run(work: Work, request: InspectRequest) -> InspectedPartition:
         outlook.retention,
         outlook.cleaning,
         tuple(dict.fromkeys(outlook.unknown)),
-        _worst([*codes, *walk.codes]),
+        worst_exit_code({*codes, *walk.codes}),
     )
 
 
 INSPECT = Verb("inspect", _run)
 """Describes each partition on the time axis. Its session is a dry run."""
-
-
-def _worst(codes: Sequence[ExitCode]) -> ExitCode:
-    ranks = (ExitCode.FAILURE, ExitCode.CORRUPTION, ExitCode.WARNINGS)
-    return next((code for code in ranks if code in codes), ExitCode.OK)
 
 
 class _Outlook:

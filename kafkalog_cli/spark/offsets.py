@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryName
 from kafkalog_cli.errors import KafkalogError, NothingSelected, OffsetOutOfRange, UsageError
+from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, COORDINATOR_TOPICS
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
@@ -19,6 +20,9 @@ from kafkalog_cli.ops.read.request import Isolation, growing_end
 from kafkalog_cli.ops.selection import served_partitions
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, RecordRange, TopicPartition, names_of
 from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions, local_path
+
+_NEVER_MATCHED = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA})
+"""The topics that Kafka calls internal, which Spark's pattern leaves out, and the metadata topic, which no client sees."""
 
 
 class OffsetRange(NamedTuple):
@@ -107,8 +111,8 @@ def _chooses(options: SourceOptions, directory: DirectoryName) -> bool:
         return (topic, directory.partition) in topics.assigned
     if topics.subscribed is not None:
         return topic in topics.subscribed
-    if topics.pattern is not None:  # like Spark's pattern, it never matches internal topics
-        return not topic.startswith("__") and re.search(topics.pattern, topic) is not None
+    if topics.pattern is not None:
+        return topic not in _NEVER_MATCHED and re.search(topics.pattern, topic) is not None
     return True
 
 

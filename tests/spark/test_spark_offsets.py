@@ -53,14 +53,16 @@ def test_choices_of_topics(folder):
 
 
 def test_what_a_pattern_and_a_log_directory_do_not_mean(folder):
-    (folder / "__consumer_offsets-0").mkdir()
     data = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")])
-    (folder / "__consumer_offsets-0" / f"{0:020d}.log").write_bytes(data)
+    internal = ("__cluster_metadata-0", "__consumer_offsets-0", "__share_group_state-0", "__transaction_state-0")
+    for name in (*internal, "__ours-0"):  # Topic.isInternal knows names, not prefixes
+        (folder / name).mkdir()
+        (folder / name / f"{0:020d}.log").write_bytes(data)
     gone = folder / ("visits-1." + "0" * 32 + "-delete")
     gone.mkdir()
     (gone / f"{0:020d}.log").write_bytes(data)
-    assert taken(folder, subscribePattern=".").keys() == EVERYTHING.keys()
-    assert taken(folder).keys() == {*EVERYTHING, "__consumer_offsets-0"}
+    assert taken(folder, subscribePattern=".").keys() == {*EVERYTHING, "__ours-0"}
+    assert taken(folder).keys() == {*EVERYTHING, *internal, "__ours-0"}
     assert taken(folder, subscribe="__consumer_offsets").keys() == {"__consumer_offsets-0"}
     assert taken(gone).keys() == {"visits-1"}
 

@@ -282,16 +282,16 @@ def _twins(  # noqa: PLR0913, PLR0917
     metadata: ClusterMetadata | None,
     broker_id: int | None,
 ) -> tuple[str, ...]:
-    """Return the other directories that a broker would take for the same partition."""
-    topic, number = partition.topic, partition.number
-    return tuple(
-        path
-        for path in places.get((topic, number), ())
-        if path != resolved
-        and not is_set_aside(
-            topic, number, topic_id_on_disk(fs, f"{path}/{FileKind.PARTITION_METADATA.value}"), metadata, broker_id
-        )
-    )
+    """Return the other directories of the partition. If a broker keeps this directory, only kept directories count."""
+
+    def is_kept(topic_id: str | None) -> bool:
+        return not is_set_aside(partition.topic, partition.number, topic_id, metadata, broker_id)
+
+    others = [path for path in places.get((partition.topic, partition.number), ()) if path != resolved]
+    if not others or not is_kept(topic_id_of(fs, partition)):
+        return tuple(others)
+    file_name = FileKind.PARTITION_METADATA.value
+    return tuple(path for path in others if is_kept(topic_id_on_disk(fs, f"{path}/{file_name}")))
 
 
 def _tiered(

@@ -22,7 +22,7 @@ from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, Rec
 from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions, local_path
 
 _NEVER_MATCHED = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA})
-"""The topics that Kafka calls internal, which Spark's pattern leaves out, and the metadata topic, which no client sees."""
+"""Kafka's internal topics, which Spark's pattern leaves out, and the metadata topic, which no client sees."""
 
 
 class OffsetRange(NamedTuple):

@@ -18,7 +18,8 @@ from kafkalog_cli.disk.durable import (
     temporary_of,
     try_to_remove,
 )
-from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFile, WritableFilesystem
+from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs_changes import LargePieces
 from kafkalog_cli.disk.lock import check_link, log_dir_of
 from kafkalog_cli.disk.names import moved_from_root
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, UsageError
@@ -143,36 +144,6 @@ def check_named_directory(fs: WritableFilesystem, path: str) -> None:
 
 
 _GATHERED_BYTES = 128 << 10
-
-
-class LargePieces:
-    """Appends to a file, from its start on, in pieces of at least `least_bytes`."""
-
-    def __init__(self, file: WritableFile, least_bytes: int) -> None:
-        self.size_bytes = 0
-        """The number of bytes that were appended so far, written or not."""
-        self._file = file
-        self._least_bytes = least_bytes
-        self._gathered = bytearray()
-
-    def append(self, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes. Raises OSError."""
-        is_large = len(data) >= self._least_bytes
-        if is_large:
-            self.flush()
-            self._file.write(self.size_bytes, memoryview(data))
-        else:
-            self._gathered += data
-        self.size_bytes += len(data)
-        if len(self._gathered) >= self._least_bytes:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write all that was appended. Raises OSError."""
-        if self._gathered:
-            with memoryview(self._gathered) as gathered:
-                self._file.write(self.size_bytes - len(gathered), gathered)
-            self._gathered.clear()
 
 
 class StagedFile:

@@ -101,6 +101,19 @@ def open_partition(fs: Filesystem, path: str) -> Partition:
     return _sorted_out(path, directory, entries, _runs(fs, path, entries))
 
 
+def open_partition_of(fs: Filesystem, path: str, wanted: frozenset[str] | None) -> Partition:
+    """Return the partition at `path`; an empty one around files that were copied out of their directory (`wanted`).
+
+    Raises the exceptions of `open_partition`.
+    """
+    try:
+        return open_partition(fs, path)
+    except NotKafkaLayout:
+        if wanted is None:
+            raise
+    return Partition(path, directory_name(path), ())
+
+
 def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
     """Return the entries of a directory that may belong to the log in it. Raises as `list_directory`.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import DirectoryKind, FileKind
+from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import PartitionPath
@@ -143,7 +143,7 @@ def _local_partitions(fs: Filesystem, log_dirs: Sequence[str]) -> Iterator[Local
         for one in _partitions(fs, log_dir):
             topic, number = one.directory.topic or "", one.directory.partition or 0
             lines = root.offsets_of(topic, number)
-            topic_id = topic_id_on_disk(fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
+            topic_id = topic_id_on_disk(fs, one.path)
             yield LocalPartition(
                 topic, number, topic_id, lines.log_start, lines.recovery_point, lines.high_watermark, one.path
             )
@@ -164,7 +164,7 @@ def _reason(fs: Filesystem, one: PartitionPath, meta: MetaProperties | None, met
     name, topic = one.directory, metadata.topics.get(one.directory.topic or "")
     if topic is None:
         return "the cluster does not have this topic"
-    topic_id = topic_id_on_disk(fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
+    topic_id = topic_id_on_disk(fs, one.path)
     if topic_id is not None and topic_id != topic.topic_id:
         return f"the topic has the id {topic.topic_id} in the cluster, not {topic_id}"
     found = topic.partitions.get(name.partition or 0)

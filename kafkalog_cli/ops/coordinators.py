@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName, FileKind
+from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Unreadable
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.format.java_text import string_hash
@@ -115,7 +115,7 @@ class LogDirs:
             for one in partition_paths(self.fs, log_dir):
                 topic = one.directory.topic
                 if topic is not None and topic not in found and one.directory.kind is DirectoryKind.PARTITION:
-                    topic_id = topic_id_on_disk(self.fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
+                    topic_id = topic_id_on_disk(self.fs, one.path)
                     if topic_id is not None:
                         found[topic] = topic_id
         return found

@@ -203,13 +203,13 @@ def _other_topic(fs: Filesystem, partition: Partition, metadata: ClusterMetadata
 
 def topic_id_of(fs: Filesystem, partition: Partition) -> str | None:
     """Return the topic id in `partition.metadata`; None if the file is missing or unreadable."""
-    return None if partition.metadata is None else topic_id_on_disk(fs, partition.metadata.path)
+    return None if partition.metadata is None else topic_id_on_disk(fs, partition.path)
 
 
 def topic_id_on_disk(fs: Filesystem, path: str) -> str | None:
-    """Return the topic id in the `partition.metadata` file `path`; None if it is missing or unreadable."""
+    """Return the topic id in the `partition.metadata` of a directory; None if the file is missing or unreadable."""
     try:
-        found, _ = partition_metadata.decode(read_all(fs, path))
+        found, _ = partition_metadata.decode(read_all(fs, f"{path}/{FileKind.PARTITION_METADATA.value}"))
     except (KafkalogError, OSError):
         return None
     return None if found is None else found.topic_id
@@ -230,7 +230,7 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
         raise Refused(path=path, reason=f"{reason} controller, or a copy of it: {step}")
     if not metadata.is_complete:
         raise Refused(path=path, reason="the metadata log is damaged: whether the topic still exists is not known")
-    own_id = topic_id_on_disk(fs, f"{path}/{FileKind.PARTITION_METADATA.value}")
+    own_id = topic_id_on_disk(fs, path)
     topic = metadata.topics.get(partition.topic)
     if partition.directory.topic_may_be_cut and own_id is not None:
         topic = metadata.topic_of_id(own_id)
@@ -290,8 +290,7 @@ def _twins(  # noqa: PLR0913, PLR0917
     others = [path for path in places.get((partition.topic, partition.number), ()) if path != resolved]
     if not others or not is_kept(topic_id_of(fs, partition)):
         return tuple(others)
-    file_name = FileKind.PARTITION_METADATA.value
-    return tuple(path for path in others if is_kept(topic_id_on_disk(fs, f"{path}/{file_name}")))
+    return tuple(path for path in others if is_kept(topic_id_on_disk(fs, path)))
 
 
 def _tiered(

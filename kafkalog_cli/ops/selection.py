@@ -128,8 +128,10 @@ def select_served(fs: Filesystem, paths: list[str], selection: Selection) -> lis
 
 def served_partitions(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
     """Return the partitions of `select_served`, chosen by `takes`: perhaps none."""
-    named = {in_its_log_dir(fs, path).rstrip("/") for path in expand(fs, paths)}
     found = partitions_taken(fs, paths, takes)
+    if all(one.directory.kind not in _NOT_SERVED for one in found):
+        return found
+    named = {in_its_log_dir(fs, path).rstrip("/") for path in expand(fs, paths)}
     return [one for one in found if one.directory.kind not in _NOT_SERVED or one.path in named]
 
 

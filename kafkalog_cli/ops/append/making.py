@@ -52,7 +52,7 @@ def topic_id_for(
     None if none is known. Raises UsageError if the directory has another topic id than `wanted`, and as
     `SettingsSource.metadata` does.
     """
-    own = topic_id_on_disk(fs, f"{partition.path}/{FileKind.PARTITION_METADATA.value}")
+    own = topic_id_on_disk(fs, partition.path)
     if wanted is not None and own not in (None, canonical_uuid(wanted)):
         raise UsageError(reason=f"--topic-id: {partition.path} has the topic id {own} already")
     if own is not None or wanted is not None:

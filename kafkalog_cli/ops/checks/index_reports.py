@@ -5,16 +5,15 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, segment_file_name
-from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout
+from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import checkpoint, producer_snapshot, txnindex
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import Partition, Segment, directory_name, open_partition
+from kafkalog_cli.log.partition import Partition, Segment, open_partition_of
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.ops.checks.file_report import FileNote, FileReport, closed_note, fault_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -62,7 +61,8 @@ class PartitionReports:
         listed: Partition | None = None,
     ) -> None:
         self._read_context = read_context
-        partition = opened(read_context.fs, path, wanted) if listed is None else listed  # before the log is read
+        # The directory is listed before the log is read.
+        partition = open_partition_of(read_context.fs, path, wanted) if listed is None else listed
         self._files = DirectoryFiles(read_context.fs, path, partition.directory, wanted, partition.entries)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
         self._next_offsets = dict(pairwise(sorted(self._segments)))
@@ -301,19 +301,6 @@ class PartitionReports:
                     return None
                 return header if isinstance(header, Batch) else None
         return None
-
-
-def opened(fs: Filesystem, path: str, wanted: frozenset[str] | None) -> Partition:
-    """Return the partition at `path`; an empty one around files that were copied out of their directory (`wanted`).
-
-    Raises the exceptions of `open_partition`.
-    """
-    try:
-        return open_partition(fs, path)
-    except NotKafkaLayout:
-        if wanted is None:
-            raise
-    return Partition(path, directory_name(path), ())
 
 
 def _end_of(segment: Segment, walk: SegmentWalk | None) -> int | None:

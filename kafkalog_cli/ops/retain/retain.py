@@ -30,6 +30,7 @@ from kafkalog_cli.ops.plans import (
     Remark,
     Unready,
     check_finished,
+    check_unchanged,
     end_of,
     fingerprints_of,
     refused,
@@ -116,8 +117,7 @@ def after_due_files(fs: WritableFilesystem, plan: RetainPlan | CompactPlan, run:
     An I/O error in the block becomes PartlyRemoved if files were removed. Raises Refused if a file has changed since
     the plan was made, and the exceptions of `apply_purge`.
     """
-    if fingerprints_of(fs, plan.path) != plan.fingerprints:
-        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+    check_unchanged(fs, plan)
     if plan.due is not None:
         apply_purge(fs, plan.due)
     with partly(plan.path, is_begun=plan.due is not None and bool(plan.due.files)):

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
-from kafkalog_cli.log.partition import PartitionPath
+from kafkalog_cli.log.partition import PartitionPath, open_partition_of
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
-from kafkalog_cli.ops.checks.index_reports import opened
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import broker_root
 from kafkalog_cli.ops.verify.partition import verify_partition
@@ -127,7 +126,7 @@ def _reopened(read_context: ReadContext, task: VerifyTask) -> VerifyTask:
     now = None if root is None else broker_root(fs, root.path)
     if root is not None and now is not None:
         root = replace(root, offsets=now.offsets)
-    return task._replace(partition=opened(fs, task.partition.path, task.wanted), root=root)
+    return task._replace(partition=open_partition_of(fs, task.partition.path, task.wanted), root=root)
 
 
 def removed(fs: Filesystem, directory: PartitionPath, level: Level) -> Verification | None:

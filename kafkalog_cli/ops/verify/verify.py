@@ -10,12 +10,11 @@ from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.names import PARTITION_KINDS, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name
+from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.fresh_looks import FreshLooks
-from kafkalog_cli.ops.checks.index_reports import opened
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root, root_above
@@ -204,7 +203,7 @@ class VerifyPlanner:
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
         fs, path, level = self._fs, target.directory.path, self.request.level
         now_ms, root = self._session.shared.clock.now_ms, self.root_of(path)
-        partition = opened(fs, path, target.wanted)
+        partition = open_partition_of(fs, path, target.wanted)
         check_layout(fs, path, partition.entries)
         if target.wanted is not None:
             return VerifyTask(partition, level, now_ms, wanted=target.wanted)
@@ -235,7 +234,7 @@ class VerifyPlanner:
         if target.is_root:
             return 0
         try:
-            return log_bytes(opened(self._fs, target.directory.path, target.wanted), target.wanted)
+            return log_bytes(open_partition_of(self._fs, target.directory.path, target.wanted), target.wanted)
         except KafkalogError:
             return 0
 

@@ -1,13 +1,16 @@
 """The entry point: answers --version at once, everything else through the command line proper."""
 
+import _thread
 import gc
 import os
 import sys
+import time
 
 _STDIN, _STDOUT, _STDERR = range(3)
 _OBJECTS_PER_COLLECTION = 100_000
 """Python's own 700 have it look for cycles dozens of times while modules are imported, where there are none. With
 NumPy and LLVM that makes some 60,000 objects: looking through them once takes 20 ms, a tenth of the start."""
+_INTERRUPT_AGAIN_SECONDS = 0.01
 
 
 def main() -> None:
@@ -19,12 +22,29 @@ def main() -> None:
 
 def exit_code() -> int:
     """Run the command line of this process."""
+    sys.unraisablehook = _keep_interruptions
     try:
         return _run(sys.argv[1:])
     except KeyboardInterrupt:  # while modules were imported
         from kafkalog_cli.errors import ExitCode
 
         return int(ExitCode.INTERRUPTED)
+
+
+def _keep_interruptions(lost: "sys.UnraisableHookArgs") -> None:
+    """Interrupt again, outside of the callback that lost the exception: `__del__`, or the end of an import."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        _thread.start_new_thread(_interrupt_soon, ())
+    else:
+        sys.__unraisablehook__(lost)
+
+
+def _interrupt_soon() -> None:
+    """Send the signal once more: `_thread.interrupt_main` would not end a system call that waits."""
+    import signal
+
+    time.sleep(_INTERRUPT_AGAIN_SECONDS)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def _end(code: int) -> None:

@@ -190,6 +190,35 @@ def test_interruptions_at_any_time(large):
         assert before_entry or (running.returncode, errors) == (ExitCode.INTERRUPTED, ""), (delay_ms, errors)
 
 
+@pytest.mark.parametrize("callback", ["__del__", "weakref"])
+def test_an_interruption_in_a_callback_is_not_lost(callback):
+    """Python ignores what a callback raises, and an import calls one for its lock."""
+    code = """if True:
+        import signal, sys, time, weakref
+        from kafkalog_cli import __main__ as entry
+
+        class Dropped:
+            def __del__(self):
+                if sys.argv[1] == "__del__":
+                    signal.raise_signal(signal.SIGINT)
+
+        def command(argv):
+            dropped = Dropped()
+            if argv == ["weakref"]:
+                held = weakref.ref(dropped, lambda _: signal.raise_signal(signal.SIGINT))
+            del dropped
+            time.sleep(20)
+            return 0
+
+        entry._run = command
+        entry.main()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, callback], cwd=ROOT, capture_output=True, text=True, timeout=15, check=False
+    )
+    assert (done.returncode, done.stderr) == (ExitCode.INTERRUPTED, "")
+
+
 def test_an_unwritable_home_and_cache_do_not_matter(large, tmp_path):
     nowhere = tmp_path / "file"
     nowhere.write_text("")

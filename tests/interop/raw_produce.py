@@ -2,13 +2,15 @@
 
 import socket
 import struct
+import time
 
 import crc32c
 
 from tests.support.naive_reader import read_batches
 
 PRODUCE, VERSION = 0, 3
-NONE, OUT_OF_ORDER_SEQUENCE_NUMBER = 0, 45
+NONE, NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER = 0, 6, 45
+LEADER_SECONDS = 60
 
 
 def last_batch_of(partition, producer_id):
@@ -37,7 +39,18 @@ def _string(text):
 
 
 def produce(address, topic, batch):
-    """(error code, base offset) that the broker answers for partition 0."""
+    """(error code, base offset) that the broker answers for partition 0.
+
+    A broker that has just started does not lead its partitions yet. A client asks again then, and so does this function."""
+    deadline = time.monotonic() + LEADER_SECONDS
+    while True:
+        answer = _produce_once(address, topic, batch)
+        if answer[0] != NOT_LEADER_OR_FOLLOWER or time.monotonic() > deadline:
+            return answer
+        time.sleep(0.1)
+
+
+def _produce_once(address, topic, batch):
     body = struct.pack(">hhi", -1, -1, 10_000)  # no transactional id, acks of all, timeout
     body += struct.pack(">i", 1) + _string(topic) + struct.pack(">iii", 1, 0, len(batch)) + batch
     request = struct.pack(">hhi", PRODUCE, VERSION, 7) + _string("raw") + body

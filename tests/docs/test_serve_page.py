@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 
@@ -11,29 +10,37 @@ import pytest
 
 from kafkalog_cli.format.protocol.messages import PRODUCE, apis
 from tests.docs.consoles import ROOT
+from tests.support.ports import HeldPort
 from tests.support.serving import read_records
 
 PAGE = (ROOT / "docs" / "serve.md").read_text()
 CONSUMER = """
-import sys
+import sys, time
 import kafka
 
-words = sys.argv[1:]
+wanted, *words = sys.argv[1:]
 assert words[0::2] == ["--bootstrap-server", "--topic", "--from-beginning"], words
-settings = {"bootstrap_servers": words[1], "auto_offset_reset": "earliest", "consumer_timeout_ms": 2000}
-for message in kafka.KafkaConsumer(words[3], **settings):
-    sys.stdout.buffer.write((b"null" if message.value is None else message.value) + b"\\n")
+consumer = kafka.KafkaConsumer(words[3], bootstrap_servers=words[1], auto_offset_reset="earliest")
+count, until, is_last = 0, time.monotonic() + 120, False
+while not is_last:
+    is_last = count >= int(wanted) or time.monotonic() > until
+    for messages in consumer.poll(timeout_ms=1000).values():
+        count += len(messages)
+        for message in messages:
+            sys.stdout.buffer.write((b"null" if message.value is None else message.value) + b"\\n")
 """
-"""Prints values as kafka-console-consumer does."""
+"""Prints values as kafka-console-consumer does, of so many records and any that are too many."""
+SECONDS = 300
 
 
 def test_its_commands_print_the_records(tmp_path):
     """The page's lines, but for the path, the port and the topic of docs/example, with a client of Python for Java's."""
     pytest.importorskip("kafka")
     block = re.search(r"```sh\n(.*?)```", PAGE, re.DOTALL)[1]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     example = ROOT / "docs" / "example"
+    wanted = [value for of_one in read_records(example, "mixed").values() for _, _, value in of_one]
+    held = HeldPort()
+    port = held.number
     lines = block.replace("/var/lib/kafka", str(example)).replace("orders", "mixed").splitlines()
     assert len(lines) == 2
     serve, consume = map(shlex.split, lines)
@@ -45,12 +52,15 @@ def test_its_commands_print_the_records(tmp_path):
         try:
             assert server.stdout.readline().startswith(f"127.0.0.1:{port} serves 2 topics, 3 partitions".encode())
             done = subprocess.run(
-                [sys.executable, "-c", CONSUMER, *consume[1:]], capture_output=True, check=True, timeout=60
+                [sys.executable, "-c", CONSUMER, str(len(wanted)), *consume[1:]],
+                capture_output=True,
+                check=True,
+                timeout=SECONDS,
             )
         finally:
             server.terminate()
-            code = server.wait(30)
-    wanted = [value for of_one in read_records(example, "mixed").values() for _, _, value in of_one]
+            code = server.wait(SECONDS)
+    held.close()
     lines_wanted = b"".join((b"null" if value is None else value) + b"\n" for value in wanted).split(b"\n")
     assert sorted(done.stdout.split(b"\n")) == sorted(lines_wanted)
     assert code == 0, "as its man page says of SIGTERM"

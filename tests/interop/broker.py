@@ -1,18 +1,19 @@
 """A real broker (KRaft, broker and controller in one), a second broker beside it, and a client; all on loopback."""
 
 import re
-import socket
 import subprocess
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from kafkalog_cli.disk.names import FileKind
 from tests.interop.class_archives import archived
+from tests.support.ports import HeldPort
 
 JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Dfile.encoding=UTF-8"]
 CLUSTER_ID = "a2Fma2Fsb2ctdGVzdHMtMQ"
-START_SECONDS = 90
-STOP_SECONDS = 60
+START_SECONDS = 300
+STOP_SECONDS = 180
 LOGGING = """\
 appender.out.type=Console
 appender.out.name=out
@@ -34,8 +35,8 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
-    # a broker that was killed is let in again when its session has ended
-    "broker.session.timeout.ms": "3000",
+    # a controller fences a broker that is silent for so long, as all are where a machine stands still
+    "broker.session.timeout.ms": "18000",
     "broker.heartbeat.interval.ms": "500",
     # the records have old timestamps, and nothing but the client and the loader may change the logs
     "log.retention.ms": "-1",
@@ -44,6 +45,8 @@ SETTINGS = {
     "num.io.threads": "3",
     "background.threads": "2",
 }
+OF_A_KILLED_BROKER = {"broker.session.timeout.ms": "3000"}
+"""It is let in again when its session has ended, which begins when the controller starts."""
 STOCK = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -78,11 +81,13 @@ class Broker:
     """
 
     def __init__(self, folder, class_path, settings=None, usual=SETTINGS, more_data=(), overrides=(), first=None):
-        self.folder, self._class_path, self._settings = Path(folder), class_path, {**usual, **(settings or {})}
+        self.folder, self._class_path = Path(folder), class_path
+        self._usual, self._settings = usual, {**usual, **(settings or {})}
         self.data, self._log = self.folder / "data", self.folder / "server.log"
         self._more_data, self._overrides = more_data, overrides
-        self.address = f"127.0.0.1:{free_port()}"
-        self._first, self.controller = first, f"127.0.0.1:{free_port()}"
+        self._ports = [HeldPort(), HeldPort()]
+        self.address, self.controller = (f"127.0.0.1:{one.number}" for one in self._ports)
+        self._first = first
         self._process = None
         self._log_from = 0
 
@@ -121,6 +126,12 @@ class Broker:
             self._process.kill()
             self._process.wait()
 
+    def close(self):
+        """The same, and its ports are free for others."""
+        self.kill()
+        for one in self._ports:
+            one.close()
+
     def log(self):
         """What the broker has logged since its last start."""
         with self._log.open("rb") as log:
@@ -149,6 +160,9 @@ class Broker:
             places["listeners"] = places["advertised.listeners"]
             places["controller.quorum.voters"] = f"1@{self._first.controller}"
             places |= {"process.roles": "broker", "node.id": "2"}
+        has_stopped_cleanly = not self.data.exists() or (self.data / FileKind.CLEAN_SHUTDOWN.value).exists()
+        if not has_stopped_cleanly and self._usual is SETTINGS:
+            places |= OF_A_KILLED_BROKER
         path = self.folder / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in {**self._settings, **places}.items()))
         return path
@@ -173,7 +187,7 @@ def broker(folder, class_path, settings=None, **more):
     try:
         yield one
     finally:
-        one.kill()
+        one.close()
 
 
 class Client:
@@ -190,7 +204,7 @@ class Client:
 
     def __exit__(self, *_):
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(STOP_SECONDS)
         self._process.stdout.close()
 
     def do(self, *words, **options):
@@ -200,9 +214,3 @@ class Client:
         answer = self._process.stdout.readline().strip()
         if answer != "ok":
             raise RuntimeError(answer or f"the client has ended at {line}")
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]

@@ -71,7 +71,7 @@ def forked_readers():
         yield begin
     finally:
         server.stdin.close()
-        server.wait(30)
+        server.wait(240)
 
 
 def read_line(stream):

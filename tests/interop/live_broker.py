@@ -40,7 +40,7 @@ SETTINGS = {
     "replica.fetch.wait.max.ms": "100",
 }
 SHARE, PERIOD_SECONDS = 0.2, 0.05
-BOUND_SECONDS, SPARK_BOUND_SECONDS = 120, 600
+BOUND_SECONDS, SPARK_BOUND_SECONDS = 600, 1200
 SESSION_MS = 20_000
 MOVE_SECONDS = 5
 LAG_SECONDS = 1.5
@@ -178,7 +178,7 @@ def busy_brokers(folder, kafka, count=1):
         finally:
             client.stdin.close()
             try:
-                client.wait(60)
+                client.wait(240)
             except subprocess.TimeoutExpired:  # all that it still has to do is to print a number
                 client.kill()
                 client.wait()

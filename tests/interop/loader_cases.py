@@ -275,7 +275,7 @@ class RealLoader:
 
     def __exit__(self, *_):
         self._process.stdin.close()
-        self._process.wait(60)
+        self._process.wait(240)
         self._process.stdout.close()
 
     def _send(self, *words):

@@ -10,7 +10,7 @@ from tests.support.naive_reader import read_batches
 
 PRODUCE, VERSION = 0, 3
 NONE, NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER = 0, 6, 45
-LEADER_SECONDS = 60
+LEADER_SECONDS = 180
 
 
 def last_batch_of(partition, producer_id):
@@ -55,7 +55,7 @@ def _produce_once(address, topic, batch):
     body += struct.pack(">i", 1) + _string(topic) + struct.pack(">iii", 1, 0, len(batch)) + batch
     request = struct.pack(">hhi", PRODUCE, VERSION, 7) + _string("raw") + body
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=LEADER_SECONDS) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         with connection.makefile("rb") as answer:
             size = struct.unpack(">i", answer.read(4))[0]

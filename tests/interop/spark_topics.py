@@ -89,7 +89,7 @@ def _thinned(client, data):
     client.do("create", CLEANED, **SMALL, **cleaning)
     for seed in range(6):
         client.do("produce", CLEANED, count=70, per=7, seed=seed, codec=CODECS[seed % 5])
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     last, since = None, time.monotonic()
     while time.monotonic() < until:
         found = _is_settled(data) and sorted(

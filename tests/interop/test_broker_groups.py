@@ -32,8 +32,8 @@ def entries(data):
 
 
 def once_loaded(ask):
-    """The answer, when the coordinator has loaded its partition."""
-    deadline = time.monotonic() + 60
+    """The answer, when the broker leads its partitions and the coordinator has loaded its own."""
+    deadline = time.monotonic() + 240
     while True:
         try:
             return ask()
@@ -51,9 +51,9 @@ def served(real_kafka, corpus, tmp_path_factory):
     ours = {one.group_id for one in committed_offsets(entries(folder / "data"), 0)}
     with broker(folder, real_kafka.broker_class_path, FOREVER) as one:
         one.start()
-        client = kafka.KafkaAdminClient(bootstrap_servers=one.address)
+        client = once_loaded(lambda: kafka.KafkaAdminClient(bootstrap_servers=one.address))
         found = {group: once_loaded(lambda: client.list_group_offsets(group))[group] for group in sorted(ours)}  # noqa: B023
-        known = {one["group_id"]: one for one in client.list_groups()}
+        known = {one["group_id"]: one for one in once_loaded(client.list_groups)}
         client.close()
         one.stop()
     return found, known

@@ -92,7 +92,7 @@ def outcome(real_kafka, tmp_path_factory):
                 client.do("produce", topic, count=8, per=4, seed=2, codec="none", idempotent="true")
             (folder / "after").mkdir()
             after = served_lines(client, TOPICS, folder / "after")
-            until = time.monotonic() + 30
+            until = time.monotonic() + 180
             while any(path.exists() for path in left) and time.monotonic() < until:
                 time.sleep(0.2)
             told = complaints(one.log_entries(), TOPICS)

@@ -13,8 +13,9 @@ import time
 import pytest
 
 from tests.docs.consoles import ROOT, examples_of, is_shown, printed_by
-from tests.interop.broker import JAVA, LOGGING, START_SECONDS, STOP_SECONDS, free_port
+from tests.interop.broker import JAVA, LOGGING, START_SECONDS, STOP_SECONDS
 from tests.interop.recovering import REPAIRS
+from tests.support.ports import HeldPort
 
 PAGE = (ROOT / "docs" / "dead-broker.md").read_text()
 SCRIPTS = {
@@ -59,7 +60,8 @@ def test_from_a_dead_disk_to_a_broker(place):
     for example in examples_of("dead-broker.md", PAGE):
         printed = printed_by(example, run_ids)
         assert is_shown(example.shown, printed), (example, printed)
-    ports = {"localhost:9092": f"localhost:{free_port()}", "localhost:9093": f"localhost:{free_port()}"}
+    held = HeldPort(), HeldPort()
+    ports = {f"localhost:{9092 + at}": f"localhost:{one.number}" for at, one in enumerate(held)}
 
     def here(text):
         return re.sub("|".join(ports), lambda found: ports[found[0]], text)
@@ -72,7 +74,7 @@ def test_from_a_dead_disk_to_a_broker(place):
     try:
         wait_for_start(server, log)
         consumer = subprocess.run(
-            ["sh", "-c", here(block("sh", 1))], capture_output=True, text=True, timeout=120, check=True
+            ["sh", "-c", here(block("sh", 1))], capture_output=True, text=True, timeout=START_SECONDS, check=True
         )
     finally:
         server.terminate()
@@ -81,6 +83,8 @@ def test_from_a_dead_disk_to_a_broker(place):
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+        for one in held:
+            one.close()
     served = consumer.stdout.splitlines()
     command = [sys.executable, "-m", "kafkalog_cli", "read", "copy/orders-0"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.interop.broker import JAVA, Client, broker
+from tests.interop.broker import JAVA, STOP_SECONDS, Client, broker
 from tests.support.commands import kafkalog
 
 pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.exhaustive(in_turn=True, together=True)]
@@ -61,7 +61,7 @@ class GroupClients:
 
     def __exit__(self, *_):
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(STOP_SECONDS)
         self._process.stdout.close()
 
     def do(self, *words):

@@ -4,14 +4,15 @@ import time
 
 import pytest
 
-from tests.interop.broker import Broker
+from tests.interop.broker import broker
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving
 
 TOPICS = {"plain": 3, "paid": 2, "__own": 1}
 PLACES = [(name, number) for name, count in TOPICS.items() for number in range(count)]
-SECONDS = 20
+SECONDS = 180
 AFTER = b"\1" * 9
+ENDING = {"PrepareCommit", "PrepareAbort"}
 LEFT_OUT = {"throttleTimeMs", "topicAuthorizedOperations", "brokers"}
 
 
@@ -83,7 +84,9 @@ def differences(wanted, found, place=""):
 
 def producing(address, name):
     confluent = pytest.importorskip("confluent_kafka")
-    producer = confluent.Producer({"bootstrap.servers": address, "transactional.id": name})
+    producer = confluent.Producer(
+        {"bootstrap.servers": address, "transactional.id": name, "transaction.timeout.ms": 600_000}
+    )
     producer.init_transactions(SECONDS)
     producer.begin_transaction()
     return producer
@@ -105,7 +108,14 @@ def commit(address, offset):
 
 def settled(address):
     """The answers when the markers of ended transactions are everywhere, and the time after all that they tell."""
-    time.sleep(1)
+    asked = {"transactionalIds": ["ended", "aborted", "open"]}
+    until = time.monotonic() + SECONDS
+    with KafkaClient(address) as client:
+        while ENDING & {
+            one["transactionState"] for one in client.ask("DescribeTransactions", 0, **asked)["transactionStates"]
+        }:
+            assert time.monotonic() < until
+            time.sleep(0.05)
     found = answers(address)
     at_ms = time.time_ns() // 1_000_000
     time.sleep(0.1)
@@ -117,29 +127,28 @@ def test_the_answers_are_those_of_the_broker(newest_kafka, tmp_path):
     confluent = pytest.importorskip("confluent_kafka")
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-    broker = Broker(tmp_path, newest_kafka.broker_class_path).start()
-    try:
-        made = AdminClient({"bootstrap.servers": broker.address})
+    with broker(tmp_path, newest_kafka.broker_class_path) as one:
+        one.start()
+        made = AdminClient({"bootstrap.servers": one.address})
         for done in made.create_topics([NewTopic(*topic, 1) for topic in TOPICS.items()]).values():
             done.result(SECONDS)
-        host, port = broker.address.split(":")
+        host, port = one.address.split(":")
         address = (host, int(port))
-        send(confluent.Producer({"bootstrap.servers": broker.address, "enable.idempotence": True}))
-        ended, aborted, opened = (producing(broker.address, name) for name in ("ended", "aborted", "open"))
+        send(confluent.Producer({"bootstrap.servers": one.address, "enable.idempotence": True}))
+        ended, aborted, opened = (producing(one.address, name) for name in ("ended", "aborted", "open"))
         send(ended)
         send(aborted)
-        commit(broker.address, 3)
+        commit(one.address, 3)
         ended.commit_transaction(SECONDS)
         middle, at_ms = settled(address)
         send(opened)
         aborted.abort_transaction(SECONDS)
-        commit(broker.address, 7)
+        commit(one.address, 7)
         end, _ = settled(address)
         assert not [*differences(end, answers(address, AFTER))]
-    finally:
-        broker.stop()
+        one.stop()
     for wanted, options in ((end, {}), (middle, {"at_ms": at_ms})):
-        with serving(broker.data, **options) as server:
+        with serving(one.data, **options) as server:
             found, again = answers(server.server.address), answers(server.server.address, AFTER)
         assert again == found
         assert not [*differences(wanted, found)], "\n".join(differences(wanted, found))

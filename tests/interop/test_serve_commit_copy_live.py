@@ -22,12 +22,12 @@ def read_and_commit(address, count):
     settings = {"bootstrap.servers": address, "group.id": GROUP, "enable.auto.commit": False}
     consumer = confluent.Consumer({**settings, "auto.offset.reset": "earliest"})
     consumer.subscribe([TOPIC])
-    left, until = count, time.monotonic() + 30
+    left, until = count, time.monotonic() + 180
     while left and time.monotonic() < until:
         for message in consumer.consume(1, timeout=1):
             consumer.commit(message, asynchronous=False)
             left -= 1
-    found = {one.partition: one.offset for one in consumer.committed(consumer.assignment(), timeout=10)}
+    found = {one.partition: one.offset for one in consumer.committed(consumer.assignment(), timeout=120)}
     consumer.close()
     return {number: offset for number, offset in found.items() if offset >= 0}
 
@@ -51,7 +51,7 @@ def test_a_broker_on_the_copy_has_the_commits(real_kafka, corpus, tmp_path):
     with broker(tmp_path, real_kafka.broker_class_path, FOREVER) as one:
         one.start()
         assert "recovered for __consumer_offsets" not in one.log()
-        client = kafka.KafkaAdminClient(bootstrap_servers=one.address)
+        client = once_loaded(lambda: kafka.KafkaAdminClient(bootstrap_servers=one.address))
         found = once_loaded(lambda: client.list_group_offsets(GROUP))[GROUP]
         assert {at.partition: offset.offset for at, offset in found.items()} == wanted
         others = [once_loaded(lambda: client.list_group_offsets(group))[group] for group in known]  # noqa: B023

@@ -12,11 +12,12 @@ from tests.serve.test_serve_copies import damaged_in_turn
 from tests.support.serving import read_records, serving
 
 TOOLS = "org.apache.kafka.tools"
+SECONDS = 300
 
 
 def tool(kafka, name, *words, code=0):
     done = subprocess.run(
-        [*JAVA, "-cp", kafka.class_path, f"{TOOLS}.{name}", *words], capture_output=True, timeout=90, check=False
+        [*JAVA, "-cp", kafka.class_path, f"{TOOLS}.{name}", *words], capture_output=True, timeout=SECONDS, check=False
     )
     assert done.returncode == code, done.stderr.decode()
     return done.stdout
@@ -146,7 +147,7 @@ def test_share_and_streams_groups_are_refused(newest_kafka, corpus, name, api):
     with serving(corpus / "txn" / "data") as server:
         words = ("--bootstrap-server", server.bootstrap, "--describe", "--group", "g")
         command = [*JAVA, "-cp", newest_kafka.class_path, f"{TOOLS}.{name}", *words]
-        done = subprocess.run(command, capture_output=True, timeout=90, check=False, text=True)
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False, text=True)
         assert f"The node does not support {api}" in done.stdout + done.stderr
 
 

@@ -12,12 +12,15 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -44,6 +47,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * halts: open transactions stay open.
  */
 public final class Client {
+    private static final long MOST_MS = 180_000;
+    private static final Set<TransactionState> ENDING =
+        Set.of(TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT);
     private static final HexFormat HEX = HexFormat.of();
     private final String address;
     private final List<KafkaProducer<byte[], byte[]>> open = new ArrayList<>();
@@ -93,6 +99,12 @@ public final class Client {
         int count = partitions == null ? 1 : Integer.parseInt(partitions);
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
             admin.createTopics(List.of(new NewTopic(topic, count, (short) 1).configs(settings))).all().get();
+            // The controller has them now. Their leader answers when it has their directories.
+            Map<TopicPartition, OffsetSpec> starts = new HashMap<>();
+            for (int number = 0; number < count; number++) {
+                starts.put(new TopicPartition(topic, number), OffsetSpec.earliest());
+            }
+            admin.listOffsets(starts).all().get();
         }
     }
 
@@ -138,6 +150,23 @@ public final class Client {
             }
         }
         producer.close();
+        if (transaction != null) {
+            awaitMarkers(transaction);
+        }
+    }
+
+    /** The coordinator answers the end of a transaction before its markers are in the logs. */
+    private void awaitMarkers(String transaction) throws Exception {
+        long deadline = System.currentTimeMillis() + MOST_MS;
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
+            while (ENDING.contains(
+                    admin.describeTransactions(List.of(transaction)).description(transaction).get().state())) {
+                if (System.currentTimeMillis() > deadline) {
+                    throw new IllegalStateException("no markers of " + transaction);
+                }
+                Thread.sleep(20);
+            }
+        }
     }
 
     private KafkaProducer<byte[], byte[]> producer(Map<String, String> options, String transaction) {
@@ -147,6 +176,10 @@ public final class Client {
         config.put("linger.ms", "60000");
         config.put("batch.size", "1000000");
         config.put("acks", "all");
+        // A producer without a sequence that asks once more after a timeout has its records in the log twice.
+        config.put("request.timeout.ms", "120000");
+        config.put("delivery.timeout.ms", "300000");
+        config.put("max.block.ms", "180000");
         config.put("enable.idempotence", transaction != null || options.containsKey("idempotent"));
         if (transaction != null) {
             config.put("transactional.id", transaction);
@@ -213,7 +246,7 @@ public final class Client {
             consumer.assign(partitions);
             consumer.seekToBeginning(partitions);
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
-            long deadline = System.currentTimeMillis() + 20_000;
+            long deadline = System.currentTimeMillis() + MOST_MS;
             while (partitions.stream().anyMatch(one -> consumer.position(one) < ends.get(one))) {
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
                     lines.get(new TopicPartition(record.topic(), 0)).append(line(record));

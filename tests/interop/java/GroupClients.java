@@ -50,6 +50,7 @@ import org.apache.kafka.streams.kstream.Consumed;
  * Answers "ok", or "failed" and why. When the input ends, the JVM halts: members do not leave.
  */
 public final class GroupClients {
+    private static final long MOST_MS = 240_000;
     private final String address;
     private final Map<String, List<KafkaConsumer<byte[], byte[]>>> members = new HashMap<>();
     private final List<Object> held = new ArrayList<>();
@@ -93,6 +94,7 @@ public final class GroupClients {
         Map<String, Object> config = new HashMap<>();
         config.put("bootstrap.servers", address);
         config.put("group.id", group);
+        config.put("max.poll.interval.ms", 3_600_000);  // members stay while others are made, however long that takes
         config.put("key.deserializer", ByteArrayDeserializer.class);
         config.put("value.deserializer", ByteArrayDeserializer.class);
         return config;
@@ -112,7 +114,7 @@ public final class GroupClients {
         KafkaStreams streams = new KafkaStreams(builder.build(), config);
         streams.start();
         held.add(streams);
-        long deadline = System.currentTimeMillis() + 60_000;
+        long deadline = System.currentTimeMillis() + MOST_MS;
         long settled = 0;
         while (settled < 15 && System.currentTimeMillis() < deadline) {  // running with tasks for three seconds
             Thread.sleep(200);
@@ -144,7 +146,7 @@ public final class GroupClients {
         List<KafkaConsumer<byte[], byte[]>> others = members.computeIfAbsent(words[2], one -> new ArrayList<>());
         consumer.subscribe(List.of(words[3].split(",")));
         others.add(consumer);
-        long deadline = System.currentTimeMillis() + 40_000;
+        long deadline = System.currentTimeMillis() + MOST_MS;
         long settled = 0;
         while (settled < 5 && System.currentTimeMillis() < deadline) {  // until each has partitions for five turns
             others.forEach(one -> one.poll(Duration.ofMillis(200)));
@@ -167,7 +169,7 @@ public final class GroupClients {
         List<String> lines = new ArrayList<>();
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(config)) {
             consumer.subscribe(new SubscriptionPattern(expression));
-            long deadline = System.currentTimeMillis() + 40_000;
+            long deadline = System.currentTimeMillis() + MOST_MS;
             while (lines.size() < count && System.currentTimeMillis() < deadline) {
                 consumer.poll(Duration.ofMillis(500))
                     .forEach(one -> lines.add(one.topic() + " " + one.partition() + " " + one.offset()));
@@ -187,8 +189,11 @@ public final class GroupClients {
         KafkaShareConsumer<byte[], byte[]> consumer = new KafkaShareConsumer<>(config);
         held.add(consumer);
         consumer.subscribe(List.of(topic));
-        long deadline = System.currentTimeMillis() + 60_000;
-        for (int seen = 0; seen < count && System.currentTimeMillis() < deadline; ) {
+        long deadline = System.currentTimeMillis() + MOST_MS;
+        for (int seen = 0; seen < count; ) {
+            if (System.currentTimeMillis() > deadline) {
+                throw new IllegalStateException("only " + seen + " records of " + topic);
+            }
             ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(500));
             seen += records.count();
             consumer.commitSync();

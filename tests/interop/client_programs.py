@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.interop.real_kafka import CACHE, HERE, JAVA, NoRealKafka, fetch
+from tests.interop.real_kafka import CACHE, HERE, JAVA, NoRealKafka, cache_locked, fetch
 
 PROGRAMS = HERE / "clients"
 MIRROR_MAKER = "4.3.1"
@@ -14,8 +14,8 @@ KAFKAJS, FRANZ_GO, SARAMA = "2.2.4", "v1.22.3", "v1.61.1"
 PROZESS, BIGNUM = "0.7.0", "0.13.1"
 """A client of Kafka 0.7, and the first version of its library of large numbers that compiles today."""
 KAFKA_08 = "0.8.2.2"
-SECONDS = 90
-MANY_SECONDS = 480
+SECONDS = 300
+MANY_SECONDS = 1200
 """For a program that reads all topics of the corpus."""
 
 
@@ -34,12 +34,13 @@ def fetched(folder, commands):
     """Run commands in a new folder of the cache, once. Raises NoRealKafka if one fails, such as without a network."""
     done = folder / "done"
     folder.mkdir(parents=True, exist_ok=True)
-    if not done.exists():
-        for command in commands:
-            code, _, errors = run(*command, cwd=folder)
-            if code:
-                raise NoRealKafka(f"{' '.join(map(str, command))}: {errors[-300:]}")
-        done.touch()
+    with cache_locked():
+        if not done.exists():
+            for command in commands:
+                code, _, errors = run(*command, cwd=folder)
+                if code:
+                    raise NoRealKafka(f"{' '.join(map(str, command))}: {errors[-300:]}")
+            done.touch()
     return folder
 
 

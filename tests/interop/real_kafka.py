@@ -1,11 +1,13 @@
 """The real Kafka of a version (KAFKALOG_TEST_KAFKA_VERSION, else 4.2.0): its jars through Maven into a cache, our Java beside them, its tools in one JVM."""
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 from kafkalog_cli.format.internal_topics.schema import KafkaVersion
@@ -115,11 +117,21 @@ def compiled(classes, sources, jars):
 def fetch(jars, pom, version):
     """Have Maven bring the jars of a POM into a directory, once for what it says now; `version` is Maven's -D."""
     done = jars / f"done-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
-    if done.exists():
-        return
-    command = ["mvn", "-q", "-B", "-f", str(pom), version]
-    command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
-    fetched = subprocess.run(command, capture_output=True, text=True, check=False)
-    if fetched.returncode:
-        raise NoRealKafka(f"Maven cannot fetch what {pom.name} names ({version}): {fetched.stdout[-300:]}")
-    done.touch()
+    with cache_locked():
+        if done.exists():
+            return
+        command = ["mvn", "-q", "-B", "-f", str(pom), version]
+        command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        fetched = subprocess.run(command, capture_output=True, text=True, check=False)
+        if fetched.returncode:
+            raise NoRealKafka(f"Maven cannot fetch what {pom.name} names ({version}): {fetched.stdout[-300:]}")
+        done.touch()
+
+
+@contextmanager
+def cache_locked():
+    """Let no other process fetch meanwhile: on a new machine, the workers of xdist need the same files at once."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

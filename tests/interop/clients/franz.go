@@ -38,7 +38,7 @@ func main() {
 		panic(err)
 	}
 	defer client.Close()
-	enough, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	enough, cancel := context.WithTimeout(context.Background(), 120*time.Second)
 	defer cancel()
 	out := json.NewEncoder(os.Stdout)
 	for left := count; left > 0 && enough.Err() == nil; {

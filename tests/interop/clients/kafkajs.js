@@ -12,7 +12,7 @@ async function read(number, [address, topic, isolation, count, groupId]) {
   await consumer.connect();
   await consumer.subscribe({ topic, fromBeginning: true });
   await new Promise((done) => {
-    setTimeout(done, 10000).unref();
+    setTimeout(done, 120000).unref();
     consumer.run({
       eachMessage: async ({ partition, message }) => {
         const fields = [partition, Number(message.offset), hex(message.key), hex(message.value)];

@@ -48,7 +48,7 @@ func main() {
 		}()
 	}
 	out := json.NewEncoder(os.Stdout)
-	enough := time.After(30 * time.Second)
+	enough := time.After(120 * time.Second)
 	for left > 0 {
 		select {
 		case one := <-messages:

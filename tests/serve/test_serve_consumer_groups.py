@@ -17,7 +17,6 @@ from tests.support.serving import serving
 
 TOPICS = {"a": ("id-a", range(5)), "b": ("id-b", range(3))}
 TOPIC_ID = "kFQ3lUTFSsWWjXbfvbOpDw"
-SECONDS = 30
 
 
 class Group:

@@ -403,7 +403,7 @@ def with_confluent(bootstrap, topic, wanted, isolation):
 
     settings = {"bootstrap.servers": bootstrap, "group.id": "g", "isolation.level": isolation, "check.crcs": True}
     consumer = Consumer(settings)
-    found, left, until = {}, sum(map(len, wanted.values())), time.monotonic() + 20
+    found, left, until = {}, sum(map(len, wanted.values())), time.monotonic() + 120
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in wanted])
         while left and time.monotonic() < until:

@@ -102,7 +102,7 @@ def test_checked_bytes_are_sent_from_memory(log_dir):
     (log_dir / "orders-0" / f"{15:020d}.log").unlink()
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert partition(fetch(client, 0, most=size))["records"] == whole[:size]
-        until = time.monotonic() + 20
+        until = time.monotonic() + 120
         while server.catalog.find("orders", 0).own.map(0)._at < 2 * size:  # the server reads ahead after its response
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -128,7 +128,7 @@ def test_small_batches_are_read_ahead_as_far_as_the_next_response_needs(log_dir)
     size, most = len(whole) // 600, 1 << 20
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         sent = len(partition(fetch(client, 0, most=most))["records"])
-        until = time.monotonic() + 20
+        until = time.monotonic() + 120
         while server.catalog.find("orders", 0).own.map(0)._at < sent + most - size:
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -147,12 +147,20 @@ def test_a_log_with_a_snapshot_at_its_end_is_not_read_for_open_transactions(log_
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the count of packets is Linux's")
 def test_a_response_comes_in_one_packet(log_dir):
-    """The header, the records and the fields after them: a client would wake up for each packet."""
+    """The header, the records and the fields after them: a client would wake up for each packet.
+
+    Linux sends the first part of a response after 200 ms without the rest. A busy machine may take as long, but not five
+    times in turn.
+    """
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         for offset in (0, 5, 15, 0, 20):
-            before = packets(client)
-            assert partition(fetch(client, offset))["records"]
-            assert packets(client) - before == 1
+            assert 1 in (packets_of_a_fetch(client, offset) for _ in range(5))
+
+
+def packets_of_a_fetch(client, offset):
+    before = packets(client)
+    assert partition(fetch(client, offset))["records"]
+    return packets(client) - before
 
 
 def packets(client):
@@ -206,7 +214,7 @@ def test_leader_epochs_are_those_that_a_broker_loads(log_dir, lines, start, late
 
 def test_a_response_with_enough_bytes_does_not_wait(log_dir):
     size = len(batches(0, 1)[0])
-    with serving(log_dir) as server, KafkaClient(server.server.address, timeout=5) as client:
+    with serving(log_dir) as server, KafkaClient(server.server.address, timeout=25) as client:
         found = fetch(client, 0, most=size, minBytes=size, maxWaitMs=30_000)
         assert partition(found)["records"] == file_bytes(log_dir, 0, 0, size)
 

@@ -13,7 +13,7 @@ from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving
 
 RANGE, STICKY = [("range", b"r")], [("sticky", b"s")]
-SECONDS = 20
+SECONDS = 120
 
 
 class Clock:
@@ -40,18 +40,26 @@ class Members:
     def join(self, *args, **more):
         """Join while no other member is awaited."""
         answer = self.begin(*args, **more)
-        self.pass_time(1.0, unless=answer)
+        until(lambda: answer.is_done() or self.wait_for_the_clock(1))
+        if not answer.is_done():
+            self.pass_time(1.0)
         return answer()
 
-    def pass_time(self, seconds, *, unless=None):
-        """Let a time pass that members wait for. With `unless`, not before that answer has had time to come."""
-        if unless is None or unless.is_waiting():
-            self.clock.now += seconds
+    def wait_for_the_clock(self, count):
+        """Whether at least so many members are in a rebalance, and all of them have joined again."""
+        group = self.group
+        if group is None or group.state is not LiveState.PREPARING:
+            return False
+        return len(group.members) >= count and all(one.has_joined for one in group.members.values())
+
+    def pass_time(self, seconds):
+        """Let a time pass that members wait for."""
+        self.clock.now += seconds
 
     def form(self, count, **more):
         """The answers to `count` members that found a group; the first of them is the leader's."""
         answers = [self.begin(**more) for _ in range(count)]
-        until(lambda: self.group is not None and len(self.group.members) == count)
+        until(lambda: self.wait_for_the_clock(count))
         self.pass_time(1.0)
         joined = [answer() for answer in answers]
         return sorted(joined, key=lambda one: one.member_id != one.leader)
@@ -88,7 +96,11 @@ class started:  # noqa: N801 reads as a verb
         assert self._done.wait(SECONDS)
         return self._result
 
+    def is_done(self):
+        return self._done.is_set()
+
     def is_waiting(self):
+        """Whether no result comes. A request that has not begun has none either: that it has is to be known before."""
         return not self._done.wait(0.2)
 
 
@@ -108,6 +120,7 @@ def members():
 
 def test_a_group_forms_after_the_first_wait_and_is_stable_after_the_leader_has_assigned(members):
     answers = [members.begin(), members.begin()]
+    until(lambda: members.wait_for_the_clock(2))
     assert all(answer.is_waiting() for answer in answers)
     assert members.group.state is LiveState.PREPARING
     members.pass_time(1.0)
@@ -153,6 +166,7 @@ def test_a_member_that_does_not_join_again_is_removed_after_the_longest_rebalanc
     leader, other = members.form(2, session=1_800_000)
     members.settle([leader, other])
     again = members.begin(leader.member_id, protocols=[*RANGE, *STICKY], session=1_800_000)
+    until(lambda: members.group.state is LiveState.PREPARING)
     assert again.is_waiting()
     members.pass_time(29.0)
     assert again.is_waiting()
@@ -254,7 +268,7 @@ def test_a_commit_is_a_sign_of_life(members):
 
 def test_the_protocol_is_one_that_all_members_have(members):
     answers = [members.begin(protocols=[*STICKY, *RANGE]), members.begin(protocols=RANGE)]
-    until(lambda: members.group is not None and len(members.group.members) == 2)
+    until(lambda: members.wait_for_the_clock(2))
     members.pass_time(1.0)
     assert {answer().protocol for answer in answers} == {"range"}
     for more in ({"protocols": STICKY}, {"kind": "connect"}, {"protocols": []}):

@@ -35,7 +35,7 @@ def response_of(name, version, frame, api=None):
 class KafkaClient:
     """A connection to a broker. The bytes `after` follow the fields of each request."""
 
-    def __init__(self, address, timeout=20, apis=None, after=b""):
+    def __init__(self, address, timeout=120, apis=None, after=b""):
         self._apis = {api.name: api for api in (apis or {}).values()}
         self.socket = socket.create_connection(address, timeout)
         self._correlation = 0

@@ -12,6 +12,8 @@ from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
 from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.options import Context
 
+SECONDS = 120
+
 
 @contextmanager
 def serving(*paths, on_damage="stop", context=None, **options):
@@ -22,12 +24,12 @@ def serving(*paths, on_damage="stop", context=None, **options):
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            assert server.committed.wait(20)
+            assert server.committed.wait(SECONDS)
             server.notes = notes  # type: ignore[attr-defined]
             yield server
         finally:
             server.stop()
-            thread.join(20)
+            thread.join(SECONDS)
             assert not thread.is_alive()
 
 

@@ -40,6 +40,6 @@ def peaks(commands: Sequence[Sequence[str]]) -> list[Peak]:
     """Run command lines with the plain kernels, their results going nowhere."""
     lines = "\n".join("\t".join(command) for command in commands)
     done = subprocess.run(
-        [sys.executable, "-c", _FORKS], input=lines, text=True, capture_output=True, check=True, timeout=300
+        [sys.executable, "-c", _FORKS], input=lines, text=True, capture_output=True, check=True, timeout=1200
     )
     return [Peak(*map(int, line.split())) for line in done.stdout.splitlines()]

@@ -77,7 +77,7 @@ def alone(output: Path, *argv: str, kernels: str) -> tuple[int, str, str, int]:
     with output.open("w+b") as out:
         command = [sys.executable, "-c", ALONE, kernels, *argv]
         done = subprocess.run(
-            command, stdout=out, stderr=subprocess.PIPE, cwd=ROOT, timeout=120, text=True, check=False
+            command, stdout=out, stderr=subprocess.PIPE, cwd=ROOT, timeout=600, text=True, check=False
         )
         size = out.seek(0, 2)
         out.seek(0)

@@ -22,6 +22,8 @@ from tests.bad_input.makers import batch, record, words
 ROOT = Path(__file__).parents[2]
 KAFKALOG = f"{sys.executable} -m kafkalog_cli"
 LOG = "00000000000000000000.log"
+SECONDS = 300
+"""At most: a busy machine is no reason."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def large(tmp_path_factory):
 
 def shell(command, **options):
     return subprocess.run(
-        ["bash", "-c", command], capture_output=True, cwd=ROOT, timeout=60, check=False, text=True, **options
+        ["bash", "-c", command], capture_output=True, cwd=ROOT, timeout=SECONDS, check=False, text=True, **options
     )
 
 
@@ -151,7 +153,7 @@ def test_no_log_is_opened_under_a_standard_descriptor(large):
     for closed in ("<&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"):
         done = subprocess.run(
             ["bash", "-c", f'exec {sys.executable} -c "$CODE" {closed}'],
-            env={**os.environ, "CODE": code}, cwd=ROOT, capture_output=True, timeout=60, check=False,
+            env={**os.environ, "CODE": code}, cwd=ROOT, capture_output=True, timeout=SECONDS, check=False,
         )  # fmt: skip
         assert done.returncode == (1 if ">&- 2" in closed else 0), closed
 
@@ -173,20 +175,25 @@ def test_an_interruption_is_130_without_a_traceback(large, options):
         running.send_signal(signal.SIGINT)
         running.stdout.read()
         errors = running.stderr.read().decode()
-        assert running.wait(20) == ExitCode.INTERRUPTED
+        assert running.wait(SECONDS) == ExitCode.INTERRUPTED
     assert "Traceback" not in errors
     assert len(errors.splitlines()) <= 1
 
 
 def test_interruptions_at_any_time(large):
-    """From the entry point on; before it Python itself prints where it was."""
+    """From the entry point on; before it Python itself prints where it was, or loses the interruption in a callback."""
     for delay_ms in (40, 60, 80, 120, 180, 300):
         with long_dump(large, "--print-data-log", stdout=subprocess.DEVNULL) as running:
             time.sleep(delay_ms / 1000)
             running.send_signal(signal.SIGINT)
-            errors = running.communicate(timeout=20)[1].decode()
+            try:
+                errors = running.communicate(timeout=SECONDS / 5)[1].decode()
+            except subprocess.TimeoutExpired:  # it was lost, and may be only before the entry point
+                running.kill()
+                errors = running.communicate()[1].decode()
         before_entry = running.returncode == -signal.SIGINT and ", in main\n" not in errors
         before_entry |= errors.startswith(("Could not import runpy module", "Fatal Python error: init_"))
+        before_entry |= errors.startswith("Exception ignored in") and "KeyboardInterrupt" in errors
         assert before_entry or (running.returncode, errors) == (ExitCode.INTERRUPTED, ""), (delay_ms, errors)
 
 
@@ -207,14 +214,14 @@ def test_an_interruption_in_a_callback_is_not_lost(callback):
             if argv == ["weakref"]:
                 held = weakref.ref(dropped, lambda _: signal.raise_signal(signal.SIGINT))
             del dropped
-            time.sleep(20)
+            time.sleep(600)
             return 0
 
         entry._run = command
         entry.main()
     """
     done = subprocess.run(
-        [sys.executable, "-c", code, callback], cwd=ROOT, capture_output=True, text=True, timeout=15, check=False
+        [sys.executable, "-c", code, callback], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert (done.returncode, done.stderr) == (ExitCode.INTERRUPTED, "")
 

@@ -54,7 +54,7 @@ def needs(shell):
 
 
 def output_of(command, environment):
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
     return done.stdout.splitlines()
 
 
@@ -98,7 +98,7 @@ def test_zsh(place, environment, asked, wanted):
         until(keys, *wanted)
     finally:
         shell.kill()
-        shell.wait(20)
+        shell.wait(300)
         os.close(keys)
 
 
@@ -106,7 +106,7 @@ def send(keys, text):
     os.write(keys, text.encode())
 
 
-def until(keys, *wanted, seconds=60):
+def until(keys, *wanted, seconds=300):
     """Read what the terminal shows until it has all words."""
     shown, deadline = "", time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -145,7 +145,7 @@ def test_as_many_jobs_as_wanted_and_results_in_order(tmp_path, jobs):
                 seen.add(call.path)
                 if len(seen) >= jobs:
                     both.set()
-            assert both.wait(30)
+            assert both.wait(300)
 
     code, out, err = kafkalog("recover", "--jobs", jobs, "--format", "json", root, fs=Hooked(wait_for_others))
     *plans, summary = objects(out)
@@ -361,7 +361,7 @@ def hook_of(taken, number, when):
                 return
             sent.append(call)
         os.kill(os.getpid(), number)
-        assert taken.wait(30)
+        assert taken.wait(300)
 
     hook.sent = sent  # type: ignore[attr-defined]
     return hook

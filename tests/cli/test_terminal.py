@@ -51,7 +51,7 @@ def screen(*argv, columns=80, **environment):
     except OSError:  # the other end is closed
         pass
     os.close(master)
-    return child.wait(60), shown.decode().replace("\r\n", "\n")
+    return child.wait(300), shown.decode().replace("\r\n", "\n")
 
 
 @pytest.fixture
@@ -181,8 +181,8 @@ def shown_by(argv, columns, monkeypatch):
     return [ESCAPE.sub("", line.rpartition("\r\x1b[K")[2]) for line in both.getvalue().decode().splitlines()]
 
 
-NOW_MS = int(time.time() * 1000) + 600_000
-"""A clock behind the times of all files, which the writers ask for."""
+NOW_MS = int(time.time() * 1000) + 86_400_000
+"""A time after those of all files, which the writers ask for, however long the tests before these take."""
 
 
 @pytest.fixture(scope="module")

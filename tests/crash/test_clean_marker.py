@@ -224,7 +224,7 @@ def test_several_processes(tmp_path):
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(300)
     assert [worker.exitcode for worker in workers] == [0] * 4
     assert wrong.empty()
     assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == CONTENT

@@ -150,7 +150,7 @@ def test_a_forked_child_has_no_lock_until_it_takes_its_own(log_dir):
     with lock_log_dir(fs, str(log_dir), NO_WAIT) as held, lock_partition(fs, str(log_dir / "t-0"), NO_WAIT):
         child = context.Process(target=_child, args=(str(log_dir), held, answers))
         child.start()
-        answer = answers.get(timeout=20)
+        answer = answers.get(timeout=240)
         child.join()
         assert f"another run of kafkalog holds the lock, pid {os.getpid()}" in answer
         assert try_in_another_process(log_dir / ".lock") == "held", "the child must not take it with it"

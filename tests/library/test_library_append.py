@@ -289,7 +289,7 @@ def test_an_append_waits_for_another_and_goes_behind_it(root):
     """It opens and plans only once it has the lock."""
     one, other = (kl.open_partition(root / "idem-0") for _ in range(2))
     found = []
-    options = {"single_replica": True, "wait_seconds": 60, "now": time.time_ns() // 1_000_000 + 600_000}
+    options = {"single_replica": True, "wait_seconds": 600, "now": time.time_ns() // 1_000_000 + 600_000}
     waiting = threading.Thread(target=lambda: found.append(other.append(pa.table(ONE), **options)))
 
     def data():

@@ -405,11 +405,11 @@ def test_an_interrupt_ends_a_regular_expression_that_takes_for_ever(tmp_path):
         time.sleep(2)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=300) == 130
 
 
 def test_the_search_ends_without_a_reader(tmp_path):
     with started(tmp_path, "--value", "a") as process:
         process.stdout.close()
-        process.wait(timeout=60)
+        process.wait(timeout=300)
         assert process.stderr.read() == b""

@@ -117,7 +117,7 @@ def test_an_interrupt_ends_the_forks(log_dir, to_all):
     with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as run:
         forks = _forks_of(run.pid, 2)
         (os.killpg if to_all else os.kill)(run.pid, signal.SIGINT)
-        out, messages = run.communicate(timeout=60)
+        out, messages = run.communicate(timeout=300)
     assert run.returncode == ExitCode.INTERRUPTED
     assert not out
     assert "Traceback" not in messages
@@ -137,9 +137,9 @@ def test_forks_do_not_outlive_a_process_that_is_ended(log_dir, number, at):
         forks = _forks_of(run.pid, 2)
         os.kill(run.pid, number)
         try:
-            run.communicate(timeout=20)
+            run.communicate(timeout=300)
         finally:
-            end = time.monotonic() + 10
+            end = time.monotonic() + 120
             while (left := [fork for fork in forks if _is_running(fork)]) and time.monotonic() < end:
                 time.sleep(0.05)
             for fork in left:
@@ -157,11 +157,11 @@ def _is_running(pid):
 
 def _forks_of(pid, count):
     """Wait until a process has so many children, and return their ids."""
-    for _ in range(600):
+    for _ in range(12_000):
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         if len(children) == count:
             return children
-        time.sleep(0.1)
+        time.sleep(0.01)
     raise AssertionError("it does not fork")
 
 

@@ -34,7 +34,7 @@ def test_no_more_at_a_time_than_jobs_and_none_far_ahead():
                 begun.add(number)
                 most.append(len(running))
             if number == 0:
-                hold.wait(30)
+                hold.wait(300)
             with lock:
                 running.discard(number)
             return number
@@ -67,7 +67,7 @@ def test_after_a_stop_only_what_was_begun():
     def task(number):
         def run():
             begun.append(number)
-            go.wait(30)
+            go.wait(300)
             return number
 
         return run

@@ -321,7 +321,7 @@ def browse(page, *options):
     command = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
     done = subprocess.run(
         [*command, f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=3000", page.as_uri()],
-        capture_output=True, timeout=120, check=True,
+        capture_output=True, timeout=600, check=True,
     )  # fmt: skip
     return done.stdout.decode()
 

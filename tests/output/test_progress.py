@@ -177,7 +177,7 @@ def test_a_terminal_without_a_size_has_usual_lines(monkeypatch):
 
 
 def until(condition):
-    for _ in range(2000):
+    for _ in range(60_000):
         if condition():
             return True
         time.sleep(0.005)

@@ -31,7 +31,7 @@ def place(_):
 
 def main(master, log_dir, commands):
     spark = session(master, settings=SETTINGS)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 480
     places = set()
     while len(places) < 2 and time.monotonic() < until:
         places |= set(spark.sparkContext.parallelize(range(4), 4).map(place).collect())

@@ -232,7 +232,7 @@ def begun(tmp_path):
     process = subprocess.Popen(
         argv, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    until = time.monotonic() + 240
+    until = time.monotonic() + 480
     while not list(out.glob(".kafkalog/*/*.tmp")) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.005)
     return process, out, state
@@ -262,7 +262,7 @@ def test_interrupted_while_it_writes(tmp_path):
     """As with the other commands: 130, without a word of Spark's, and nothing is left."""
     process, out, state = begun(tmp_path)
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=480)
     assert (process.returncode, errors) == (130, b"")
     assert (files(out), state.exists()) == ([], False)
     assert not out.exists()

@@ -26,7 +26,7 @@ def work(name, source, target):
         [sys.executable, str(script), name, str(source), str(target)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -47,7 +47,7 @@ def test_a_cluster_does_what_one_machine_does(master, corpus, tmp_path):
     ]
     done = subprocess.run(
         [sys.executable, str(HERE / "on_a_cluster.py"), master, str(logs), json.dumps(commands)],
-        env=spark_environment(), capture_output=True, text=True, timeout=300, check=False,
+        env=spark_environment(), capture_output=True, text=True, timeout=1200, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout.splitlines()[-1])

@@ -185,7 +185,7 @@ def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     @contextlib.contextmanager
     def started(master, *, settings, is_small):
         assert (master, settings, is_small) == ("local[3]", {"a": "b"}, True)
-        for _ in range(100 if is_shown else 12):
+        for _ in range(3000 if is_shown else 12):
             if b"starting Spark: 0:0" in terminal.getvalue():
                 break
             time.sleep(0.1)

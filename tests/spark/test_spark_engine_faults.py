@@ -43,7 +43,7 @@ def data_of(root):
     return {name: data for name, data in tree(root).items() if ".kafkalog" not in name}
 
 
-def until(condition, seconds=300):
+def until(condition, seconds=600):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = condition()
@@ -65,7 +65,7 @@ def test_a_compaction_that_died_half_way_is_taken_back_by_the_next_try(corpus, t
     mark = tmp_path / "died"
     engine = ["--engine", "spark", "--master", "local[1,3]"]
     process = started(HERE / "dying_tasks.py", "dies", mark, ".swap", *command, *engine)
-    out, errors = process.communicate(timeout=480)
+    out, errors = process.communicate(timeout=1200)
     assert mark.exists()
     assert (process.returncode, out.count("undo for ")) == (0, 3), errors
     assert re.findall(r"run \S+-compact-\w+ was cut off half way, and is undone now", errors)
@@ -86,7 +86,7 @@ def test_a_recovery_that_died_half_way_is_finished_by_the_next_try(corpus, tmp_p
     process = started(
         HERE / "dying_tasks.py", "dies", mark, "manifest.json", *command, "--engine", "spark", "--master", "local[1,3]"
     )
-    _, errors = process.communicate(timeout=480)
+    _, errors = process.communicate(timeout=1200)
     assert (process.returncode, mark.exists()) == (0, True), errors
     assert len([path for path in (logs / TORN / ".kafkalog").iterdir() if path.is_dir()]) == 2
     done = data_of(logs / TORN)
@@ -145,7 +145,7 @@ def test_no_broker_starts_until_the_last_worker_of_a_killed_driver_is_gone(corpu
         if driver.poll() is None:
             os.killpg(driver.pid, signal.SIGKILL)
         driver.communicate()
-    until(lambda: not holders(logs / ".lock"), 60)
+    until(lambda: not holders(logs / ".lock"))
     assert may_start(logs)
     code, _, errors = kafkalog(*command, *SPARK)
     assert (code, "was cut off half way, and is undone now" in errors) == (0, True)
@@ -165,7 +165,7 @@ def test_what_is_at_work_is_done_when_the_driver_is_told_to_end(corpus, tmp_path
     driver = started("-m", "kafkalog_cli", "compact", *COMPACT, "--now", NOW, logs, *SPARK, *slowly)
     until(lambda: driver.poll() is not None or list(logs.glob("*/.kafkalog/*-compact-*")))
     os.kill(driver.pid, signal.SIGTERM)
-    out, errors = driver.communicate(timeout=480)
+    out, errors = driver.communicate(timeout=1200)
     assert (driver.returncode, out.count("undo for ")) == (130, 1), errors
     assert "interrupted: 2 partitions not done: " in errors
     assert len(list(logs.glob("*/.kafkalog/*-compact-*"))) == 1  # the largest was begun, and no other

@@ -18,7 +18,7 @@ from tests.spark.test_spark_stream import Log
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 PAUSED_SECONDS = float(os.environ.get("STREAM_PAUSED_SECONDS", "4"))
-SHARE, PERIOD_SECONDS, SLOW_SECONDS, AT_MOST_SECONDS = 0.2, 0.25, 6, 120
+SHARE, PERIOD_SECONDS, SLOW_SECONDS, AT_MOST_SECONDS = 0.2, 0.25, 6, 600
 SOURCE_WORKER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
@@ -73,7 +73,7 @@ def log(tmp_path):
 
 
 def first_batch(query):
-    end = time.monotonic() + 120
+    end = time.monotonic() + AT_MOST_SECONDS
     while not any(progress.numInputRows for progress in query.recentProgress):
         assert query.isActive, query.exception()
         assert time.monotonic() < end

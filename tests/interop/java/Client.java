@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -28,6 +29,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -60,6 +62,7 @@ public final class Client {
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = System.out;
+        System.setOut(System.err);  // Kafka's clients log there, such as an error that they try again after
         Client client = new Client(arguments[0]);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -99,12 +102,27 @@ public final class Client {
         int count = partitions == null ? 1 : Integer.parseInt(partitions);
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
             admin.createTopics(List.of(new NewTopic(topic, count, (short) 1).configs(settings))).all().get();
-            // The controller has them now. Their leader answers when it has their directories.
-            Map<TopicPartition, OffsetSpec> starts = new HashMap<>();
-            for (int number = 0; number < count; number++) {
-                starts.put(new TopicPartition(topic, number), OffsetSpec.earliest());
+            awaitLeaders(admin, topic, count);
+        }
+    }
+
+    /** A new topic is the controller's at first: its leader answers when it has the directories. */
+    private static void awaitLeaders(Admin admin, String topic, int count) throws Exception {
+        Map<TopicPartition, OffsetSpec> starts = new HashMap<>();
+        for (int number = 0; number < count; number++) {
+            starts.put(new TopicPartition(topic, number), OffsetSpec.earliest());
+        }
+        long deadline = System.currentTimeMillis() + MOST_MS;
+        while (true) {
+            try {
+                admin.listOffsets(starts).all().get();
+                return;
+            } catch (ExecutionException error) {
+                if (!(error.getCause() instanceof RetriableException) || System.currentTimeMillis() > deadline) {
+                    throw error;
+                }
+                Thread.sleep(20);
             }
-            admin.listOffsets(starts).all().get();
         }
     }
 

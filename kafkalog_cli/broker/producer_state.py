@@ -17,7 +17,6 @@ from kafkalog_cli.format.batch import (
     NO_OFFSET,
     NO_SEQUENCE,
     NO_TIMESTAMP,
-    RECORD_BATCH,
     TRANSACTIONAL_MASK,
     Batch,
     BatchColumns,
@@ -25,11 +24,11 @@ from kafkalog_cli.format.batch import (
     wrap_int64,
 )
 from kafkalog_cli.format.columns import rows_where
-from kafkalog_cli.format.control import ABORT, COMMIT, ControlRecord, control_type, decode_control, usual_marker
+from kafkalog_cli.format.control import ABORT, COMMIT, ControlRecord, control_type, decode_control
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import MOST_DATA_BYTES, MOST_PRODUCERS, MOST_PRODUCERS_AT_ONCE, Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.read import RecordReader, usual_marker_in
 from kafkalog_cli.log.reading.scan import Chunk
 
 INVALID_RECORD = "InvalidRecordException"
@@ -348,9 +347,8 @@ class ProducerReplay:
             self._ended[first_offset] = last_offset
 
     def _marker(self, chunk: Chunk, batch: Batch) -> _Marker | None:
-        start = batch.position - chunk.position
-        usual = usual_marker(chunk.view[start + RECORD_BATCH.size : start + batch.size_bytes])
-        if usual is not None and not batch.codec and batch.records_count == 1:  # ten times as fast as a reader
+        usual = usual_marker_in(chunk, batch)
+        if usual is not None:
             timestamp = batch.max_timestamp if batch.is_log_append_time else batch.base_timestamp
             return _Marker(usual[0] == ABORT, usual[1], timestamp)
         alone = Chunk(chunk.view, chunk.position, BatchColumns.from_rows([batch]), chunk.generation)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers, least_and_largest, rows_where
@@ -161,7 +162,8 @@ class BatchColumns:
 
     def rows(self, first: int = 0, end: int | None = None) -> Iterator[Batch]:
         """Iterate over the rows `first` to `end` (exclusive) as `Batch` values of plain Python integers."""
-        return map(Batch._make, zip(*(integers(column[first:end]) for column in self.columns()), strict=True))
+        rows = zip(*(integers(column[first:end]) for column in self.columns()), strict=True)
+        return map(partial(tuple.__new__, Batch), rows)  # as Batch._make, without its check of the length
 
     def row(self, index: int) -> Batch:
         """Return one row."""
@@ -177,7 +179,7 @@ class BatchColumns:
 
     def chosen(self, rows: Sequence[int] | Integers) -> BatchColumns:
         """Return the given rows as columns."""
-        return BatchColumns.from_rows(self.row(row) for row in rows)
+        return BatchColumns(*([column[row] for row in rows] for column in self.columns()))
 
     def moved(self, position: int) -> BatchColumns:
         """Return the columns of consecutive batches, of which the first shall begin at `position`, in bytes."""
@@ -213,11 +215,23 @@ class BatchColumns:
         wanted = TRANSACTIONAL_MASK | CONTROL_MASK
         return rows_where(lambda bits, magic: (bits & wanted != 0) & (magic >= 2), self.attributes, self.magic)
 
+    def of_transactions(self, *, only_valid: bool = False) -> Iterator[Batch]:
+        """Iterate over the transactional batches and control batches, with `only_valid` if their CRCs are right."""
+        rows = self.in_transactions()
+        if only_valid and not self.all_valid():
+            rows = [row for row in rows if self.valid[row]]
+        for first in range(0, len(rows), _PIECE_ROWS):
+            yield from self.chosen(rows[first : first + _PIECE_ROWS]).rows()
+
     def arrays(self) -> BatchArrays:
         """Return the same batches as arrays: these or, of plain integers, a copy."""
         import numpy as np
 
         return BatchColumns.from_matrix(np.array([list(column) for column in self.columns()], dtype=np.int64))
+
+
+_PIECE_ROWS = 1024
+"""Rows that become plain integers at once: few enough for the cache of the processor."""
 
 
 class BatchArrays(BatchColumns):

@@ -5,6 +5,6 @@
 - `reading`: from the bytes of a segment to columns of batches and of records.
 - `log_end`, `segment_search`: one segment by its indexes: its end, an offset, a time. An index may be damaged or stale,
   so an entry is used only if the log confirms it. The exception are functions that follow a broker.
-- `open_transactions`, `transaction_ends`: transactions without an end, and how transactions end.
+- `open_transactions`, `transaction_ends`: when transactions begin and end, open transactions, ends read ahead.
 - `settings`: the settings of topics and brokers, and the metadata log that has them.
 """

@@ -1,4 +1,7 @@
-"""Open transactions of a log, found in the newest producer snapshot and the headers of the batches after it."""
+"""Open transactions of a log, found in the newest producer snapshot and the headers of the batches after it.
+
+`transaction_steps` has Kafka's rule: which batch begins or continues the transaction of a producer, and which ends it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 from kafkalog_cli.disk.fs import Filesystem, file_pieces
 from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format import producer_snapshot
-from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_TIMESTAMP, TRANSACTIONAL_MASK, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import MOST_PRODUCERS
@@ -19,6 +22,42 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 _ResultT = TypeVar("_ResultT")
+
+
+def transaction_steps(batches: Iterable[Batch], *, only_records: bool = False) -> Iterator[tuple[Batch, bool]]:
+    """Yield the batches of producers' transactions, and whether each ends its transaction (ProducerAppendInfo.append).
+
+    Only headers are read: any record of a control batch with a producer id counts as the marker. A data batch counts
+    also if the cleaner has emptied it, but not with `only_records`.
+    """
+    for batch in batches:
+        bits, count = batch.attributes, batch.records_count
+        if batch.producer_id < 0 or (only_records and count <= 0):  # no batch before v2 has a producer id
+            continue
+        if bits & CONTROL_MASK:
+            if count:  # the cleaner leaves empty control batches, which end no transaction
+                yield batch, True
+        elif bits & TRANSACTIONAL_MASK:
+            yield batch, False
+
+
+class TransactionReplay:
+    """Follows the transactions of a log. `first_offsets` are those of the open transactions, by producer id."""
+
+    def __init__(self) -> None:
+        self.first_offsets: dict[int, int] = {}
+
+    def ended(self, batches: Iterable[Batch], *, only_records: bool = False) -> Iterator[tuple[Batch, int | None]]:
+        """Follow batches; yield each marker with the first offset of its transaction, None if no batch of it was met.
+
+        When a marker is yielded, its transaction has ended, and no later batch was followed. See `transaction_steps`.
+        """
+        first_offsets = self.first_offsets
+        for batch, is_end in transaction_steps(batches, only_records=only_records):
+            if is_end:
+                yield batch, first_offsets.pop(batch.producer_id, None)
+            else:
+                first_offsets.setdefault(batch.producer_id, batch.base_offset)
 
 
 class SegmentPart(NamedTuple):
@@ -116,19 +155,17 @@ def open_transactions(
 ) -> Sequence[OpenTransaction]:
     """Return the transactions that are open at `end_offset`, by first offset: the snapshot's, updated by the batches.
 
-    Mirrors ProducerAppendInfo for batches from `from_offset` on. Only headers are read: any record of a control batch
-    with a producer id counts as the marker that ends its transaction. `path` is that of the partition, for messages.
-    Raises Unreadable for too many transactions.
+    Only batches from `from_offset` on count. `path` is that of the partition, for messages. Raises Unreadable for too
+    many transactions.
     """
     found = TransactionsByProducer(path, snapshot)
     get, put = found.get, found.put  # called for each transactional batch
-    for batch in batches:
-        if batch.producer_id < 0 or batch.last_offset < from_offset or batch.base_offset >= end_offset:
+    for batch, is_end in transaction_steps(batches):
+        if batch.last_offset < from_offset or batch.base_offset >= end_offset:
             continue
-        if batch.is_control:
-            if batch.records_count:  # the cleaner leaves empty control batches, which end no transaction
-                found.end(batch.producer_id)
-        elif batch.is_transactional:
+        if is_end:
+            found.end(batch.producer_id)
+        else:
             known = get(batch.producer_id)
             first = batch.base_offset if known is None else known.first_offset
             last_timestamp = max(batch.max_timestamp, NO_TIMESTAMP)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.broker import producer_state
+from kafkalog_cli.broker.cleaning.log import Damaged, type_of_control
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import ProducerReplay, ProducerState, is_expired
 from kafkalog_cli.broker.producer_table import ProducerTable
@@ -15,6 +15,8 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.control import usual_marker
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY, ProducerEntry
+from kafkalog_cli.log.reading import read
+from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import CONTROL, TRANSACTIONAL, R, batch_v2, end_marker
@@ -239,17 +241,25 @@ def test_transactions_that_end_in_the_read_in_which_they_began_are_not_held_as_o
     assert state.first_unstable_offset == 0
 
 
+def result_of(call):
+    try:
+        return call()
+    except (LoadFailed, Damaged) as failure:
+        return getattr(failure, "java_class", None), str(failure)
+
+
 def test_a_marker_is_read_at_once_as_a_reader_reads_it(monkeypatch):
-    """Each byte of a marker's batch behind its length and magic takes other values; append times and codecs too."""
+    """By the replay and by the cleaner. Each byte of a marker's batch behind its length and magic takes other values; append times and codecs too."""
     usual, seen = usual_marker, set()
 
     def outcome(data, reads):
-        monkeypatch.setattr(producer_state, "usual_marker", reads)
+        monkeypatch.setattr(read, "usual_marker", reads)
         (chunk,) = Scan(BytesFile(data), choice=KernelChoice(forced=False))
-        try:
-            return ProducerReplay(ProducerState(), DEFAULT_LIMITS)._marker(chunk, chunk.batches.row(0))
-        except LoadFailed as failure:
-            return failure.java_class, str(failure)
+        marker = chunk.batches.row(0)
+        return (
+            result_of(lambda: ProducerReplay(ProducerState(), DEFAULT_LIMITS)._marker(chunk, marker)),
+            result_of(lambda: type_of_control(RecordReader(), chunk, 0, marker, "/log")),
+        )
 
     def noting(records):
         found = usual(records)

@@ -87,6 +87,24 @@ def test_batches(is_array):
         assert isinstance(part, BatchArrays) == is_array
 
 
+@pytest.mark.parametrize("count", [0, 9, 5000])  # 5000: in several pieces
+@pytest.mark.parametrize("is_array", [False, True])
+def test_batches_of_transactions(is_array, count):
+    """Without the batches before v2, whose attributes have no such bits."""
+    chosen = random.Random(count)
+    rows = [
+        row._replace(magic=chosen.choice([1, 2, 2, 3]), attributes=chosen.choice([0, 8, 16, 32, 48, 64]))
+        for row in batches(count)
+    ]
+    columns = BatchColumns.from_rows(rows)
+    columns = columns.arrays() if is_array and rows else columns
+    wanted = [row for row in rows if row.is_transactional or row.is_control]
+    found = list(columns.of_transactions())
+    assert found == wanted
+    assert all(type(row) is Batch and type(row.position) is int for row in found)
+    assert list(columns.of_transactions(only_valid=True)) == [row for row in wanted if row.valid]
+
+
 @pytest.mark.parametrize("is_array", [False, True])
 def test_records(is_array):
     chosen = random.Random(5)

@@ -1,12 +1,14 @@
 """Open transactions: a replay must come to what the broker's own snapshots say, and made batches one by one."""
 
+import random
+
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem, read_all
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.open_transactions import OpenTransaction, headers_of, open_in, parts_to_replay
+from kafkalog_cli.log.open_transactions import OpenTransaction, TransactionReplay, headers_of, open_in, parts_to_replay
 from kafkalog_cli.log.open_transactions import open_transactions as open_transactions_of
 from kafkalog_cli.log.partition import open_partition
 
@@ -103,3 +105,40 @@ def test_batches_outside_the_range_do_not_count():
 
 def test_batches_without_producer_or_transaction_do_not_count():
     assert open_transactions([], [batch(0), batch(1, producer=-1, attributes=TRANSACTIONAL)], 0, 10) == []
+
+
+@pytest.mark.parametrize("only_records", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_markers_end_what_began_after_the_marker_before(seed, only_records):
+    """Against the rule asked of the whole log again for each marker."""
+    chance = random.Random(seed)
+    batches = [
+        batch(
+            at, producer=chance.randrange(-1, 3), attributes=chance.choice([0, TRANSACTIONAL, TRANSACTIONAL, CONTROL]),
+            count=chance.choice([-1, 0, 1, 1]),
+        )
+        for at in range(chance.randrange(30))
+    ]  # fmt: skip
+
+    def counts(one):
+        return one.producer_id >= 0 and (
+            one.records_count > 0 if only_records else one.records_count or not one.is_control
+        )
+
+    def is_open_since(at, producer):
+        own = [one for one in batches[:at] if one.producer_id == producer and counts(one)]
+        ends = [number for number, one in enumerate(own) if one.is_control]
+        begun = [one.base_offset for one in own[ends[-1] + 1 if ends else 0 :] if one.is_transactional]
+        return begun[0] if begun else None
+
+    replay, cut = TransactionReplay(), chance.randrange(31)
+    found = [
+        (marker.base_offset, first, dict(replay.first_offsets))
+        for part in (batches[:cut], batches[cut:])
+        for marker, first in replay.ended(part, only_records=only_records)
+    ]
+    ends = [at for at, one in enumerate(batches) if one.is_control and counts(one)]
+    assert [(at, first) for at, first, _ in found] == [(at, is_open_since(at, batches[at].producer_id)) for at in ends]
+    for at, opened in [*((at + 1, opened) for at, _, opened in found), (len(batches), replay.first_offsets)]:
+        still = {producer: is_open_since(at, producer) for producer in range(3)}
+        assert opened == {producer: first for producer, first in still.items() if first is not None}

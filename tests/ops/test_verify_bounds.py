@@ -10,6 +10,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import DirectoryKind, classify_file
+from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.control import ControlRecord
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
@@ -34,15 +35,13 @@ FS = RealFilesystem()
 NOW_MS = BASE_TIME_MS
 HORIZON, CONTROL, TRANSACTIONAL = 0x40, 0x20, 0x10
 NAMES = ("magic", "valid", "records_count", "base_offset", "last_offset", "attributes", "size_bytes", "producer_id")
+EMPTY = Batch(*[0] * len(Batch._fields))
 
 
 def columns(rows, *, as_matrix):
     """Batches in the two ways in which kernels give them."""
-    found = [list(column) for column in zip(*rows, strict=True)]
-    if as_matrix:
-        found = [np.array(column, np.int64) for column in found]
-    given = dict(zip(NAMES, found, strict=False))
-    return SimpleNamespace(matrix=object() if as_matrix else None, position=[0] * len(rows), **given)
+    batches = BatchColumns.from_rows(EMPTY._replace(**dict(zip(NAMES, row, strict=False))) for row in rows)
+    return batches.arrays() if as_matrix else batches
 
 
 @pytest.mark.parametrize("as_matrix", [False, True])

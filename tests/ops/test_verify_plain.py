@@ -39,7 +39,7 @@ def questions(batches):
     check._look_at_counts(batches)
     check._look_at_producers(batches)
     aborted.see(BatchRun(batches, -1, -1, is_after_damage=False))
-    return bool(check.findings), cleaner_wrote(batches), bool(aborted._open or aborted._ended)
+    return bool(check.findings), cleaner_wrote(batches), bool(aborted._replay.first_offsets or aborted._ended)
 
 
 def test_no_question_finds_anything_in_ordinary_batches():

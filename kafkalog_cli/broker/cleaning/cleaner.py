@@ -211,7 +211,8 @@ class Cleaner:
         horizon_ms = batch.delete_horizon_ms
         wants_horizon = tombstones > 0
         if batch.is_control:
-            may_go = self._transactions.pass_control(batch, type_of_control(self._reader, chunk, row, segment.log.path))
+            control_type = type_of_control(self._reader, chunk, row, batch, segment.log.path)
+            may_go = self._transactions.pass_control(batch, control_type)
             is_over = may_go and horizon_ms is not None and horizon_ms <= self._request.now_ms
             kept, wants_horizon = (0 if is_over else count), may_go
             self._out.note_aborted(self._transactions.take_kept())

@@ -12,14 +12,12 @@ from kafkalog_cli.broker.cleaning.log import (
     SegmentChunks,
     aborted_between,
     sound,
-    type_of_control,
 )
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Chunk
 
 
 @unique
@@ -92,7 +90,7 @@ class _Search:
             upper = segments[at + 1].base_offset if at + 1 < len(segments) else 1 << 63
             transactions.expect(aborted_between(self._aborts, segment.base_offset, upper))
             for chunk in SegmentChunks(self._log, segment):
-                aborted = self._aborted(segment, chunk, transactions)
+                aborted = set(transactions.unkeyed_rows(self._reader, chunk, segment.log.path))
                 for block in sound(self._reader.blocks(chunk), segment.log.path):
                     yield from self._in_block(segment, block, aborted)
 
@@ -126,17 +124,6 @@ class _Search:
             else horizon_ms is not None and horizon_ms <= self._request.now_ms
         )
         return fate._replace(reason=Reason.EXPIRED if is_over else Reason.TOMBSTONE, due_ms=horizon_ms)
-
-    def _aborted(self, segment: Segment, chunk: Chunk, transactions: CleanedTransactions) -> set[int]:
-        """Return the rows of the chunk's data batches that belong to aborted transactions."""
-        found = set()
-        for row in chunk.batches.in_transactions():
-            batch = chunk.batches.row(row)
-            if batch.is_control:
-                transactions.pass_control(batch, type_of_control(self._reader, chunk, row, segment.log.path))
-            elif transactions.pass_data(batch.last_offset, batch.producer_id, is_transactional=True):
-                found.add(row)
-        return found
 
     def _in_block(self, segment: Segment, block: RecordBlock, aborted: set[int]) -> Iterator[_Found]:
         columns = block.records

@@ -20,7 +20,7 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.read import RecordReader, usual_marker_in
 from kafkalog_cli.log.reading.read_ahead import ChunkBlocks
 from kafkalog_cli.log.reading.scan import Chunk, Rows, Scan
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
@@ -88,6 +88,21 @@ class CleanedTransactions:
             self._committed.discard(batch.producer_id)
             return not was_seen
         return False
+
+    def unkeyed_rows(self, reader: RecordReader, chunk: Chunk, path: str, first_position: int = 0) -> Iterator[int]:
+        """Process a chunk; yield the rows without keys for the key table: control batches and aborted batches.
+
+        Batches before the byte `first_position` are not processed. Raises Damaged.
+        """
+        batches = chunk.batches
+        for row, batch in zip(batches.in_transactions(), batches.of_transactions(), strict=True):
+            is_read = batch.position >= first_position
+            if batch.is_control:
+                if is_read:
+                    self.pass_control(batch, type_of_control(reader, chunk, row, batch, path))
+                yield row
+            elif is_read and self.pass_data(batch.last_offset, batch.producer_id, is_transactional=True):
+                yield row
 
     def _begin_up_to(self, offset: int) -> None:
         while self._coming and self._coming[0][0] <= offset:
@@ -256,11 +271,14 @@ def sound(blocks: Iterator[RecordBlock], path: str) -> Iterator[RecordBlock]:
         yield block
 
 
-def type_of_control(reader: RecordReader, chunk: Chunk, row: int, path: str) -> int | None:
-    """Return the type of a control batch's first record: -1 if it is unknown, None if the batch has no record.
+def type_of_control(reader: RecordReader, chunk: Chunk, row: int, batch: Batch, path: str) -> int | None:
+    """Return the type of the first record of a control batch, which is at `row`; None if the batch has no record.
 
     Raises Damaged.
     """
+    usual = usual_marker_in(chunk, batch)
+    if usual is not None:
+        return usual[0]
     for block in reader.blocks(chunk, row, row + 1):
         for record in block.rows():
             kind = control_type(record.key)

@@ -5,7 +5,7 @@ up. If the keys do not fit into memory, they are processed in slices, and each s
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -17,11 +17,10 @@ from kafkalog_cli.broker.cleaning.log import (
     Damaged,
     SegmentChunks,
     aborted_between,
-    type_of_control,
 )
 from kafkalog_cli.broker.cleaning.marks import Marks
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH_MAGIC, BatchColumns
+from kafkalog_cli.format.batch import CONTROL_MASK, DELETE_HORIZON_MASK, RECORD_BATCH_MAGIC, BatchColumns
 from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
@@ -212,10 +211,15 @@ class _Marking:
     ) -> list[tuple[int, int]]:
         """Return the ranges of rows of a chunk whose records are to be read."""
         found, first = [], 0
-        for row in chunk.batches.in_transactions():
-            if self._is_passed_over(segment, chunk, row, tracker, track_from):
-                found.append((first, row))
-                first = row + 1
+        unkeyed: Iterable[int]
+        if tracker is None:
+            batches = chunk.batches
+            unkeyed = (row for row in batches.in_transactions() if batches.attributes[row] & CONTROL_MASK)
+        else:
+            unkeyed = tracker.unkeyed_rows(self._reader, chunk, segment.log.path, track_from)
+        for row in unkeyed:
+            found.append((first, row))
+            first = row + 1
         return [(begin, end) for begin, end in (*found, (first, len(chunk.batches))) if begin < end]
 
     def _pass_over(self, batches: BatchColumns, first: int, end: int, place: int, *, is_dirty: bool) -> int:
@@ -230,18 +234,6 @@ class _Marking:
     def _pass(self, last_offset: int) -> None:
         if not self._is_broker_full and last_offset >= self._request.first_dirty:
             self._latest = max(self._latest, last_offset)
-
-    def _is_passed_over(
-        self, segment: Segment, chunk: Chunk, row: int, tracker: CleanedTransactions | None, track_from: int
-    ) -> bool:
-        batch = chunk.batches.row(row)
-        if batch.is_control:
-            if tracker is not None and batch.position >= track_from:
-                tracker.pass_control(batch, type_of_control(self._reader, chunk, row, segment.log.path))
-            return True
-        if tracker is None or batch.position < track_from:
-            return False
-        return tracker.pass_data(batch.last_offset, batch.producer_id, is_transactional=True)
 
     def _note(self, segment: Segment, block: RecordBlock, known: int, place: int) -> None:
         """Mark the tombstones and the removed records of a block.

@@ -7,11 +7,12 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchArrays
-from kafkalog_cli.format.columns import Integers, Rows, integers, least_and_largest
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, Batch, BatchArrays, BatchColumns
+from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import LogBounds
+from kafkalog_cli.log.open_transactions import TransactionReplay
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.checks.sidecar_files import SidecarFile
@@ -120,57 +121,36 @@ class ProducerTrail:
         self._producers = {entry.producer_id for read in snapshots.values() for entry in read()}
         self._last_data: dict[int, int] = {}
         self._last_marker: dict[int, int] = {}
-        self._open: dict[int, int] = {}
+        self._replay = TransactionReplay()
         self._due = sorted(snapshots)
 
     def see(self, batch_run: BatchRun) -> None:
         """Note the batches of producers."""
-        due, batches = self._due, batch_run.batches
-        rows: Iterable[int] = range(len(batches))
-        if isinstance(batches, BatchArrays) and batch_run.is_ordered:
-            rows = self._all_but_plain(batches)
-        for row in rows:
-            last_offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
-            while due and last_offset >= due[0]:
-                self._compare(due.pop(0))
-            if producer >= 0:
-                self._note(producer, int(batches.attributes[row]), batch_run, row)
-
-    def _all_but_plain(self, batches: BatchArrays) -> Iterable[int]:
-        """Return the rows to check one by one: markers, transactional batches, and batches right after snapshots.
-
-        Of plain data, only the last batch of each producer before each snapshot, and at the end, is returned.
-        """
-        last_offset, producer, attributes = batches.last_offset, batches.producer_id, batches.attributes
-        if not self._due and not (producer >= 0).any():
-            return ()
-        special = attributes & (CONTROL_MASK | TRANSACTIONAL_MASK) != 0
-        edges = last_offset.searchsorted(self._due)
-        special[edges[edges < len(special)]] = True
-        rows: list[int] = special.nonzero()[0].tolist()
-        plain = (~special & (producer >= 0)).nonzero()[0]
-        if not self._producers or not len(plain):
-            return rows
-        return sorted({*rows, *_last_of_each(plain, producer, edges)})
+        batches, first = batch_run.batches, 0
+        last_offset = batches.last_offset
+        while self._due and least_and_largest(last_offset[first:])[1] >= (due := self._due[0]):
+            end = first + rows_where(lambda last, due=due: last >= due, last_offset[first:])[0]
+            self._follow(batches.part(first, end))
+            self._compare(self._due.pop(0))
+            first = end
+        self._follow(batches.part(first, len(batches)) if first else batches)
 
     def reach(self, snapshot_offset: int) -> None:
         """Compare the snapshots up to `snapshot_offset`: all batches below it were seen."""
         while self._due and self._due[0] <= snapshot_offset:
             self._compare(self._due.pop(0))
 
-    def _note(self, producer: int, attributes: int, batch_run: BatchRun, row: int) -> None:
-        last_offset = batch_run.last_offset[row]
-        if attributes & CONTROL_MASK and not batch_run.batches.records_count[row]:
-            return  # ProducerAppendInfo.append: the cleaner emptied the batch, and it ends no transaction
-        if attributes & CONTROL_MASK:
-            first_offset = self._open.pop(producer, None)
-            if last_offset in self._markers:
-                stable = min(self._open.values(), default=last_offset + 1)
-                self.ended[last_offset] = EndedTxn(first_offset, stable)
-        elif attributes & TRANSACTIONAL_MASK:
-            self._open.setdefault(producer, batch_run.base_offset[row])
-        if producer in self._producers:
-            (self._last_marker if attributes & CONTROL_MASK else self._last_data)[producer] = last_offset
+    def _follow(self, batches: BatchColumns) -> None:
+        """Note batches between which no snapshot lies."""
+        if self._producers:
+            last_data = _last_data(batches)
+            self._last_data.update((producer, last_data[producer]) for producer in self._producers & last_data.keys())
+        for marker, first_offset in self._replay.ended(batches.of_transactions()):
+            if marker.last_offset in self._markers:
+                stable = min(self._replay.first_offsets.values(), default=marker.last_offset + 1)
+                self.ended[marker.last_offset] = EndedTxn(first_offset, stable)
+            if marker.producer_id in self._producers:
+                self._last_marker[marker.producer_id] = marker.last_offset
 
     def _compare(self, snapshot_offset: int) -> None:
         missed = self.missed[snapshot_offset] = {}
@@ -187,19 +167,20 @@ class ProducerTrail:
         began = entry.open_txn_first_offset
         if began is not None:
             return f"its transaction ended with the marker at offset {marker}" if marker > began else ""
-        still_open = self._open.get(entry.producer_id)
+        still_open = self._replay.first_offsets.get(entry.producer_id)
         return "" if still_open is None else f"a transaction of the producer is open since offset {still_open}"
 
 
-def _last_of_each(rows: Rows, producer: Integers, edges: Rows) -> list[int]:
-    """Return the last of `rows` (ascending) per producer, before each of `edges` and after the last edge."""
+def _last_data(batches: BatchColumns) -> dict[int, int]:
+    """Return the last offset of the last data batch per producer id."""
+    if not isinstance(batches, BatchArrays):
+        columns = zip(batches.producer_id, batches.last_offset, batches.attributes, strict=True)
+        return {producer: last for producer, last, bits in columns if producer >= 0 and not bits & CONTROL_MASK}
     import numpy as np
 
-    found: list[int] = []
-    for part in np.split(rows, rows.searchsorted(edges)):
-        backwards = part[::-1]
-        found += backwards[np.unique(producer[backwards], return_index=True)[1]].tolist()
-    return found
+    rows = ((batches.producer_id >= 0) & (batches.attributes & CONTROL_MASK == 0)).nonzero()[0][::-1]
+    producers, at = np.unique(batches.producer_id[rows], return_index=True)
+    return dict(zip(producers.tolist(), batches.last_offset[rows[at]].tolist(), strict=True))
 
 
 class Check(Protocol):

@@ -300,7 +300,7 @@ class Committed:
                     log, DamagePolicy.RESYNC, start=part.position, limits=self._limits, kernels=self._choice
                 )  # fmt: skip
                 for batches in reader.batches():
-                    yield from (batches.row(row) for row in batches.in_transactions() if batches.valid[row])
+                    yield from batches.of_transactions(only_valid=True)
                     first = int(batches.base_offset[0])
                     if first != NO_OFFSET and first >= end_offset:
                         break

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, unique
 from itertools import islice
 from threading import RLock
@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
-from kafkalog_cli.format.columns import integers, rows_where
+from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
+from kafkalog_cli.format.columns import integers
 from kafkalog_cli.format.control import ABORT
+from kafkalog_cli.log.open_transactions import transaction_steps
 from kafkalog_cli.log.reading.header import control_type_at, header_at
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES, keep_buffer
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
@@ -361,14 +362,7 @@ class SegmentMap:
         return continues
 
     def _add_events(self, batches: BatchColumns) -> None:
-        rows = rows_where(
-            lambda bits, valid: (bits & (TRANSACTIONAL_MASK | CONTROL_MASK) != 0) & (valid != 0),
-            batches.attributes, batches.valid,
-        )  # fmt: skip
-        for row in rows:
-            event = event_of(self._file, batches.row(row))
-            if event is None:
-                continue
+        for event in events_of(self._file, batches.of_transactions(only_valid=True)):
             if event.kind is not TransactionEvent.BEGIN:
                 self._open.discard(event.producer_id)
             elif event.producer_id in self._open:
@@ -379,20 +373,15 @@ class SegmentMap:
             self._events.append(event)
 
 
-def event_of(file: ReadableFile, batch: Batch) -> Event | None:
-    """Return the event that a batch is, None for another batch. Raises as `read_into`.
-
-    As in Kafka, a batch of a transaction counts if the cleaner has left no record in it, and an empty marker does not.
-    """
-    if batch.producer_id < 0:
-        return None
-    if batch.is_control:
-        if not batch.records_count:
-            return None
+def events_of(file: ReadableFile, batches: Iterable[Batch]) -> Iterator[Event]:
+    """Yield an event per marker and per batch of a transaction. Raises as `read_into`."""
+    for batch, is_end in transaction_steps(batches):
+        if not is_end:
+            yield Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN)
+            continue
         aborts = control_type_at(file, batch.position) == ABORT
         kind = TransactionEvent.ABORT if aborts else TransactionEvent.COMMIT
-        return Event(batch.last_offset, batch.producer_id, kind)
-    return Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN) if batch.is_transactional else None
+        yield Event(batch.last_offset, batch.producer_id, kind)
 
 
 def headers_between(file: ReadableFile, position: int, end: int) -> Iterator[Batch]:

@@ -17,7 +17,7 @@ from kafkalog_cli.ops.lookup_time import TimeSearch, offsets_before
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.serve.options import DamageAnswer
-from kafkalog_cli.ops.serve.segment_map import Event, PartNotServed, event_of
+from kafkalog_cli.ops.serve.segment_map import Event, PartNotServed, events_of
 from kafkalog_cli.ops.serve.served_copy import NoRecords, PlaceInCopy, RecordsPart, ServedCopy
 from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset, producers_of
 
@@ -118,8 +118,7 @@ class ServedPartition:
             event
             for hole in self.own.holes(number)
             for part in self._parts(*hole)
-            for batch in part.batches
-            if (event := event_of(part.file, batch)) is not None
+            for event in events_of(part.file, part.batches)
         ]
         return sorted([*found, *hidden], key=lambda event: event.offset) if hidden else found
 

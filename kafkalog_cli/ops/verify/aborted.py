@@ -7,10 +7,9 @@ from kafkalog_cli.disk.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import txnindex
-from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, TRANSACTIONAL_MASK
-from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.log.open_transactions import TransactionReplay
 from kafkalog_cli.log.reading.header import control_record_at
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
@@ -53,25 +52,16 @@ class AbortedCheck:
     def __init__(self, fs: Filesystem, *, tells_markers: bool = False) -> None:
         self._fs = fs
         self._tells_markers = tells_markers
-        self._open: dict[int, int] = {}
+        self._replay = TransactionReplay()
         self._ended = _Markers()
 
     def see(self, batch_run: BatchRun) -> None:
         """Note the batches that belong to transactions."""
-        batches = batch_run.batches
-        for row in rows_where(lambda bits: bits & (TRANSACTIONAL_MASK | CONTROL_MASK) != 0, batches.attributes):
-            if batches.magic[row] < 2 or not batches.valid[row]:
-                continue
-            producer = int(batches.producer_id[row])
-            if producer < 0 or batches.records_count[row] <= 0:
-                continue  # the cleaner emptied the batch: it neither has records of a transaction nor ends it
-            if batches.attributes[row] & CONTROL_MASK:
-                first = self._open.pop(producer, _NO_RECORDS)
-                is_told = self._tells_markers and not batches.attributes[row] & CODEC_MASK
-                if first != _NO_RECORDS or is_told:
-                    self._ended.append(int(batches.position[row]), producer, first, int(batches.last_offset[row]))
-            elif batches.attributes[row] & TRANSACTIONAL_MASK:
-                self._open.setdefault(producer, int(batches.base_offset[row]))
+        batches = batch_run.batches.of_transactions(only_valid=True)
+        for marker, found in self._replay.ended(batches, only_records=True):
+            first = _NO_RECORDS if found is None else found
+            if first != _NO_RECORDS or (self._tells_markers and not marker.codec):
+                self._ended.append(marker.position, marker.producer_id, first, marker.last_offset)
 
     def findings(self, log: ReadableFile) -> Iterator[Finding]:
         """Yield a finding per invalid marker, and one if the index of the segment `log` lacks aborted transactions."""

@@ -8,7 +8,7 @@ from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, dela
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, Spark, session_options
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
-from kafkalog_cli.ops.option_values import parse_size_bytes
+from kafkalog_cli.ops.option_values import parse_passes, parse_size_bytes
 
 
 def compact(  # noqa: PLR0913
@@ -70,7 +70,7 @@ def compact(  # noqa: PLR0913
         "is_forced": force,
         "memory_bytes": parse_size_bytes(memory),
         "delay_ms": delay_ms_of(delay, keeps=False) if erase_keys is None else 0,
-        "passes": _passes(passes),
+        "passes": parse_passes(passes),
         "version": kafka_version_of(kafka_version),
     }
     explains, erases = explain is not None, erase_keys is not None
@@ -82,14 +82,6 @@ def compact(  # noqa: PLR0913
     request = run.session.request(CompactRequest, partitions, **own, erased=None if keys is None else keys.sought)
     ordered = dirtiest_first(run.session, partitions, request)
     return run.complete(CompactWork(request, keys, estimate, explain), ordered)
-
-
-def _passes(text: str) -> int | None:
-    if text == "until-stable":
-        return None
-    if not (text.isascii() and text.isdecimal() and int(text)):
-        raise UsageError(reason=f"--passes {text}: a number from 1 on, or until-stable")
-    return int(text)
 
 
 command = Command(compact)

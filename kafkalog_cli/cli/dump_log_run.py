@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from kafkalog_cli.cli.dumped_values import DumpedValues, advancing
 from kafkalog_cli.cli.environment import Environment
@@ -15,12 +15,10 @@ from kafkalog_cli.disk.names import FileKind, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
+from kafkalog_cli.format.internal_topics.schema import kafka_version_of
 from kafkalog_cli.format.java_text import parse_long
-from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import directory_name, segment_of_file
-from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.ops.session.observer import LockWarnings
@@ -33,8 +31,8 @@ from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
+    from kafkalog_cli.cli.dump_log import DumpLogOptions
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
-    from kafkalog_cli.ops.ranges import Range
     from kafkalog_cli.output.block_lines import CompiledLogText
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.record_json_printer import JsonPrinter
@@ -44,85 +42,55 @@ SEGMENT_SUFFIXES = (".log", ".checkpoint", ".kafka")
 SIDECAR_SUFFIXES = (".index", ".timeindex", ".snapshot", ".txnindex")
 
 
-class DumpRequest(NamedTuple):
-    """The options of one run, with kafka-dump-log's meanings. `decoded_topic`: records are decoded as this topic's."""
-
-    contents: bool
-    deep: bool
-    skip_metadata: bool
-    decoded_topic: str | None
-    key_decoder: str
-    value_decoder: str
-    max_bytes: int
-    max_message_bytes: int
-    sanity_only: bool
-    verify_only: bool
-    limits: Limits
-    strict: bool = False
-    resync: bool = False
-    is_json: bool = False
-    redaction: Redaction | None = None
-    wanted: Range | None = None
-    max_records: int | None = None
-    version: KafkaVersion = NEWEST
-    decoding: Decoding = Decoding()
-
-    @property
-    def is_plain_strings(self) -> bool:
-        """Whether keys and payloads are printed as strings or not at all: the compiled renderer supports only this."""
-        strings = (STRING_DECODER, "string")
-        plain = (
-            self.decoded_topic is None
-            and not self.redaction
-            and self.key_decoder in strings
-            and self.value_decoder in strings
-        )
-        return plain or not self.contents
-
-
 class DumpLogRun:
     """Dumps files in order; damage at which the real tool aborts ends only its file."""
 
-    def __init__(self, environment: Environment, request: DumpRequest) -> None:
+    def __init__(self, environment: Environment, options: DumpLogOptions) -> None:
+        self._options, self._tool = options, options.tool
+        self._is_json = options.output_format.is_json
+        self._redaction = _redaction(options.redact)
+        self._wanted = options.range.wanted(environment, options.now, options.key)
+        self._version = kafka_version_of(options.kafka_version)
+        self._contents, self._deep, self._limits = options.contents, options.deep, options.decoding.limits
         self._fs = environment.fs
         self._sleep = environment.sleep
         self._out = ResultStream(environment.stdout)
-        self._request = request
         self._progress, stderr = self._shown_progress(environment)
-        self._messages = Messages(stderr, as_json=request.is_json)
-        self._reports = DumpReports(request.version)
+        self._messages = Messages(stderr, as_json=self._is_json)
+        self._reports = DumpReports(self._version)
         self._codes: list[ExitCode] = []
         self._batch_count = self._record_count = self._shown = 0
         self._compiled: CompiledLogText | None = None
         self._choice = environment.kernels
         self._locks = LockWarnings(environment.fs, self._messages.report)
         self._sidecars: SidecarDump | None = None
-        self._values = DumpedValues(environment.fs, self._messages, request.decoding)
+        self._values = DumpedValues(environment.fs, self._messages, options.values.decoding)
 
-    def run(self, files: str | None, paths: list[str], selection: Selection) -> int:
-        """Dump `files` (comma separated, unchanged) and the files that `paths` select; return the exit code."""
-        request = self._request
-        named = java_split(files) if files is not None else []
-        if not named and not paths:
+    def run(self) -> int:
+        """Dump the files that are named, unchanged, and the files that the paths select; return the exit code."""
+        options = self._options
+        selection = options.topics.selection
+        named = java_split(self._tool.files) if self._tool.files is not None else []
+        if not named and not options.paths:
             raise UsageError(reason="dump-log needs --files or a PATH; see kafkalog dump-log --help")
-        if any(request.decoding) and not request.is_json:
+        if any(options.values.decoding) and not self._is_json:
             raise UsageError(reason="--key-format, --value-format and --schemas of dump-log need --format json")
-        chosen = named + self._select(paths, selection)
+        chosen = named + self._select(options.paths or [], selection)
         self._values.read_schemas(chosen)
         if self._progress is not None:
             self._progress.expect(self._segment_bytes(chosen))
         with self._progress or nullcontext():
             for path in chosen:
-                if request.max_records is not None and self._shown >= request.max_records:
+                if options.max_records is not None and self._shown >= options.max_records:
                     break
                 self._codes.append(ExitCode.OK)
                 self._dump(java_path(path))
         self._out.flush()
         self._messages.mirrored(self._reports.text())
         code = ExitCode.FAILURE if any(self._codes) else ExitCode.OK
-        if self._request.strict:
+        if options.strict:
             code = combined_exit_code(self._codes)
-        if self._request.is_json:
+        if self._is_json:
             self._write_summary(code)
         return code
 
@@ -132,7 +100,7 @@ class DumpLogRun:
         A dump on the terminal itself shows where it is.
         """
         stderr = environment.stderr
-        if self._request.is_json or self._out.is_terminal or not stderr.isatty():
+        if self._is_json or self._out.is_terminal or not stderr.isatty():
             return None, stderr
         from kafkalog_cli.output.progress import Progress, beside
 
@@ -151,11 +119,11 @@ class DumpLogRun:
         if not paths:
             return []
         files = select_files(self._fs, paths, selection)
-        if self._request.wanted is None:
+        if self._wanted is None:
             return files
         from kafkalog_cli.ops.ranges import segments_in_range
 
-        return segments_in_range(self._fs, files, self._request.wanted)
+        return segments_in_range(self._fs, files, self._wanted)
 
     def _dump(self, path: str) -> None:
         self._title(f"Dumping {self._shown_path(path)}\n")
@@ -185,11 +153,10 @@ class DumpLogRun:
         from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
 
         if self._sidecars is None:
-            request = self._request
             # JSON output has no place for this text: the checks still run as for text, and report problems on stderr.
-            out = ResultStream(io.BytesIO()) if request.is_json else self._out
-            self._sidecars = SidecarDump(self._fs, out, self._reports, request, self._shown_path)
-        if self._request.is_json:
+            out = ResultStream(io.BytesIO()) if self._is_json else self._out
+            self._sidecars = SidecarDump(self._fs, out, self._reports, self._options, self._shown_path)
+        if self._is_json:
             self._sidecar_objects(path)
         problem = self._sidecars.dump(path, name, suffix)
         if isinstance(problem, str):
@@ -208,19 +175,18 @@ class DumpLogRun:
         from kafkalog_cli.ops.checks.segment_reports import ReadContext
         from kafkalog_cli.output.index_view import IndexJson
 
-        request, lines = self._request, JsonLines(self._out)
-        read_context = ReadContext(self._fs, request.limits, self._choice, self._sleep)
+        tool, lines = self._tool, JsonLines(self._out)
+        read_context = ReadContext(self._fs, self._limits, self._choice, self._sleep)
         for report in index_reports(read_context, [path], Selection()):
             if isinstance(report, FileReport):
                 shown = report
-                if request.sanity_only or request.verify_only:
+                if tool.index_sanity_check or tool.verify_index_only:
                     wrong = (entry for entry in report.entries if entry.exit_code is not ExitCode.OK)
-                    shown = replace(report, entries=() if request.sanity_only else tuple(wrong))
+                    shown = replace(report, entries=() if tool.index_sanity_check else tuple(wrong))
                 IndexJson(lines).report(shown)
         lines.flush()
 
     def _dump_segment(self, path: str, name: str) -> None:
-        request = self._request
         header = segment_header(name)
         if header is None:
             self._fail(path, None, "the name does not begin with an offset")
@@ -230,8 +196,8 @@ class DumpLogRun:
             self._fail(path, None, f"unknown decoder: {decoder}")
             return
         self._title(header)
-        if self._request.max_bytes < 0:
-            self._fail(path, None, f"Invalid size: {self._request.max_bytes}")
+        if self._tool.max_bytes < 0:
+            self._fail(path, None, f"Invalid size: {self._tool.max_bytes}")
             return
         known_gaps = len(self._reports.gaps)
         with self._fs.open_read(path) as file:
@@ -240,11 +206,11 @@ class DumpLogRun:
                 return
             seven = classify_file(name)
             base_offset = seven.offset if seven.kind is FileKind.SEVEN_LOG else None
-            options = self._options(path, file, base_offset)
+            options = self._dump_options(path, file, base_offset)
             if options is None:
                 return
-            dump = SegmentDump(file, options, self._choice, None if request.is_json else self._reports.gaps)
-            if request.is_json:
+            dump = SegmentDump(file, options, self._choice, None if self._is_json else self._reports.gaps)
+            if self._is_json:
                 printer = self._json_printer(path, name)
                 self._print(path, dump, printer)
                 if self._values.report(path, printer, self._out.flush):
@@ -254,9 +220,9 @@ class DumpLogRun:
             else:
                 self._print(path, dump, self._printer(decoder, name, base_offset))
             self._shown += dump.shown_records
-            if self._request.strict:
+            if self._options.strict:
                 self._codes[-1] = dump.damage.exit_code(
-                    self._fs, file, dump.valid_bytes, self._request.limits
+                    self._fs, file, dump.valid_bytes, self._limits
                 ) or self._codes[-1]  # fmt: skip
         self._reports.add_gaps(self._shown_path(java_absolute_path(path)), known_gaps)
 
@@ -275,50 +241,50 @@ class DumpLogRun:
                 printer.batches(part)
             if printer.aborted is not None:
                 self._fail(path, printer.aborted.position, printer.aborted.message, printer.aborted.kind)
-                if not self._request.resync:
+                if not self._options.resync:
                     return
                 self._title("\n")
                 printer.aborted, gave_up = None, True
         printer.ending(dump.fault, dump.valid_bytes)
         if printer.aborted is not None:
             self._fail(path, printer.aborted.position, printer.aborted.message, printer.aborted.kind)
-        elif dump.fault is not None and self._request.is_json:
+        elif dump.fault is not None and self._is_json:
             self._messages.tell("trailing-bytes", dump.fault.message, path=path, position=dump.fault.position)
 
     def _parts(self, dump: SegmentDump, printer: SegmentPrinter) -> Iterator[RecordBlock | BatchColumns | Fault]:
-        if self._request.deep:
+        if self._deep:
             yield from dump.blocks(printer.ahead)
             return
         for part in dump.batches():
-            if self._request.resync and not isinstance(part, Fault):
+            if self._options.resync and not isinstance(part, Fault):
                 # One batch at a time: printing stops at a batch that cannot be shown.
                 yield from (part.part(row, row + 1) for row in range(len(part)))
             else:
                 yield part
 
-    def _options(self, path: str, file: ReadableFile, seven_base_offset: int | None) -> DumpOptions | None:
+    def _dump_options(self, path: str, file: ReadableFile, seven_base_offset: int | None) -> DumpOptions | None:
         """Return which part of the file to read; None if none of it is in the range."""
-        request = self._request
-        start, end = 0, request.max_bytes
-        if request.wanted is not None:
+        options, wanted = self._options, self._wanted
+        start, end = 0, self._tool.max_bytes
+        if wanted is not None:
             from kafkalog_cli.ops.ranges import window
 
             segment = segment_of_file(self._fs, path)
             if segment is not None and not segment.is_seven:
-                found = window(self._fs, segment, file, request.wanted)
+                found = window(self._fs, segment, file, wanted)
                 if found is None:
                     return None
                 start, end = found[0], min(found[1], end)
         return DumpOptions(
-            deep=request.deep,
+            deep=self._deep,
             start=start,
             end=end,
-            limits=request.limits,
-            resync=request.resync,
+            limits=self._limits,
+            resync=options.resync,
             seven_base_offset=seven_base_offset,
-            wanted=request.wanted,
-            max_records=None if request.max_records is None else request.max_records - self._shown,
-            is_gap_before_first=request.wanted is None and not request.version.is_scala,
+            wanted=wanted,
+            max_records=None if options.max_records is None else options.max_records - self._shown,
+            is_gap_before_first=wanted is None and not self._version.is_scala,
         )
 
     def _json_printer(self, path: str, name: str) -> JsonPrinter:
@@ -328,8 +294,8 @@ class DumpLogRun:
 
         directory = directory_name(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
-        topic = self._request.decoded_topic or directory.topic
-        redaction = self._request.redaction or NO_REDACTION
+        topic = self._tool.decoded_topic or directory.topic
+        redaction = self._redaction or NO_REDACTION
         options = RecordJsonOptions(
             redaction, decode=topic_decode(topic), values=self._values.of_topic(directory.topic)
         )
@@ -338,48 +304,59 @@ class DumpLogRun:
         return JsonPrinter(self._out, context, options)
 
     def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:
-        request = self._request
         if seven_base_offset is not None:
-            return SevenPrinter(self._out, seven_base_offset, deep=request.deep, contents=request.contents)
+            return SevenPrinter(self._out, seven_base_offset, deep=self._deep, contents=self._contents)
         text = LogText(
-            decoder=decoder if request.contents else None,
-            skip_metadata=request.skip_metadata,
+            decoder=decoder if self._contents else None,
+            skip_metadata=self._tool.skip_record_metadata,
             escape=self._out.is_terminal,
-            version=request.version,
+            version=self._version,
         )
-        compiled = self._compiled_text if request.is_plain_strings and not self._out.is_terminal else None
+        compiled = self._compiled_text if self._is_plain_strings and not self._out.is_terminal else None
         if compiled is not None:
-            self._choice.need(DUMP_RECORDS if request.deep else DUMP_BATCHES)
-        return TextPrinter(self._out, text, compiled, name, whole_file=request.max_bytes == MAX_INT32)
+            self._choice.need(DUMP_RECORDS if self._deep else DUMP_BATCHES)
+        return TextPrinter(self._out, text, compiled, name, whole_file=self._tool.max_bytes == MAX_INT32)
 
     def _compiled_text(self) -> CompiledLogText:
         if self._compiled is None:
             from kafkalog_cli.output.block_lines import CompiledLogText
 
-            request = self._request
             self._compiled = CompiledLogText(
-                contents=request.contents, skip_metadata=request.skip_metadata, version=request.version
+                contents=self._contents, skip_metadata=self._tool.skip_record_metadata, version=self._version
             )
         return self._compiled
 
+    @property
+    def _decoders(self) -> tuple[str, str]:
+        """The names of the decoders of keys and payloads."""
+        tool = self._tool
+        return tool.key_decoder_class or STRING_DECODER, tool.value_decoder_class or STRING_DECODER
+
+    @property
+    def _is_plain_strings(self) -> bool:
+        """Whether keys and payloads are printed as strings or not at all: the compiled renderer supports only this."""
+        strings = all(name in (STRING_DECODER, "string") for name in self._decoders)
+        return (strings and self._tool.decoded_topic is None and not self._redaction) or not self._contents
+
     def _decoder(self) -> KeyValueDecoder | str:
         """Return the decoder of this run, or the unknown decoder's name."""
-        if self._request.decoded_topic is not None:
+        topic = self._tool.decoded_topic
+        if topic is not None:
             from kafkalog_cli.output.topic_decoders import TopicDecoder
 
-            return self._redacted(TopicDecoder(self._request.decoded_topic, self._request.version))
-        for name in (self._request.value_decoder, self._request.key_decoder):
+            return self._redacted(TopicDecoder(topic, self._version))
+        key, value = self._decoders
+        for name in (value, key):
             if name not in DECODERS:
                 return name
-        decoder = ClassDecoder(DECODERS[self._request.key_decoder], DECODERS[self._request.value_decoder])
-        return self._redacted(decoder)
+        return self._redacted(ClassDecoder(DECODERS[key], DECODERS[value]))
 
     def _redacted(self, decoder: KeyValueDecoder) -> KeyValueDecoder:
-        if not self._request.redaction:
+        if not self._redaction:
             return decoder
         from kafkalog_cli.output.redact import RedactingDecoder
 
-        return RedactingDecoder(decoder, self._request.redaction)
+        return RedactingDecoder(decoder, self._redaction)
 
     def _shown_path(self, path: str) -> str:
         """Return the path as the real tool prints it; on a terminal without control characters."""
@@ -387,7 +364,7 @@ class DumpLogRun:
 
     def _title(self, text: str) -> None:
         """Print a line about the file; JSON output has this in each object."""
-        if not self._request.is_json:
+        if not self._is_json:
             self._out.write(text)
 
     def _fail(self, path: str | None, position: int | None, message: str, kind: str = "") -> None:
@@ -400,6 +377,14 @@ class DumpLogRun:
         lines = JsonLines(self._out)
         lines.summary(code, files=len(self._codes), batches=self._batch_count, records=self._record_count)
         lines.flush()
+
+
+def _redaction(text: str | None) -> Redaction | None:
+    if text is None:
+        return None
+    from kafkalog_cli.output.redact import parse_redaction
+
+    return parse_redaction(text)
 
 
 def java_split(text: str) -> list[str]:

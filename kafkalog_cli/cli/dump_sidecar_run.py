@@ -15,7 +15,7 @@ from kafkalog_cli.output.dump_text import aborted_txn_line, java_absolute_path, 
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.dump_log_run import DumpRequest
+    from kafkalog_cli.cli.dump_log import DumpLogOptions
 
 
 class SidecarDump:
@@ -26,13 +26,13 @@ class SidecarDump:
         fs: Filesystem,
         out: ResultStream,
         reports: DumpReports,
-        options: "DumpRequest",
+        options: "DumpLogOptions",
         shown_path: Callable[[str], str],
     ) -> None:
         self._fs = fs
         self._out = out
         self._reports = reports
-        self._options = options
+        self._tool, self._limits, self._version = options.tool, options.decoding.limits, reports.version
         self._shown = shown_path
 
     def dump(self, path: str, name: str, suffix: str) -> GivesUp | str | None:
@@ -53,17 +53,17 @@ class SidecarDump:
             if not len(index):
                 self._out.write(f"{self._shown(path)} is empty.\n")
                 return None
-            if self._options.sanity_only:
+            if self._tool.index_sanity_check:
                 return self._sanity(path, index.sanity_message(java_absolute_path(path)))
             absolute = self._shown(java_absolute_path(path))
             self._reports.index_mismatches[absolute] = PairSpool()
-            for checked in check_offset_index(index, log, self._options.max_message_bytes):
+            for checked in check_offset_index(index, log, self._tool.max_message_size):
                 if isinstance(checked, GivesUp):
                     return checked
                 if checked.log_offset != checked.offset:
                     pair = (checked.offset, checked.log_offset)
                     self._reports.add(self._reports.index_mismatches, absolute, pair)
-                if not self._options.verify_only:
+                if not self._tool.verify_index_only:
                     self._out.write(f"offset: {checked.offset} position: {checked.position}\n")
         return None
 
@@ -75,10 +75,10 @@ class SidecarDump:
         with self._fs.open_read(base + ".log") as log:
             index = OffsetIndex(read_all(self._fs, base + ".index"), base_offset)
             time_index = TimeIndex(read_all(self._fs, path), base_offset)
-            if self._options.sanity_only:
+            if self._tool.index_sanity_check:
                 return self._sanity(path, time_index.sanity_message(java_absolute_path(path)))
             absolute = self._shown(java_absolute_path(path))
-            limits, is_scala = self._options.limits, self._options.version.is_scala
+            limits, is_scala = self._limits, self._version.is_scala
             for checked in check_time_index(time_index, index, log, limits, follows_whole_log=not is_scala):
                 if isinstance(checked, GivesUp):
                     return checked
@@ -91,7 +91,7 @@ class SidecarDump:
                     if checked.previous_timestamp >= checked.timestamp:
                         pair = (checked.timestamp, checked.previous_timestamp)
                         self._reports.add(self._reports.out_of_order, absolute, pair)
-                if not self._options.verify_only:
+                if not self._tool.verify_index_only:
                     self._out.write(f"timestamp: {checked.timestamp} offset: {checked.offset}\n")
         return None
 
@@ -99,7 +99,7 @@ class SidecarDump:
         """Print a `.snapshot` file; return the message for stderr if it is corrupt: the real tool does not abort."""
         entries, faults = producer_snapshot.decode(read_all(self._fs, path))
         for entry in entries:
-            self._out.write(producer_line(entry, self._options.version))
+            self._out.write(producer_line(entry, self._version))
         return next((fault.message for fault in faults if fault.kind is not FaultKind.TRAILING_BYTES), None)
 
     def txn_index(self, path: str, name: str) -> GivesUp | None:
@@ -108,7 +108,7 @@ class SidecarDump:
         if base_offset is None:
             return _bad_name()
         entries, faults = txnindex.decode(
-            read_all(self._fs, path), base_offset, is_version_a_byte=self._options.version.is_before_4_4
+            read_all(self._fs, path), base_offset, is_version_a_byte=self._version.is_before_4_4
         )
         for fault in faults:
             if fault.kind is FaultKind.INVALID_VERSION:

@@ -5,16 +5,9 @@ from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.groups import Contents, ReadTopics, WantedRange
-from kafkalog_cli.cli.options import (
-    IsolationOption,
-    Now,
-    OutputFormat,
-    PartitionPaths,
-    output_option,
-    selection_option,
-)
+from kafkalog_cli.cli.options import IsolationOption, Now, OutputFormat, PartitionPaths, output_option, selection_option
 from kafkalog_cli.cli.session_groups import OnSpark
-from kafkalog_cli.ops.choices import Isolation
+from kafkalog_cli.ops.choices import Isolation, OnDamage
 
 
 class Files(Enum):
@@ -41,13 +34,6 @@ class FileCodec(Enum):
     ZSTD = "zstd"
 
 
-class Damage(Enum):
-    """How unreadable records are handled."""
-
-    FAILFAST = "failfast"
-    DROPMALFORMED = "dropmalformed"
-
-
 # fmt: off
 class ExportOptions(NamedTuple):
     """The options of export."""
@@ -64,9 +50,9 @@ class ExportOptions(NamedTuple):
         help="Make a directory per day (UTC) of the timestamps: topic=NAME/day=YYYY-MM-DD.")] = False
     state: Annotated[str | None, output_option(metavar="FILE",
         help="Export only records since the last run with FILE, exactly once. The first run creates FILE.")] = None
-    mode: Annotated[Damage, selection_option(
+    mode: Annotated[OnDamage, selection_option(
         help="At damage: export nothing, or leave out unreadable records and report them (exit code 3 or"
-        " 4).")] = Damage.FAILFAST
+        " 4).")] = OnDamage.FAILFAST
     isolation: IsolationOption = Isolation.READ_UNCOMMITTED
     include_control: Annotated[bool, selection_option("--include-control",
         help="Include the markers of transactions.")] = False

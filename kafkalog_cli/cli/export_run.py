@@ -8,7 +8,7 @@ from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, OnDamage
+from kafkalog_cli.ops.export_request import ExportRequest, FileFormat
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines
@@ -75,7 +75,7 @@ class ExportRun:
             options.by_day,
             wanted or Range(),
             options.isolation,
-            OnDamage(options.mode.value),
+            options.mode,
             options.include_control,
             options.state is not None,
             decoding,

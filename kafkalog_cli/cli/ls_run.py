@@ -5,38 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.command_output import CommandOutput
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.declared import CommandContext
+from kafkalog_cli.cli.environment import Environment, now_of
+from kafkalog_cli.cli.options import OutputFormat
+from kafkalog_cli.cli.session_groups import Printing, Safety, session_options
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.choices import SortKey
 from kafkalog_cli.ops.listing.paths import Lister, Listing
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
 from kafkalog_cli.ops.listing.usage import Freeable, Usage, by_log_dir, by_topic, in_order, usage_of
-from kafkalog_cli.ops.selection import Selection, expand, nothing_selected
+from kafkalog_cli.ops.selection import expand, nothing_selected
 from kafkalog_cli.ops.session.observer import lock_sentence
 from kafkalog_cli.output.listing import ListingText, UsageText
 from kafkalog_cli.output.listing_json import ListingJson, UsageJson
 from kafkalog_cli.output.listing_records import PARTITION
 
 if TYPE_CHECKING:
+    from kafkalog_cli.cli.ls import LsOptions
     from kafkalog_cli.ops.listing.listing import PartitionListing
     from kafkalog_cli.ops.session.options import SessionOptions
-
-
-class LsRequest(NamedTuple):
-    """The options of one run. `segments`: a row per segment, not per partition; `transactions`: search for them.
-
-    `usage` is set if the question is what fills the disk.
-    """
-
-    selection: Selection
-    segments: bool
-    transactions: bool
-    json: bool
-    usage: UsageOptions | None = None
 
 
 @dataclass(slots=True)
@@ -54,22 +45,36 @@ class _Counts:
 class LsRun:
     """Lists paths in order; a failure ends only its path or partition."""
 
-    def __init__(self, environment: Environment, request: LsRequest) -> None:
+    def __init__(self, context: CommandContext, options: LsOptions) -> None:
+        """Raises UsageError if options contradict each other."""
+        if options.segments and not context.is_typed("--sort"):
+            options = options._replace(space=options.space._replace(sort=None))  # a configured order asks for no space
+        environment, planning = context.environment, _planning(context, options)
+        if options.space.sort is SortKey.FREEABLE and planning is None:
+            raise UsageError(reason="--sort freeable needs --freeable")
+        if options.space.is_wanted and options.segments:
+            raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
         self._fs = environment.fs
-        self._request = request
-        self._output = CommandOutput(environment, as_json=request.json)
-        self._messages, lines, segments = self._output.messages, self._output.lines, request.segments
-        self._usage = None if request.usage is None else UsageRun(environment, request.usage, self._output, self._fail)
+        self._as_json, segments, selection = options.output.is_json, options.segments, options.topics.selection
+        self._paths, self._selection, self._planning = options.paths or [], selection, planning
+        self._output = CommandOutput(environment, as_json=self._as_json)
+        self._messages, lines = self._output.messages, self._output.lines
+        self._usage = None
+        if options.space.is_wanted:
+            self._usage = UsageRun(environment, options, planning, self._output, self._fail)
         self._printer: ListingText | ListingJson = (
             ListingText(self._output.out, segments=segments) if lines is None else ListingJson(lines, segments=segments)
         )
-        self._lister = Lister(environment.fs, request.selection, segments=segments, transactions=request.transactions)
+        # The tables of space have no transactions, the objects of partitions have.
+        transactions = options.transactions and (self._usage is None or self._as_json)
+        self._lister = Lister(environment.fs, selection, segments=segments, transactions=transactions)
         self._codes: list[ExitCode] = []
         self._counts = _Counts()
         self._warned: set[str] = set()
 
-    def run(self, paths: list[str]) -> int:
-        """List the `paths`; return the exit code."""
+    def run(self) -> int:
+        """List the paths; return the exit code."""
+        paths = self._paths
         if not paths:
             raise UsageError(reason="ls needs a PATH; see kafkalog ls --help")
         for path in paths:
@@ -83,7 +88,7 @@ class LsRun:
             code = self._usage.end()
             self._codes += [code] if code is ExitCode.INTERRUPTED else []
         if not self._codes:
-            self._fail(nothing_selected(self._fs, paths, self._request.selection))
+            self._fail(nothing_selected(self._fs, paths, self._selection))
         counts = {} if self._usage is None else self._usage.counts
         return self._output.end(combined_exit_code(self._codes), **asdict(self._counts), **counts)
 
@@ -99,7 +104,7 @@ class LsRun:
         for fault in listing.faults:
             found = fault.fault
             # Byte 0 stands also for a file that is missing, or for a directory: only JSON has it.
-            position = found.position if found.position or self._request.json else None
+            position = found.position if found.position or self._as_json else None
             self._messages.damage(found, fault.path, position, is_warning=not fault.is_corruption)
         for _, failure in listing.failures:
             self._fail(failure)
@@ -126,8 +131,8 @@ class LsRun:
 
     def _warn_of_lock(self, root: LogDirRoot) -> None:
         """Warn about the lock's owner: readers take no lock."""
-        owner, usage = root.lock_owner, self._request.usage
-        if usage is not None and usage.planning is not None and owner is not None:  # the session that plans warns of it
+        owner = root.lock_owner
+        if self._planning is not None and owner is not None:  # the session that plans warns of it
             return
         if root.path in self._warned or (owner is None and root.lock_problem is None):
             return
@@ -151,13 +156,18 @@ def _code(faults: Iterable[LocatedFault]) -> ExitCode:
     return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS
 
 
-class UsageOptions(NamedTuple):
-    """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
-
-    topics: bool
-    sort: SortKey
-    planning: SessionOptions | None
-    paths: tuple[str, ...]
+def _planning(context: CommandContext, options: LsOptions) -> SessionOptions | None:
+    """Return the options of the session that plans, None without --freeable. Raises UsageError."""
+    space, settings = options.space, options.settings
+    if space.freeable:
+        return session_options(context.environment, options.topics, Safety(space.now, dry_run=True), settings=settings)
+    if space.now is not None:
+        now_of(context.environment, space.now)  # a time in a wrong unit is reported first
+    given = {"--now": space.now, "--config": settings.config, "--broker-config": settings.broker_config}
+    for name, value in (given | {"--metadata": settings.metadata}).items():
+        if value and context.is_typed(name):
+            raise UsageError(reason=f"{name} needs --freeable")
+    return None
 
 
 class UsageRun:
@@ -166,12 +176,16 @@ class UsageRun:
     def __init__(
         self,
         environment: Environment,
-        options: UsageOptions,
+        options: LsOptions,
+        planning: SessionOptions | None,
         output: CommandOutput,
         fail: Callable[[KafkalogError], None],
     ) -> None:
+        """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
         self._environment = environment
-        self._options = options
+        self._paths = options.paths or []
+        self._has_topics, self._sort = options.space.by_topic, options.space.sort or SortKey.BY_NAME
+        self._planning = planning
         self._out = output.out
         self._lines = output.lines
         self._fail = fail
@@ -220,10 +234,8 @@ class UsageRun:
         }
 
     def _freeable(self) -> tuple[dict[str, Freeable], ExitCode]:
-        if self._options.planning is None or not self._found:
+        if self._planning is None or not self._found:
             return {}, ExitCode.OK
-        from kafkalog_cli.cli.options import OutputFormat
-        from kafkalog_cli.cli.session_groups import Printing
         from kafkalog_cli.cli.verbs import begin
         from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
         from kafkalog_cli.output.views import View
@@ -231,8 +243,8 @@ class UsageRun:
         output = OutputFormat.TEXT if self._lines is None else OutputFormat.JSON
         # The session only reports progress and notes: its results come back as values.
         view: View[object] = View(PARTITION, lambda _: {}, lambda _: ())
-        session = begin(self._environment, FREEABLE, view, self._options.planning, Printing(output=output)).session
-        session.shared.named_paths = frozenset(path.rstrip("/") for path in self._options.paths)
+        session = begin(self._environment, FREEABLE, view, self._planning, Printing(output=output)).session
+        session.shared.named_paths = frozenset(path.rstrip("/") for path in self._paths)
         partitions, removed = [], {}
         for path in (found.partition.path for found in self._found.values()):
             try:
@@ -243,18 +255,17 @@ class UsageRun:
         return {**freeable, **removed}, code
 
     def _print(self, rows: list[tuple[PartitionListing, Usage]]) -> None:
-        options = self._options
         log_dirs = by_log_dir(rows)
-        topics = by_topic(rows, options.sort)
+        topics = by_topic(rows, self._sort)
         self._total = sum(log_dirs.values(), Usage())
         if self._lines is not None:
             json = UsageJson(self._lines)
-            json.topics(topics) if options.topics else json.partitions(in_order(rows, options.sort))
+            json.topics(topics) if self._has_topics else json.partitions(in_order(rows, self._sort))
             json.end(self._roots, log_dirs)
             return
-        text = UsageText(self._out, shows_freeable=options.planning is not None)
-        if options.topics:
+        text = UsageText(self._out, shows_freeable=self._planning is not None)
+        if self._has_topics:
             text.topics(topics)
         else:
-            text.partitions(in_order(rows, options.sort), one_log_dir=len(log_dirs) == 1)
+            text.partitions(in_order(rows, self._sort), one_log_dir=len(log_dirs) == 1)
         text.end(log_dirs, len(topics))

@@ -1,17 +1,12 @@
 """`kafkalog recover`: repair partitions, optionally exactly as a broker would at start-up."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.session_groups import EngineName, Pacing, Printing, Safety, SettingSources, Spark, session_options
 from kafkalog_cli.errors import UsageError
-
-if TYPE_CHECKING:
-    from kafkalog_cli.cli.environment import Environment
-    from kafkalog_cli.ops.recover.plan import RecoverMode
-    from kafkalog_cli.ops.session.options import SessionOptions
 
 _rule = partial(Option, rich_help_panel="Rules")
 
@@ -48,8 +43,6 @@ def recover(  # noqa: PLR0913
     If the disk reports errors, nothing is cut that could not be read, and --salvage reads the rest. Ctrl-C and
     SIGTERM end the run after the partitions in progress. The remaining partitions are listed (exit code 130).
     """
-    from kafkalog_cli.ops.recover.plan import RecoverMode
-
     if not paths:
         raise UsageError(reason="recover needs a PATH; see kafkalog recover --help")
     if sum((like_broker, indexes_only, salvage is not None)) > 1:
@@ -60,53 +53,22 @@ def recover(  # noqa: PLR0913
         raise UsageError(reason="--salvage changes nothing, and cannot be combined with --dry-run or --discard")
     if salvage is not None and spark.engine is EngineName.SPARK:
         raise UsageError(reason="--salvage needs --engine local")
-    environment = context.environment
     options = session_options(
-        environment, topics, safety, settings=settings, pacing=pacing, spark=spark, as_json=printing.output.is_json
-    )
-    if salvage is not None:
-        return _salvage(environment, options, paths, salvage, printing)
-    mode = RecoverMode.INDEXES_ONLY if indexes_only else RecoverMode.REPAIR
-    own = {"since_recovery_point": since_recovery_point, "discard": discard}
-    return _recover(environment, options, paths, RecoverMode.LIKE_BROKER if like_broker else mode, own, printing)
-
-
-def _recover(  # noqa: PLR0913, PLR0917
-    environment: "Environment",
-    options: "SessionOptions",
-    paths: list[str],
-    mode: "RecoverMode",
-    own: dict[str, bool],
-    printing: Printing,
-) -> int:
+        context.environment, topics, safety, settings=settings, pacing=pacing, spark=spark,
+        as_json=printing.output.is_json,
+    )  # fmt: skip
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.recover.plan import RecoverMode
-    from kafkalog_cli.ops.recover.recover import RecoverRequest
-    from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover, report_damaged_checkpoints
-    from kafkalog_cli.output.recover_view import recover_view
+    from kafkalog_cli.ops.recover.verb import RECOVER, SALVAGE, recovery, salvaging
+    from kafkalog_cli.output.recover_view import recover_view, salvage_view
 
-    run = begin(environment, RECOVER, recover_view(), options, printing)
-    partitions = partitions_to_recover(run.session, paths)
-    if options.dry_run and mode is RecoverMode.REPAIR:
-        report_damaged_checkpoints(run.session, partitions)
-    request = run.session.request(RecoverRequest, partitions, mode=mode, **own)
-    return run.complete(request, partitions)
-
-
-def _salvage(
-    environment: "Environment", options: "SessionOptions", paths: list[str], target: str, printing: Printing
-) -> int:
-    from kafkalog_cli.cli.verbs import begin
-    from kafkalog_cli.ops.recover.recover import RecoverRequest
-    from kafkalog_cli.ops.recover.salvage import make_target
-    from kafkalog_cli.ops.recover.verb import SALVAGE, SalvageRequest
-    from kafkalog_cli.output.recover_view import salvage_view
-
-    run = begin(environment, SALVAGE, salvage_view(), options, printing)
-    partitions = run.session.partitions(paths)
-    request = run.session.request(RecoverRequest, partitions)
-    make_target(run.session.fs, target)
-    return run.complete(SalvageRequest(request, target), partitions)
+    if salvage is not None:
+        run = begin(context.environment, SALVAGE, salvage_view(), options, printing)
+        return run.complete(*salvaging(run.session, paths, salvage))
+    run = begin(context.environment, RECOVER, recover_view(), options, printing)
+    mode = RecoverMode.INDEXES_ONLY if indexes_only else RecoverMode.REPAIR
+    mode = RecoverMode.LIKE_BROKER if like_broker else mode
+    return run.complete(*recovery(run.session, paths, mode, since_recovery_point=since_recovery_point, discard=discard))
 
 
 command = Command(recover)

@@ -7,12 +7,11 @@ from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, session_options
-from kafkalog_cli.errors import ExitCode, UsageError
+from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.option_values import parse_size_bytes
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.environment import Environment
-    from kafkalog_cli.ops.session.options import SessionOptions
+    from kafkalog_cli.cli.verbs import VerbRun
 
 _room_option = partial(Option, rich_help_panel="Room on a full disk")
 
@@ -49,17 +48,21 @@ def retain(  # noqa: PLR0913
     the limits are ignored: the oldest segments of all partitions are unlinked at once, but never compacted topics,
     internal topics or active segments.
     """
-    from kafkalog_cli.cli.verbs import run_verb
+    from kafkalog_cli.cli.verbs import begin, run_verb
     from kafkalog_cli.ops.retain.plan import RetainRequest
     from kafkalog_cli.ops.retain.retain import RETAIN
-    from kafkalog_cli.output.retain_view import retain_view
+    from kafkalog_cli.output.retain_view import free_view, retain_view
 
     environment = context.environment
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     if free_bytes is not None:
         if explain or keep or delay is not None:
             raise UsageError(reason="--explain, --delay and --keep cannot be combined with --free-bytes")
-        return _free(environment, options, paths or [], (free_bytes, keep_bytes, keep_ms), printing, metrics)
+        from kafkalog_cli.ops.retain.freeing import FREE
+
+        wanted_bytes, least = parse_size_bytes(free_bytes), 0 if keep_bytes is None else parse_size_bytes(keep_bytes)
+        run = begin(environment, FREE, free_view(), options, printing, metrics, only_plans=True)
+        return _free(run, paths or [], wanted_bytes, dry_run=options.dry_run, keep_bytes=least, keep_ms=keep_ms)
     if keep_bytes is not None or keep_ms:
         raise UsageError(reason="--keep-bytes and --keep-ms need --free-bytes")
     return run_verb(
@@ -69,33 +72,15 @@ def retain(  # noqa: PLR0913
     )  # fmt: skip
 
 
-def _free(  # noqa: PLR0913, PLR0917
-    environment: "Environment",
-    options: "SessionOptions",
-    paths: list[str],
-    room: tuple[str, str | None, int],
-    printing: Printing,
-    metrics: str | None,
-) -> int:
-    """Unlink segments until there is room; return the exit code.
-
-    `room` has the values of --free-bytes, --keep-bytes and --keep-ms.
-    """
-    from kafkalog_cli.cli.verbs import begin
+def _free(run: "VerbRun", paths: list[str], wanted_bytes: int, *, dry_run: bool, **least: int) -> int:
+    """Unlink segments until `wanted_bytes` are free; return the exit code. `least` says what each log keeps."""
     from kafkalog_cli.ops.retain.free import FreeRequest
-    from kafkalog_cli.ops.retain.freeing import FREE, Freeing
-    from kafkalog_cli.output.retain_view import free_view
+    from kafkalog_cli.ops.retain.freeing import Freeing
 
-    wanted_bytes, keep_ms = parse_size_bytes(room[0]), room[2]
-    keep_bytes = 0 if room[1] is None else parse_size_bytes(room[1])
-    run = begin(environment, FREE, free_view(), options, printing, metrics, only_plans=True)
-    session = run.session
-    partitions = session.writable_partitions(paths)
-    request = session.request(FreeRequest, partitions, keep_bytes=keep_bytes, keep_ms=keep_ms)
-    freeing = Freeing(session, request, wanted_bytes, options.dry_run)
-    summary = run.run(request, partitions, freeing.add)
-    if summary.code is not ExitCode.INTERRUPTED:
-        summary = summary._replace(code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
+    partitions = run.session.writable_partitions(paths)
+    request = run.session.request(FreeRequest, partitions, **least)
+    freeing = Freeing(run.session, request, wanted_bytes, dry_run)
+    summary = freeing.free(run.run(request, partitions, freeing.plans.append))
     for freed in freeing.results():
         run.printer.show(freed)
     return run.finish(summary, partitions)

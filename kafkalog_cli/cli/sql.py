@@ -1,34 +1,12 @@
 """`kafkalog sql`: SQL queries over log directories, on Spark."""
 
-from enum import Enum
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.groups import Contents
-from kafkalog_cli.cli.options import (
-    Format,
-    IsolationOption,
-    OutputFormat,
-    output_option,
-    selection_option,
-)
+from kafkalog_cli.cli.options import Format, IsolationOption, OutputFormat, output_option, selection_option
 from kafkalog_cli.cli.session_groups import DEFAULT_MASTER, Conf, Master
-from kafkalog_cli.ops.choices import Isolation
-
-
-class ModeOption(Enum):
-    """How unreadable records are handled."""
-
-    FAILFAST = "failfast"
-    DROPMALFORMED = "dropmalformed"
-    PERMISSIVE = "permissive"
-
-
-class AllowOption(Enum):
-    """A permission of a query, besides reading views."""
-
-    FILES = "files"
-    JAVA = "java"
+from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
 
 
 # fmt: off
@@ -43,10 +21,10 @@ class SqlOptions(NamedTuple):
     isolation: IsolationOption = Isolation.READ_UNCOMMITTED
     include_control: Annotated[bool, selection_option("--include-control",
         help="Include control records, which have a value in the column control.")] = False
-    mode: Annotated[ModeOption, selection_option(
+    mode: Annotated[Mode, selection_option(
         help="At damage: failfast ends with exit code 4, dropmalformed leaves out unreadable records, permissive has a"
-        " row per damaged place, with the fault in _fault.")] = ModeOption.FAILFAST
-    allow: Annotated[list[AllowOption] | None, selection_option(
+        " row per damaged place, with the fault in _fault.")] = Mode.FAILFAST
+    allow: Annotated[list[Allowed] | None, selection_option(
         help="Permit more to the query; may be repeated. files: read any file by its path, as text.`/etc/hostname`."
         " java: call any method of Java, and functions that were not checked.", show_default=False)] = None
     contents: Contents = Contents()

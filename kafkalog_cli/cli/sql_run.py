@@ -54,7 +54,6 @@ class SqlRun:
         Raises UsageError for text that is not a query of Spark, DamagedLog in mode failfast, Refused, KafkalogError
         without Spark, and the exceptions of selecting partitions.
         """
-        from kafkalog_cli.spark.options import Mode
         from kafkalog_cli.spark.queries.catalog import Catalog, Reading
         from kafkalog_cli.spark.starting import need_pyspark
 
@@ -64,12 +63,12 @@ class SqlRun:
         catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in options.paths])  # noqa: PTH100 - workers
         if options.output is not None:
             self._check_output(options.output, options.paths)
-        from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
+        from kafkalog_cli.spark.queries.confinement import settings_of
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query
 
-        reading = Reading(options.isolation, Mode(options.mode.value), options.include_control, decoding)
-        allowed = frozenset(Allowed(one.value) for one in options.allow or ())
+        reading = Reading(options.isolation, options.mode, options.include_control, decoding)
+        allowed = frozenset(options.allow or ())
         settings = {**SETTINGS, **settings_of(allowed), **given}
         if not allowed and not any(name.startswith("spark.sql.") for name in given):
             check_names(options.query, catalog, reading)

@@ -345,13 +345,11 @@ def recover(
     Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of single partitions are in `errors`.
     """
     from kafkalog_cli.ops.recover.plan import RecoverMode
-    from kafkalog_cli.ops.recover.recover import RecoverRequest
-    from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover
+    from kafkalog_cli.ops.recover.verb import RECOVER, recovery
 
     call = Call(RECOVER, paths, options)
-    partitions = partitions_to_recover(call.session, call.paths)
-    what = {"mode": RecoverMode(mode), "since_recovery_point": since_recovery_point, "discard": discard}
-    return call.run(call.session.request(RecoverRequest, partitions, **what), partitions)
+    what = {"since_recovery_point": since_recovery_point, "discard": discard}
+    return call.run(*recovery(call.session, call.paths, RecoverMode(mode), **what))
 
 
 def roll(paths: Paths, *, force: bool = False, **options: Unpack[VerbOptions]) -> Run[Changed[RollPlan]]:

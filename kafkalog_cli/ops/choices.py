@@ -37,3 +37,28 @@ class SortKey(Enum):
     ALLOCATED = "allocated"
     SEGMENTS = "segments"
     FREEABLE = "freeable"
+
+
+@unique
+class Mode(Enum):
+    """How a query handles unreadable records; the words are Spark's."""
+
+    FAILFAST = "failfast"
+    DROPMALFORMED = "dropmalformed"
+    PERMISSIVE = "permissive"
+
+
+@unique
+class OnDamage(Enum):
+    """How an export handles unreadable records; the words are Spark's."""
+
+    FAILFAST = "failfast"
+    DROPMALFORMED = "dropmalformed"
+
+
+@unique
+class Allowed(Enum):
+    """A permission of a query, besides reading views."""
+
+    FILES = "files"
+    JAVA = "java"

@@ -13,11 +13,12 @@ from kafkalog_cli.format.records import Record
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, list_of, nothing_or, text
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.choices import Isolation, OnDamage
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.log_read import LogRead
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest
+from kafkalog_cli.ops.read.request import ReadRequest
 
 
 @unique
@@ -41,14 +42,6 @@ class FileFormat(Enum):
             FileFormat.ARROW: ("none", "lz4", "zstd"),
             FileFormat.JSON: ("none",),
         }[self]
-
-
-@unique
-class OnDamage(Enum):
-    """How an export treats records that cannot be read; the values are Spark's words."""
-
-    FAILFAST = "failfast"
-    DROPMALFORMED = "dropmalformed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """The Views of append, roll, truncate and delete-records."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from kafkalog_cli.broker.open_log import RollCause
-from kafkalog_cli.errors import as_typed, counted
+from kafkalog_cli.errors import ExitCode, as_typed, counted
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.ops.append.append import AppendPlan
 from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.roll import RollPlan
+from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.log_plan_view import PlanObject, change_view, plan_object
@@ -16,6 +17,9 @@ from kafkalog_cli.output.ndjson import NEGATIVE_IS_NULL, NULL_IS_ZERO, CodecWord
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import View
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.append.verb import Appending
 
 
 class ActiveSegmentObject(TypedDict):
@@ -217,7 +221,14 @@ def append_words(plan: AppendPlan) -> str:
     return ", ".join(parts)
 
 
-def interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int], *, has_stdin: bool) -> str:
+def interruption(appending: "Appending", argv: Sequence[str]) -> Note:
+    """Return what an interrupted append has done, and the command that appends the rest of the input."""
+    words = _interrupted_words(appending.appended, appending.end_offsets, has_stdin=appending.has_stdin)
+    step = _command_that_goes_on(argv, appending.appended)
+    return Note("interrupted", words, None, step, is_error=True, exit_code=ExitCode.INTERRUPTED)
+
+
+def _interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int], *, has_stdin: bool) -> str:
     """Return what an interrupted append has done: the number of appended records per partition, and the log's end."""
     if not any(appended.values()):
         done = "interrupted: no record of the input is appended"
@@ -237,7 +248,7 @@ def interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int
     return done + again
 
 
-def command_that_goes_on(argv: Sequence[str], appended: Mapping[int, int]) -> str:
+def _command_that_goes_on(argv: Sequence[str], appended: Mapping[int, int]) -> str:
     """Return the command line that appends the remaining records: `argv`, with --skip-records for `appended` records.
 
     `appended` is the number of records per partition.

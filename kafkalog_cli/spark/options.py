@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.choices import Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark.offset_limits import (
     OF_RECORDS,
     LimitKind,
@@ -54,15 +54,6 @@ REFUSED_OF_KAFKA = {
     "enable.auto.commit": "nothing is committed",
     "interceptor.classes": "nothing comes between the files and the rows",
 }
-
-
-@unique
-class Mode(Enum):
-    """How unreadable records are handled; the words are Spark's."""
-
-    FAILFAST = "failfast"
-    DROPMALFORMED = "dropmalformed"
-    PERMISSIVE = "permissive"
 
 
 @unique

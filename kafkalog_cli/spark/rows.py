@@ -16,6 +16,7 @@ from kafkalog_cli.format.values.decoder import ValueDecoder
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
 from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.export_files import codec_names
 from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
@@ -23,7 +24,7 @@ from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
 from kafkalog_cli.ops.values import NEEDED, DecodedColumns
-from kafkalog_cli.spark.options import Mode, SourceOptions
+from kafkalog_cli.spark.options import SourceOptions
 from kafkalog_cli.spark.schema import (
     FAULT,
     JSON_COLUMNS,

@@ -9,8 +9,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import DamagedLog, UsageError
+from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.spark.jobs import without_traceback
-from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.schema import arrow_schema_of
 from kafkalog_cli.spark.tables import TABLES, Table, Task
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.demo import make_demo
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.spark.jobs import run_tasks
-from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading
 from kafkalog_cli.spark.queries.confinement import settings_of
 from kafkalog_cli.spark.queries.query import SETTINGS, query

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothi
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.ops.export_request import OnDamage
+from kafkalog_cli.ops.choices import OnDamage
 from kafkalog_cli.ops.verify.task import Level
 from kafkalog_cli.spark.queries.catalog import Catalog
 from kafkalog_cli.spark.tables import TABLES

@@ -175,6 +175,16 @@ def test_several_paths_and_a_selection(tmp_path):
     assert [one.plan.partition for one in kl.recover(place, partitions=[1], dry_run=True).results] == [1]
 
 
+def test_a_dry_run_of_recover_reports_a_checkpoint_that_would_be_rebuilt(tmp_path):
+    place = copies(tmp_path)()
+    (place / "recovery-point-offset-checkpoint").write_bytes(b"0\n5\nmixed 0 0\n")
+    before = (place / "recovery-point-offset-checkpoint").read_bytes()
+    notes = {note.kind: note for note in kl.recover(place, dry_run=True).notes}
+    assert "would be rebuilt" in notes["checkpoint-damaged"].message
+    assert (place / "recovery-point-offset-checkpoint").read_bytes() == before
+    assert "checkpoint-rebuilt" in {note.kind for note in kl.recover(place).notes}
+
+
 def test_a_server_runs_during_a_block_and_its_notes_are_warnings(tmp_path):
     from kafkalog_cli.format.protocol.messages import apis_for_old_clients
     from tests.support.kafka_client import KafkaClient

@@ -13,8 +13,8 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode, KafkalogError, Refused, UsageError
 from kafkalog_cli.ops import export_files
+from kafkalog_cli.ops.choices import OnDamage
 from kafkalog_cli.ops.export_files import CORE, NO_DAY, by_day, escaped, export_schema
-from kafkalog_cli.ops.export_request import OnDamage
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark import rows, splits

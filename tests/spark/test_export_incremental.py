@@ -11,7 +11,8 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, Refus
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
-from kafkalog_cli.ops.export_request import FileFormat, OnDamage
+from kafkalog_cli.ops.choices import OnDamage
+from kafkalog_cli.ops.export_request import FileFormat
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.spark import splits
 from tests.spark.exporting import export, files, offsets, tasks_here

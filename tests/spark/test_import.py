@@ -12,7 +12,7 @@ import kafkalog_cli as kl
 from kafkalog_cli.change.new_partitions import is_staged
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, NothingSelected, NotSame, PathNotFound, Refused, UsageError
-from kafkalog_cli.ops.export_request import OnDamage
+from kafkalog_cli.ops.choices import OnDamage
 from kafkalog_cli.ops.importing import job, planning
 from kafkalog_cli.ops.importing.building import build
 from tests.spark.exporting import FileFormat, export, pa, pq, tasks_here

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.spark.options import Mode
+from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.spark.queries.catalog import Reading
 from kafkalog_cli.spark.tables import TABLES
 from tests.spark.querying import ORDERS, OTHER, kafkalog, log, rows, sql

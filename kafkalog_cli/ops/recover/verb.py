@@ -17,7 +17,7 @@ from kafkalog_cli.ops.partition_facts import path_of_stray
 from kafkalog_cli.ops.plans import in_place
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest, plan_recovery
-from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, salvage
+from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, make_target, salvage
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.selection import log_dirs_of
 from kafkalog_cli.ops.session.observer import Note
@@ -45,6 +45,20 @@ class Recovered:
         if self.is_dry_run:
             return self.plan.exit_code
         return ExitCode.REFUSED if self.plan.is_refused else ExitCode.OK
+
+
+def recovery(
+    session: Session, paths: list[str], mode: RecoverMode, *, since_recovery_point: bool, discard: bool
+) -> tuple[RecoverRequest, list[Partition]]:
+    """Return the request and the partitions for RECOVER. A dry run reports the checkpoints that would be rebuilt.
+
+    Raises as `partitions_to_recover`.
+    """
+    partitions = partitions_to_recover(session, paths)
+    if session.options.dry_run and mode is RecoverMode.REPAIR:
+        _report_damaged_checkpoints(session, partitions)
+    what = {"mode": mode, "since_recovery_point": since_recovery_point, "discard": discard}
+    return session.request(RecoverRequest, partitions, **what), partitions
 
 
 def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
@@ -85,7 +99,7 @@ def _damaged_log_dirs(session: Session, paths: list[str], others: Collection[str
             yield path
 
 
-def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
+def _report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
     """Report the checkpoints that would be rebuilt."""
     for log_dir in dict.fromkeys((*session.log_dirs(partitions), *session.log_dirs_alone)):
         checkpoints = session.shared.roots.checkpoints(log_dir)
@@ -190,6 +204,14 @@ class SalvageRequest:
 
     recovery: RecoverRequest
     target: str
+
+
+def salvaging(session: Session, paths: list[str], target: str) -> tuple[SalvageRequest, list[Partition]]:
+    """Return the request and the partitions for SALVAGE, and make the directory. Raises as `make_target`."""
+    partitions = session.partitions(paths)
+    request = session.request(RecoverRequest, partitions)
+    make_target(session.fs, target)
+    return SalvageRequest(request, target), partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from kafkalog_cli.ops.retain.free import (
 )
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.undo.last_run import cut_off_run
 
@@ -77,17 +77,16 @@ class Freeing:
     _unsynced: set[str] = field(default_factory=set)
     _locks: ExitStack = field(default_factory=ExitStack)
 
-    def add(self, plan: FreePlan) -> None:
-        """Add the plan of a partition. Nothing is removed until all plans are added."""
-        self.plans.append(plan)
-
-    def run(self, codes: Sequence[ExitCode]) -> ExitCode:
-        """Remove segments, after planning all partitions with these `codes`. Returns the exit code."""
+    def free(self, summary: Summary) -> Summary:
+        """Remove segments, after all `plans` were made with this summary; an interrupted run removes none."""
+        if summary.code is ExitCode.INTERRUPTED:
+            return summary
         planned = list(self.plans)
         failures = self._free() if planned else []
-        found = [*self._codes_of_targets(codes, planned), *failures]
+        found = [*self._codes_of_targets(summary.codes, planned), *failures]
         is_short = ExitCode.NO_SPACE in found and ExitCode.INTERRUPTED not in found
-        return ExitCode.NO_SPACE if is_short else combined_exit_code(found)
+        code = ExitCode.NO_SPACE if is_short else combined_exit_code(found)
+        return summary._replace(code=code, failed=summary.failed + len(self.failed_paths))
 
     def results(self) -> Iterator[Freed]:
         """Yield the result for each partition, also if none of its segments was removed."""

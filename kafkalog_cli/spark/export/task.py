@@ -13,9 +13,10 @@ from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches
+from kafkalog_cli.ops.choices import OnDamage
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.export_files import MadeFile, PartitionFiles, Source, Target, core_schema, export_schema, exported
-from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, OnDamage, record_digest
+from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, record_digest
 from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.partition_state import BrokerViews
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead

@@ -16,12 +16,11 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError, did_you_mean
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.choices import Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
-from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection, select_served
 from kafkalog_cli.spark.offsets import unique
-from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.ranges import ScanRange
 from kafkalog_cli.spark.schema import (
     BATCH_COLUMNS,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from enum import Enum, unique
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.choices import Allowed
 from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE
 from kafkalog_cli.spark.queries.plans import elements
 
@@ -111,14 +111,6 @@ REFUSED_CLASSES = frozenset(
     }
 )  # fmt: skip
 """Expressions of an analysed plan that call code or read files, whatever name a query used for them."""
-
-
-@unique
-class Allowed(Enum):
-    """The additional permissions of a query, by name."""
-
-    FILES = "files"
-    JAVA = "java"
 
 
 FILES_AS_TABLES = "spark.sql.runSQLOnFiles"

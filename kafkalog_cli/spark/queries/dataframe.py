@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark.jobs import plain_errors
-from kafkalog_cli.spark.options import Mode, local_path
+from kafkalog_cli.spark.options import local_path
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading
-from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
+from kafkalog_cli.spark.queries.confinement import settings_of
 from kafkalog_cli.spark.queries.plans import dataframe_of
 from kafkalog_cli.spark.queries.query import query_rows
 from kafkalog_cli.spark.sessions import cloned_session, register_sources

@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.ops.choices import Allowed, Mode
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.spark.jobs import is_of_a_worker, without_state
-from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.partials import Partials
 from kafkalog_cli.spark.queries.aggregates import LoadedGroups, with_partials
 from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SourceRead, SqlView, with_named
-from kafkalog_cli.spark.queries.confinement import Allowed, check_analysed, check_parsed
+from kafkalog_cli.spark.queries.confinement import check_analysed, check_parsed
 from kafkalog_cli.spark.queries.plans import (
     VIEW,
     asks_for_names,

@@ -319,6 +319,7 @@ class DumpLogRun:
             wanted=request.wanted,
             max_records=None if request.max_records is None else request.max_records - self._shown,
             is_gap_before_first=request.wanted is None and not request.version.is_scala,
+            knows_brokers=request.strict,  # its exit code is of damage; else the output is that of the tool
         )
 
     def _json_printer(self, path: str, name: str) -> JsonPrinter:

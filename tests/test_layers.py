@@ -34,7 +34,7 @@ MAY_TOUCH_DISK = {
     "disk/fs.py": "the door",
     "disk/fs_changes.py": "its changing half",
     "disk/followed_links.py": "opens what a link leads to",
-    "disk/page_cache.py": "which pages of open files are in memory",
+    "disk/live_logs.py": "the names of a directory's logs, for pages in memory and for the end of the active segment",
     "disk/held_directories.py": "the descriptors of directories, by which both halves reach what lies below",
     "disk/posix_lock.py": "descriptors that locks hang on",
     "spark/starting.py": "the cache of compiled code, which is no log directory",

@@ -33,6 +33,8 @@ _FACTS = ("size_bytes", "mtime_ns", "inode", "mode")
 _INT32 = (1 << 31) - 1
 _MOST_MS = 253_402_300_799_999
 """The end of the year 9999, the last time that Python's calendar has."""
+_MOST_NS = (MOST_NUMBER + 1) * 1_000_000_000
+"""Times of files have 64 bits for the seconds: since the year 2262, their nanoseconds have more."""
 
 
 def check_form(document: Any) -> None:
@@ -73,13 +75,13 @@ def _files(value: Any) -> None:
         size, mtime, inode, mode = (facts[one] for one in _FACTS)
         if not (type(size) is type(mtime) is type(inode) is type(mode) is int):
             raise ValueError(f"a fact of {name!r} is not a number")
-        is_right = 0 <= size <= MOST_NUMBER and -MOST_NUMBER <= mtime <= MOST_NUMBER
+        is_right = 0 <= size <= MOST_NUMBER and -_MOST_NS <= mtime < _MOST_NS
         if not (is_right and 0 <= inode <= 2 * MOST_NUMBER + 1 and 0 <= mode <= _INT32):
             raise ValueError(f"a fact of {name!r} is not a size, time, inode or mode")
 
 
 def _time_ns(value: Any) -> None:
-    if type(value) is not int or not -MOST_NUMBER <= value <= MOST_NUMBER:
+    if type(value) is not int or not -_MOST_NS <= value < _MOST_NS:
         raise ValueError(f"{shown(value)} is not a time")
 
 

@@ -285,6 +285,7 @@ class DumpLogRun:
             wanted=wanted,
             max_records=None if options.max_records is None else options.max_records - self._shown,
             is_gap_before_first=wanted is None and not self._version.is_scala,
+            knows_brokers=options.strict,  # its exit code is of damage; else the output is that of the tool
         )
 
     def _json_printer(self, path: str, name: str) -> JsonPrinter:

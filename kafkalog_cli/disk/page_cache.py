@@ -9,13 +9,11 @@ import os
 from functools import cache
 from typing import Any
 
-from kafkalog_cli.disk.posix_lock import lock_owner
+from kafkalog_cli.disk.live_logs import LOG_SUFFIX, is_broker_running, newest_log, parent_directory
 
 PAGE_BYTES = mmap.PAGESIZE
 STEP_BYTES = 16 << 20
 """Bytes to read before pages are dropped, so that reading a segment of 1 GiB does not push other pages out."""
-
-_LOG = ".log"
 
 Run = tuple[int, int]
 """A range of whole pages of a file, from byte `start` to byte `end`."""
@@ -57,7 +55,7 @@ class BrokerDisks:
 
         There are none if no broker runs, or if the file is not a closed segment.
         """
-        if not path.endswith(_LOG) or not size_bytes or not self._is_closed(path):
+        if not path.endswith(LOG_SUFFIX) or not size_bytes or not self._is_closed(path):
             return None
         runs = cold_runs(descriptor, size_bytes)
         return ColdPages(descriptor, runs) if runs else None
@@ -65,17 +63,16 @@ class BrokerDisks:
     def _is_closed(self, path: str) -> bool:
         directory, _, name = path.rpartition("/")
         directory = directory or "."
-        parent = os.path.dirname(os.path.abspath(directory))  # noqa: PTH100, PTH120  (links are not followed)
+        parent = parent_directory(directory)
         if parent not in self._live:
-            self._live[parent] = _is_locked_by_broker(parent)
+            self._live[parent] = is_broker_running(parent)
         if not self._live[parent]:
             return False
         if directory not in self._newest:
             try:
-                names = [one for one in os.listdir(directory) if one.endswith(_LOG)]  # noqa: PTH208
+                self._newest[directory] = newest_log(directory)
             except OSError:
                 return False
-            self._newest[directory] = max(names, default="")
         return name < self._newest[directory]
 
 
@@ -105,14 +102,6 @@ def cold_runs(descriptor: int, size_bytes: int) -> list[Run]:
         runs.append((at * PAGE_BYTES, end * PAGE_BYTES))
         at = states.find(0, end)
     return runs
-
-
-def _is_locked_by_broker(log_dir: str) -> bool:
-    try:
-        owner = lock_owner(log_dir)
-    except OSError:
-        return False
-    return owner is not None and owner.is_exclusive
 
 
 @cache

@@ -33,7 +33,8 @@ class DumpOptions(NamedTuple):
     `start` and `end` limit the segment to batches that were found through its indexes. `seven_base_offset` is set for a
     0.7 file. `resync`: continue after damage. `wanted` and `max_records` limit what is shown. `is_gap_before_first`:
     the first record counts as following offset -1. So a gap is reported unless its offset is 0, as kafka-dump-log 4.3
-    does; earlier versions report no gap before the first record.
+    does; earlier versions report no gap before the first record. `knows_brokers`: the zeros that a running broker has
+    preallocated are not damage, where kafka-dump-log ends with an error.
     """
 
     deep: bool = False
@@ -45,6 +46,7 @@ class DumpOptions(NamedTuple):
     wanted: Range | None = None
     max_records: int | None = None
     is_gap_before_first: bool = False
+    knows_brokers: bool = False
 
 
 class SegmentDump:
@@ -82,6 +84,7 @@ class SegmentDump:
             limits=options.limits,
             kernels=self._choice,
             seven_base_offset=options.seven_base_offset,
+            knows_brokers=options.knows_brokers,
         )
         for run in reader.chains(deep=options.deep):
             if reader.skipped is not None:

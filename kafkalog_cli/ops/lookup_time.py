@@ -37,6 +37,18 @@ class TimeFound(NamedTuple):
         """The offset of the record, None if there is none."""
         return None if self.found is None else self.found.record_offset
 
+    def first_to_read(self, partition: Partition) -> int | None:
+        """Return an offset before which no record of the partition is as late; None if no record is.
+
+        A damaged log may have a record at an offset of a later segment. A read skips such a record, so that segment's
+        base offset is returned if it is smaller.
+        """
+        if self.found is None or self.found.record_offset is None:
+            return None
+        base, offset = self.found.segment.base_offset, self.found.record_offset
+        later = (segment.base_offset for segment in partition.segments if segment.base_offset > base)
+        return min(offset, next(later, offset))
+
 
 def lookup_time(
     fs: Filesystem,

@@ -58,12 +58,12 @@ class PartitionFacts(NamedTuple):
 
     `replication` is None if it is not known; `unknown_because` says why. `tiered_because` says why the partition counts
     as tiered. `own` contains the settings without those of the command line. `twins` are other directories of the same
-    partition. `linked` are segment files that are symbolic links or have several hard links. `odd_files` have the names
-    of segment files but are not regular files. `foreign` is the program that wrote the files, if not Kafka.
-    `is_in_cleaner_checkpoint`: a partition of the topic is listed there. `other_topic_because` says why the metadata
-    log's topic of that name is a different topic; "" if it is not.
-    `resolved_path` is the target of a path with symbolic links, None without links. `is_foreign_link`: the directory is
-    a link to a directory that has no file of a partition.
+    partition; `has_no_place`: a broker sets this one aside (-stray), or has done so, and starts with both. `linked` are
+    segment files that are symbolic links or have several hard links. `odd_files` have the names of segment files but
+    are not regular files. `foreign` is the program that wrote the files, if not Kafka. `is_in_cleaner_checkpoint`: a
+    partition of the topic is listed there. `other_topic_because` says why the metadata log's topic of that name is a
+    different topic; "" if it is not. `resolved_path` is the target of a path with symbolic links, None without links.
+    `is_foreign_link`: the directory is a link to a directory that has no file of a partition.
     """
 
     path: str
@@ -77,6 +77,7 @@ class PartitionFacts(NamedTuple):
     metadata_is_damaged: bool = False
     tiered_because: str = ""
     twins: tuple[str, ...] = ()
+    has_no_place: bool = False
     linked: tuple[str, ...] = ()
     odd_files: tuple[str, ...] = ()
     newest: NewestFile | None = None
@@ -159,6 +160,7 @@ def _facts_of_any(
     metadata = source.metadata(log_dir)
     replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
     path, resolved = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
+    twins, has_no_place = _twins(fs, partition, resolved, places, metadata, source.broker_id(log_dir))
     return PartitionFacts(
         partition.path,
         partition.directory.kind,
@@ -169,7 +171,8 @@ def _facts_of_any(
         replication=replication,
         unknown_because=because,
         metadata_is_damaged=metadata is not None and not metadata.is_complete,
-        twins=_twins(fs, partition, resolved, places, metadata, source.broker_id(log_dir)),
+        twins=twins,
+        has_no_place=has_no_place,
         resolved_path=None if path == resolved else resolved,
     )
 
@@ -281,16 +284,22 @@ def _twins(  # noqa: PLR0913, PLR0917
     places: Places,
     metadata: ClusterMetadata | None,
     broker_id: int | None,
-) -> tuple[str, ...]:
-    """Return the other directories of the partition. If a broker keeps this directory, only kept directories count."""
+) -> tuple[tuple[str, ...], bool]:
+    """Return the other directories of the partition, and whether a broker sets this one aside, or has done so.
+
+    If a broker keeps this directory, only kept directories count.
+    """
 
     def is_kept(topic_id: str | None) -> bool:
         return not is_set_aside(partition.topic, partition.number, topic_id, metadata, broker_id)
 
     others = [path for path in places.get((partition.topic, partition.number), ()) if path != resolved]
-    if not others or not is_kept(topic_id_of(fs, partition)):
-        return tuple(others)
-    return tuple(path for path in others if is_kept(topic_id_on_disk(fs, path)))
+    if not others:
+        return (), False
+    if not is_kept(topic_id_of(fs, partition)):
+        return tuple(others), True
+    is_stray = partition.directory.kind is DirectoryKind.STRAY
+    return tuple(path for path in others if is_kept(topic_id_on_disk(fs, path))), is_stray
 
 
 def _tiered(

@@ -135,11 +135,11 @@ def _twins(facts: PartitionFacts, _: Intent) -> str | None:
     if not facts.twins:
         return None
     compare = f"`kafkalog verify {shell_word(facts.path)} --against {shell_word(facts.twins[0])}`"
-    return (
-        f"the partition is also in {', '.join(facts.twins)}: a broker does not start with both. {compare}"
-        " shows which is more"
-        " complete: keep that directory, and move the other away"
-    )
+    which = f"{compare} shows which is more complete"
+    where = f"the partition is also in {', '.join(facts.twins)}"
+    if facts.has_no_place:
+        return f"{where}: this directory is set aside, and no broker serves it. {which}"
+    return f"{where}: a broker does not start with both. {which}: keep that directory, and move the other away"
 
 
 def _odd_files(facts: PartitionFacts, _: Intent) -> str | None:

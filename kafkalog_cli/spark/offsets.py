@@ -241,27 +241,13 @@ def wanted_part(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> Offs
     if wanted.is_empty or (end is not None and first >= end):
         return None
     if wanted.since_ms is not None and wanted.since_ms >= 0:
-        found = _first_since(fs, whole, wanted.since_ms)
+        found = lookup_time(fs, whole.partition, wanted.since_ms, view=whole.view).first_to_read(whole.partition)
         if found is None or (end is not None and found >= end):
             return None
         first = max(first, found)
     if first > whole.first and first >= whole.log_end:
         return None
     return whole._replace(first=first, end=end)
-
-
-def _first_since(fs: Filesystem, whole: OffsetRange, time_ms: int) -> int | None:
-    """Return an offset before which no record has a timestamp of `time_ms` or later; None if no record has one.
-
-    A damaged log may have a record at an offset of a later segment. The read skips such a record, so that segment's
-    base offset is returned if it is smaller.
-    """
-    answer = lookup_time(fs, whole.partition, time_ms, view=whole.view)
-    if answer.found is None or answer.offset is None:
-        return answer.offset
-    base = answer.found.segment.base_offset
-    later = (segment.base_offset for segment in whole.partition.segments if segment.base_offset > base)
-    return min(answer.offset, next(later, answer.offset))
 
 
 def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | None) -> dict[str, int]:

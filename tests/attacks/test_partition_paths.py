@@ -10,7 +10,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.checks.fresh_looks import is_broker_running
+from kafkalog_cli.ops.checks.fresh_looks import has_running_broker
 from tests.cli.test_topic_policies import kafkalog
 from tests.disk.test_lock import held_by_another_process
 
@@ -80,7 +80,7 @@ def test_readers_warn_of_a_broker(place, command, path):
     with held_by_another_process(place / "ld" / ".lock"):
         _, _, err = kafkalog(command, path, *READERS[command])
         assert err.count("a broker is running on it") == 1, err
-        assert is_broker_running(RealFilesystem(), path)  # then entries beyond the end are no corruption
+        assert has_running_broker(RealFilesystem(), path)  # then entries beyond the end are no corruption
         if command.startswith("dump-"):
             name = f"{0:020d}.{'index' if command == 'dump-index' else 'log'}"
             assert "a broker is running on it" in kafkalog(command, f"{path}/{name}")[2]

@@ -256,6 +256,15 @@ def test_segments_that_hold_the_same_records():
     assert "out of order" in err
 
 
+def test_a_time_in_a_batch_with_offsets_of_a_later_segment():
+    """The batch is not read: the first record that is so late comes in that segment."""
+    late = BASE_TIME_MS + 60_000
+    first = batch_v2([R(0, BASE_TIME_MS)]) + batch_v2([R(60, late)])
+    files = {f"{FOLDER}/{0:020d}.log": first, f"{FOLDER}/{2:020d}.log": batch_v2([R(2, late), R(3, late)])}
+    code, out, err = read(files, "--from-time", late, "--print", "offset")
+    assert (code, offsets(out)) == (0, [2, 3]), err
+
+
 def test_batches_that_do_not_decompress():
     bad = batch_v2([R(8, BASE_TIME_MS, b"k", b"v")], 0)
     wrong = bytearray(bad)

@@ -1,6 +1,7 @@
 """A time in seconds, µs or ns, where milliseconds are meant, is noticed; as the current time it is refused."""
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from kafkalog_cli.change.runs import new_run_id
 from tests.support import commands
+from tests.support.commands import tree
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 SECONDS = 1_763_600_000
@@ -84,6 +86,20 @@ def test_no_clock_is_before_1970_or_has_more_than_64_bits(tmp_path, command, now
 @pytest.mark.parametrize("now", [253_402_300_799_999, 253_402_300_800_000, 2**63 - 1])
 def test_a_run_after_the_year_9999_has_a_name(now):
     assert new_run_id("import", now).startswith("99991231T235959.999Z-import-")
+
+
+def test_a_run_on_files_of_the_year_2300_is_undone(tmp_path):
+    """The nanoseconds of such a time have more than 64 bits."""
+    lines, partition = tmp_path / "lines", tmp_path / "demo/orders-0"
+    lines.write_text("a\n")
+    assert kafkalog("demo", tmp_path / "demo", "--now", "2300-01-01T00:00:00Z")[0] == 0
+    before = tree(partition)
+    now = ("--now", "2300-01-02T00:00:00Z")
+    code, out, err = kafkalog("append", partition, lines, "--input", "lines", "--single-replica", *now)
+    assert code == 0, err
+    code, _, err = kafkalog("undo", partition, re.findall(r"\S+-append-\w+", out)[0], *now)
+    assert code == 0, err
+    assert tree(partition) == before
 
 
 @pytest.mark.parametrize("hours", [1, 48])

@@ -80,6 +80,20 @@ def test_a_log_too_large_to_be_remembered_is_opened_at_most_three_times(monkeypa
     assert found["00000000000000000000.log"] in range(1, MOST_LOG_OPENS + 1), found
 
 
+def bytes_read(monkeypatch, name):
+    """A list to which each reading of a file adds the bytes that it asks for."""
+    read = []
+    read_into = RealFile.read_into
+
+    def counted(file, position, buffer):
+        if file.path.endswith(name):
+            read.append(len(buffer))
+        return read_into(file, position, buffer)
+
+    monkeypatch.setattr(RealFile, "read_into", counted)
+    return read
+
+
 @pytest.mark.parametrize("verb", ["verify", "recover"])
 def test_a_log_without_producers_is_read_once(monkeypatch, tmp_path, verb):
     """`verify` needs the format of the last batch, for which it read the log again; `recover` looked for producers."""
@@ -93,14 +107,23 @@ def test_a_log_without_producers_is_read_once(monkeypatch, tmp_path, verb):
     if verb == "recover":
         log.write_bytes(log.read_bytes() + bytes(100))
         (folder / FileKind.LEADER_EPOCH_CHECKPOINT.value).write_text("0\n1\n0 0\n")
-    read = 0
-    read_into = RealFile.read_into
-
-    def counted(file, position, buffer):
-        nonlocal read
-        read += len(buffer) if file.path.endswith(".log") else 0
-        return read_into(file, position, buffer)
-
-    monkeypatch.setattr(RealFile, "read_into", counted)
+    read = bytes_read(monkeypatch, log.name)
     assert kafkalog(verb, folder)[0] in (ExitCode.OK, ExitCode.WARNINGS)
-    assert size <= read < 1.5 * size
+    assert size <= sum(read) < 1.5 * size
+
+
+def test_recover_reads_a_log_three_times_where_all_that_is_made_of_it_is_missing(monkeypatch, tmp_path):
+    """Once to check it, once for its indexes and leader epochs, and once to check what is planned."""
+    monkeypatch.setattr(draft, "READ_ONCE_BYTES", 0)
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    for base in (0, 100, 200):
+        batches = [batch_v2([R(base + number, 0, None, bytes(10_000))], epoch=base) for number in range(100)]
+        (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+    log = folder / f"{100:020}.log"
+    read = bytes_read(monkeypatch, log.name)
+    code, out, err = kafkalog("recover", folder)
+    assert code == ExitCode.OK, out + err
+    assert 2 * log.stat().st_size < sum(read) < 3.5 * log.stat().st_size
+    epochs = folder / FileKind.LEADER_EPOCH_CHECKPOINT.value
+    assert epochs.read_text() == "0\n3\n0 0\n100 100\n200 200\n"

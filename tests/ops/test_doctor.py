@@ -417,3 +417,15 @@ def test_the_command_for_more_findings_can_be_pasted(tmp_path):
     command = shlex.split(line.partition(": ")[2])
     assert command == ["kafkalog", "verify", str(log_dir)]
     assert kafkalog(*command[1:])[0] == code
+
+
+@pytest.mark.parametrize(("is_clean", "action"), [(True, "trusts"), (False, "recovers")])
+def test_a_copy_for_this_log_directory_is_a_log_that_a_broker_loads(kafka, is_clean, action):
+    """LogManager.loadLog loads a -future directory like any other. Only -delete and -stray are left alone."""
+    copy = kafka / f"mixed-0.{'a' * 32}-future"
+    shutil.copytree(kafka / MIXED, copy)
+    if not is_clean:
+        unclean(kafka)
+    steps = of_type(doctor(kafka), "start-step")
+    assert (action, str(copy)) in [(one["action"], one["path"]) for one in steps]
+    assert "4 logs are" in steps[0]["message"]  # with three partitions

@@ -13,7 +13,7 @@ from kafkalog_cli.log.checkpoints import read_root_checkpoints
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.topic_config import Origin
 from kafkalog_cli.ops.partition_facts import NewestFile, gather_facts, places_of_partitions
-from kafkalog_cli.ops.refusals import Action, Intent, judge
+from kafkalog_cli.ops.refusals import RULES, Action, Intent, judge
 from kafkalog_cli.ops.settings import SettingsSource
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.metadata_logs import batches, partition, topic_id, value
@@ -167,7 +167,10 @@ def test_a_directory_that_a_broker_sets_aside_refuses_nothing_to_the_partition(t
     places = places_of_partitions(FS, [str(first), str(second)])
     settings = source(log_dirs=(str(first), str(second)))
     assert facts_of(live, first, settings, places=places).twins == ()
-    assert facts_of(aside, second, settings, places=places).twins == (str(live),)
+    facts = facts_of(aside, second, settings, places=places)
+    assert facts.twins == (str(live),)
+    said = next(rule for rule in RULES if rule.name == "twins").find(facts, Intent(Action.RECOVER, 0))
+    assert said.startswith(f"the partition is also in {live}: this directory is set aside, and no broker serves it.")
 
 
 def test_files_of_other_programs(tmp_path, corpus):

@@ -8,7 +8,8 @@ methods go as deep as the caller needs: headers, batches, records. The other mod
 kernels. `read_ahead` does all this in threads. `record_arrow` turns records into Arrow.
 
 Damage is a `Fault`. After damage, `resync` finds the next good batch. `SegmentReader.held_batches` holds doubtful
-batches back. `allowance` bounds the memory of readers that run ahead.
+batches back. `unused_end` knows the zeros that a running broker preallocates. `allowance` bounds the memory of readers
+that run ahead.
 
 Buffers are reused: a chunk and its blocks are valid until the next one is requested.
 """

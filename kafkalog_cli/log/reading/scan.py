@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
 
@@ -147,7 +147,8 @@ class Scan:
 
     The file is read in parts of `chunk_bytes`, or larger parts for larger batches. Iterate over the scan for chunks.
     A second iteration continues after the last chunk of the first.
-    Damage does not raise; a device error is a fault with its range. Mirrors FileRecords.batches.
+    Damage does not raise; a device error is a fault with its range. Mirrors FileRecords.batches. `is_end`: whether
+    a fault after the last batch is only the end of the log.
 
     After the iteration, `fault` is the reason why the chain of batches ended (None: the end of the file), and
     `valid_bytes` the position where it ended. `good_bytes` is the end of the last batch with a right CRC (`start` if
@@ -165,6 +166,7 @@ class Scan:
         choice: KernelChoice | None = None,
         deep: bool = False,
         chunk_bytes: int | None = None,
+        is_end: Callable[[Fault], bool] = lambda _: False,
     ) -> None:
         self.file = file
         self.start = start
@@ -176,6 +178,7 @@ class Scan:
         self._seven_base_offset = seven_base_offset
         self._choice = choice or KernelChoice()
         self._deep = deep
+        self._is_end = is_end
         self.buffers = 1
         """The number of chunks that may be in use at the same time, including the chunk that is being scanned."""
         self.columns_only = False
@@ -238,10 +241,10 @@ class Scan:
                 self.next_bytes = scanned.needed_bytes if scanned.needed_bytes > HEADER_SIZE_UP_TO_MAGIC_BYTES else 0
                 yield Chunk(view, position, scanned.batches, self.generation, self._kernels)
             if scanned.fault is not None or not scanned.needed_bytes:
-                self.fault = scanned.fault
+                self.fault = self._unless_end(scanned.fault)
                 return
             if window.is_short and read_bytes - scanned.consumed_bytes < scanned.needed_bytes:
-                self.fault = window.fault or _shrunk(position + read_bytes, self.end)
+                self.fault = self._unless_end(window.fault or _shrunk(position + read_bytes, self.end))
                 return
             if scanned.consumed_bytes and not chosen:
                 self._choose(scanned, self.end - self.valid_bytes)
@@ -251,6 +254,11 @@ class Scan:
                 window.advance(scanned.consumed_bytes)
             del view
             turns.give()
+
+    def _unless_end(self, fault: Fault | None) -> Fault | None:
+        """Return the fault that ended the chain; None if the log ends there."""
+        is_end = fault is not None and fault.position == self.valid_bytes and self._is_end(fault)
+        return None if is_end else fault
 
     def _note_good(self, batches: BatchColumns) -> None:
         row = batches.last_valid_row()

@@ -70,8 +70,9 @@ class SegmentReader:
     Damage does not raise. Afterwards `end_position` is the byte after the last batch of the last chain, and `fault` the
     reason why that chain ended (None: the end of the range). `good_bytes` is the end of the last batch with a right
     CRC. With RESYNC `skipped` is the damage before the present chain, with the number of skipped bytes (None: no
-    damage). With HOLD `damaged` has the first of `damaged_count` breaks before more batches, and
-    `scanned_bytes` is the position up to which the last chain was followed.
+    damage). With HOLD `damaged` has the first of `damaged_count` breaks before more batches, and `scanned_bytes` is the
+    position up to which the last chain was followed. `knows_brokers`: the unused end of a log that a running broker
+    appends to is not a fault.
     """
 
     def __init__(  # noqa: PLR0913
@@ -85,6 +86,7 @@ class SegmentReader:
         kernels: KernelChoice | None = None,
         seven_base_offset: int | None = None,
         chunk_bytes: int | None = None,
+        knows_brokers: bool = True,
     ) -> None:
         self.end_position = self.good_bytes = start
         self.fault: Fault | None = None
@@ -99,6 +101,7 @@ class SegmentReader:
         self._kernels = kernels
         self._seven_base_offset = seven_base_offset
         self._chunk_bytes = chunk_bytes
+        self._knows_brokers = knows_brokers
 
     @classmethod
     def of_batch(cls, file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> SegmentReader:
@@ -118,10 +121,8 @@ class SegmentReader:
             self.end_position = header.position + header.size_bytes
             yield header
         rest = self.file.size_bytes - self.end_position
-        if header is not None:
-            self.fault = header
-        elif rest > 0:
-            self.fault = incomplete_batch(self.end_position, rest)
+        fault = header or (incomplete_batch(self.end_position, rest) if rest > 0 else None)
+        self.fault = None if fault is None or self._is_end(fault) else fault
 
     def header_columns(self) -> Iterator[BatchColumns]:
         """Yield the batches up to the first break, several at a time.
@@ -162,6 +163,14 @@ class SegmentReader:
     def is_damage(self, fault: Fault) -> bool:
         """Whether a chain ended at damage, and not just at the end of the range in the middle of a batch."""
         return fault.kind is not FaultKind.TRAILING_BYTES or self._end >= self.file.size_bytes
+
+    def _is_end(self, fault: Fault) -> bool:
+        """Whether a fault after the last batch is only the unused end of a log that a running broker appends to."""
+        if not self._knows_brokers or not self.is_damage(fault):
+            return False
+        from kafkalog_cli.log.reading.unused_end import is_unused_end
+
+        return is_unused_end(self.file, fault)
 
     def chunks(self, *, deep: bool = False) -> Iterator[Chunk]:
         """Yield the batches and their bytes; a chunk is valid until the next is requested. `deep`: see `chains`."""
@@ -240,6 +249,7 @@ class SegmentReader:
             choice=self._kernels,
             deep=deep,
             chunk_bytes=self._chunk_bytes,
+            is_end=self._is_end,
         )
 
     def _next_good(self, scan: Scan) -> int | None:

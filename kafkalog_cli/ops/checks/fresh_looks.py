@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.live_logs import is_broker_running
 from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.ops.checks.file_report import Entry, FileNote, FileReport, Style, Verdict
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
@@ -106,14 +106,13 @@ def may_have_unused_entries(fs: Filesystem, path: str) -> bool:
         return False
 
 
-def is_broker_running(fs: Filesystem, partition_path: str) -> bool:
+def has_running_broker(fs: Filesystem, partition_path: str) -> bool:
     """Whether a broker holds the lock of the log directory that contains a partition; False if that is not known."""
     try:
         log_dir = log_dir_of(fs, in_its_log_dir(fs, partition_path))
-        owner = None if log_dir is None else lock_owner(log_dir)
-    except (KafkalogError, OSError):
+    except KafkalogError:
         return False
-    return owner is not None and owner.is_exclusive
+    return log_dir is not None and is_broker_running(log_dir)
 
 
 IN_PROGRESS = "a broker changes it while it is read"
@@ -142,7 +141,7 @@ class _Looks:
     def __init__(self, read_context: ReadContext, path: str, look: Callable[[], Iterable[FileReport]]) -> None:
         self._fs, self._look = read_context.fs, look
         self._fresh = FreshLooks(
-            read_context.fs, path, is_live=is_broker_running(read_context.fs, path), sleep=read_context.sleep
+            read_context.fs, path, is_live=has_running_broker(read_context.fs, path), sleep=read_context.sleep
         )
         self._later: list[dict[str, FileReport]] = []
 

@@ -288,12 +288,16 @@ def start_steps(
         return
     at_root = [*findings.get(root.path, ())]
     yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in at_root if one.kind in _AT_ROOT_FIRST)
-    yield _of_shutdown(root, sum(not path.endswith(DirectoryKind.STRAY.value) for path in plans))
+    directories = [*directories]
+    copies = sum(one.directory.kind is DirectoryKind.FUTURE for one in directories)
+    yield _of_shutdown(root, copies + sum(not path.endswith(DirectoryKind.STRAY.value) for path in plans))
     yield from _of_checkpoints(at_root, at_start=True)
     foreign = (one for one in at_root if one.kind is FindingKind.FOREIGN_DIRECTORY)
     yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in foreign)
     stopped = any(one.kind in _CHECKPOINTS for one in at_root)
     for directory in directories:
+        if directory.directory.kind is DirectoryKind.FUTURE:
+            yield _of_copy(root, directory.path)
         yield from _of_directory(directory, plans.get(directory.path), findings.get(directory.path, ()), stopped)
     yield from _of_checkpoints(at_root, at_start=False)
 
@@ -310,6 +314,14 @@ def _of_shutdown(root: LogDirRoot, logs: int) -> StartStep:
         return StartStep(StartAction.TRUSTS, path, message)
     message = f"missing: {counted(logs, 'log is', 'logs are')} checked from the recovery point on"
     return StartStep(StartAction.RECOVERS, path, message)
+
+
+def _of_copy(root: LogDirRoot, path: str) -> StartStep:
+    """Return the step for a `-future` directory, which a broker loads like any log (LogManager.loadLog)."""
+    is_clean = root.shutdown is Shutdown.CLEAN
+    how = "loaded as it is" if is_clean else "checked from the recovery point on"
+    message = f"a copy for this log directory: {how}, and the broker continues to copy"
+    return StartStep(StartAction.TRUSTS if is_clean else StartAction.RECOVERS, path, message)
 
 
 def _of_checkpoints(at_root: Iterable[Finding], *, at_start: bool) -> Iterator[StartStep]:

@@ -86,9 +86,10 @@ def read_range(
 def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds, view: PartitionState) -> int:
     if request.from_time_ms is not None:
         answer = lookup_time(fs, partition, request.from_time_ms, request.limits, view)
-        if answer.offset is None:
+        first = answer.first_to_read(partition)
+        if first is None:
             raise outside_times(fs, partition, time_words(request.from_time_ms), answer)
-        return answer.offset
+        return first
     if isinstance(request.start, Start):
         return bounds.start if request.start is Start.EARLIEST else bounds.end
     if not bounds.start <= request.start <= bounds.end:

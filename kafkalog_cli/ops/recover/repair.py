@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
-from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, Rebuilt, SegmentOverflow
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.log_loader import CutSegment, StartState, complete_swaps
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
@@ -142,6 +142,8 @@ class _Repair:
         self._settings = settings
         self._log_start_offset = log_start_offset
         self._marks = BatchMarks(self.draft)
+        self._replay: tuple[int, Rebuilt] | None = None
+        self._epochs: dict[int, LeaderEpochs] = {}
         self._since = scope.since
         self._with_inexact = scope.with_inexact
 
@@ -343,22 +345,22 @@ class _Repair:
 
     def _index_of(self, base_offset: int, kind: FileKind) -> bytes:
         """Return the bytes that an index should have."""
-        state = ProducerState(self.draft.directory)
+        segment = LoadedSegment(self.draft, base_offset, self._settings)
         try:
             if kind is FileKind.TXN_INDEX:
                 snapshots = ProducerSnapshots(self.draft.fork(), self._settings)
                 snapshots.rebuild(self._segments(), self._log_start_offset, base_offset, from_clean_stop=False)
-                state = snapshots.state
-            rebuilt = LoadedSegment(self.draft, base_offset, self._settings).rebuild(state, LeaderEpochs())
+                return segment.rebuild(snapshots.state, LeaderEpochs()).txn_index
+            # The two indexes of a segment are wanted one after the other, and the leader epochs at last.
+            if self._replay is None or self._replay[0] != base_offset:
+                epochs = LeaderEpochs()
+                self._replay = base_offset, segment.rebuild(ProducerState(self.draft.directory), epochs)
+                self._epochs[base_offset] = epochs
         except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
             path = self.draft.path(segment_file_name(base_offset, FileKind.LOG))
             raise Impossible(Remark(path, str(error), ExitCode.REFUSED, next_step=SALVAGE_STEP)) from error
-        by_kind = {
-            FileKind.OFFSET_INDEX: rebuilt.offset_index,
-            FileKind.TIME_INDEX: rebuilt.time_index,
-            FileKind.TXN_INDEX: rebuilt.txn_index,
-        }
-        return by_kind[kind]
+        rebuilt = self._replay[1]
+        return rebuilt.offset_index if kind is FileKind.OFFSET_INDEX else rebuilt.time_index
 
     def _rebuild_epochs(self, reports: Iterable[FileReport]) -> None:
         wrong = [r for r in reports if r.kind is FileKind.LEADER_EPOCH_CHECKPOINT and is_wrong(r)]
@@ -370,6 +372,10 @@ class _Repair:
             return
         epochs = LeaderEpochs()
         for segment in self._segments():
+            known = self._epochs.get(segment.base_offset)
+            if known is not None:  # its log was replayed for its indexes
+                epochs.assign_later(known.entries)
+                continue
             try:
                 segment.rebuild(ProducerState(self.draft.directory), epochs)
             except (InvalidOffset, SegmentOverflow, LoadFailed) as error:

@@ -326,7 +326,7 @@ class SegmentMap:
             self._continues = False
             if chain.fault is not None and reader.is_damage(chain.fault):
                 self._note(chain.valid_bytes, chain.valid_bytes, chain.fault.message)
-        if self._at < self._file.size_bytes:
+        if reader.fault is not None and self._at < self._file.size_bytes:
             self._note(self._at, self._file.size_bytes, "the last bytes are not whole batches")
         self._is_done = True
         return None

@@ -4,6 +4,7 @@
 one partition, and `advice.py` their next steps. `log.py` and `records.py` check batches and records, `headers.py` batch
 headers alone, and `seven.py` the messages of Kafka 0.7. They share what they find in a chain (`chain_findings.py`), in
 damaged bytes (`damaged_bytes.py`) and in timestamps (`odd_times.py`). `aborted.py` follows transactions. `files.py`,
-`gaps.py` and `root.py` check the files beside the log. `against.py` and `replica_side.py` compare two replicas.
+`gaps.py` and `root.py` check the files beside the log. `replica_pairs.py` pairs the partitions of two sides, and
+`against.py` and `replica_side.py` compare two replicas. `settled.py` repeats a check beside a running broker.
 Findings, and the checks that `dump-index` uses too, are in `ops/checks`.
 """

@@ -1,15 +1,14 @@
-"""Compare two partitions, or those of two log directories: where they diverge (`verify --against`)."""
+"""Compare two replicas of a partition: where they diverge, and which is more complete (`verify --against`)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.batch import Batch, BatchArrays
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -18,7 +17,7 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.next_steps import REPLICATE
 from kafkalog_cli.ops.partition_facts import topic_id_of
-from kafkalog_cli.ops.selection import Selection, expand, partition_paths, select_partitions
+from kafkalog_cli.ops.verify.replica_pairs import is_other_name, not_compared
 from kafkalog_cli.ops.verify.replica_side import Head, ReplicaSide, ReplicaState, first_different, state_at_start
 
 _COMPARED = (1, 2, 3, 4, 5, 6, 14)
@@ -124,11 +123,6 @@ class ReplicaPolicy:
         return ReplicaPolicy(any(known) if known else None, max(self.log_start, other.log_start))
 
 
-def not_compared(path: str, why: str, next_step: str = "") -> Finding:
-    """Return a finding that says why nothing was compared."""
-    return finding(FindingKind.NOT_COMPARED, path, f"not compared: {why}", next_step=next_step)
-
-
 def _nothing_shared(ours: ReplicaState, theirs: ReplicaState) -> Finding:
     for here, there in ((ours, theirs), (theirs, ours)):
         if here.is_empty:
@@ -163,11 +157,6 @@ def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
 def _is_named_after(copy: str, name: str) -> bool:
     """Whether a name begins with that of a partition, as a backup's may do: orders-0-2026, orders-0.bak-2026-11-27."""
     return copy.startswith(name) and not copy[len(name) :][:1].isdigit()
-
-
-def is_other_name(partition: Partition) -> bool:
-    """Whether the directory's name is not a partition's, as a backup's may be: orders-0.bak, backup."""
-    return partition.directory.kind is DirectoryKind.OTHER
 
 
 # ---- both replicas together
@@ -323,81 +312,3 @@ def _gone(ours: ReplicaState, theirs: ReplicaState) -> Finding:
     counts = f"{ours.only_here} batches are only here, {theirs.only_here} only in {theirs.path}"
     message = f"of offsets that both logs reach, {counts}: cleaning went further on one side, or batches are missing"
     return finding(FindingKind.NOT_COMPARABLE, ours.path, message)
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of a comparison: the paths given, and their partitions.
-
-    `is_named`: each path given is a partition's directory.
-    """
-
-    paths: tuple[str, ...]
-    partitions: tuple[Partition, ...]
-    is_named: bool
-
-    @property
-    def text(self) -> str:
-        """The side as text for a message."""
-        return ", ".join(self.paths)
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaPairs:
-    """The pairs to compare, and each partition without a partner, with the place that lacks it."""
-
-    pairs: tuple[tuple[Partition, Partition], ...]
-    alone: tuple[tuple[Partition, str], ...] = ()
-
-    def paths(self, side: Side, other: Side, number: int) -> list[str]:
-        """Return the paths to verify on one side.
-
-        They are all paths of the side, or only the partitions named on this side or paired with those named on the
-        other. `number` is 0 for the side given first, else 1.
-        """
-        if side.is_named:
-            return [one.path for one in side.partitions]
-        return [pair[number].path for pair in self.pairs] if other.is_named else list(side.paths)
-
-    def findings_alone(self) -> Iterator[tuple[Partition, Finding]]:
-        """Yield a finding per partition that only one side has.
-
-        If there is no pair at all, the finding says that nothing was compared.
-        """
-        for partition, elsewhere in self.alone:
-            message = f"not compared: {partition.name} is only here, there is none in {elsewhere}"
-            kind = FindingKind.ONLY_ON_ONE_SIDE
-            if self.pairs:
-                yield partition, finding(kind, partition.path, message)
-            else:
-                yield partition, not_compared(partition.path, message.removeprefix("not compared: "))
-
-
-def side_of(fs: Filesystem, paths: Sequence[str], selection: Selection) -> Side:
-    """Return the partitions of one side; a path that is itself a partition's directory may have any name.
-
-    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
-    """
-    given = [path.rstrip("/") or "/" for path in expand(fs, list(paths))]
-    named = [path for path in given if [one.path for one in partition_paths(fs, path)] == [path]]
-    is_named = len(named) == len(given)
-    chosen = select_partitions(fs, given, Selection() if is_named else selection)
-    if not is_named:
-        chosen = [one for one in chosen if one.directory.kind is DirectoryKind.PARTITION]
-    return Side(tuple(paths), tuple(chosen), is_named)
-
-
-def paired(ours: Side, theirs: Side) -> ReplicaPairs:
-    """Pair the partitions of both sides by topic and number; two single directories are a pair under any names."""
-    if len(ours.partitions) == len(theirs.partitions) == 1 and (
-        ours.is_named or is_other_name(ours.partitions[0]) or theirs.is_named
-    ):
-        return ReplicaPairs(((ours.partitions[0], theirs.partitions[0]),))
-    by_name = {(one.topic, one.number): one for one in theirs.partitions}
-    names = {(one.topic, one.number) for one in ours.partitions}
-    pairs = [(one, by_name[one.topic, one.number]) for one in ours.partitions if (one.topic, one.number) in by_name]
-    missing = [one for one in ours.partitions if (one.topic, one.number) not in by_name]
-    more = [one for one in theirs.partitions if (one.topic, one.number) not in names]
-    alone = [] if theirs.is_named and pairs else [(one, theirs.text) for one in missing]
-    alone += [] if ours.is_named else [(one, ours.text) for one in more]
-    return ReplicaPairs(tuple(pairs), tuple(alone))

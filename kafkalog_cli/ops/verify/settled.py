@@ -100,11 +100,7 @@ _IN_LAST_INDEX = {
 
 
 def _with_unused_ends(fs: Filesystem, result: Verification) -> Verification:
-    """Return the verification, with warnings instead of corruption in indexes that a running broker writes to.
-
-    Zeros at the log's end are left out. A broker does not start with them, or cuts them off. So a running broker has
-    made them: with `preallocate=true`, the last segment has its full size from its beginning.
-    """
+    """Return the verification, with warnings instead of corruption in indexes that a running broker writes to."""
 
     def lowered(one: Finding) -> Finding:
         kind = _IN_LAST_INDEX.get(one.kind)
@@ -112,7 +108,7 @@ def _with_unused_ends(fs: Filesystem, result: Verification) -> Verification:
             return one
         return one._replace(kind=kind, broker_effect=f"none is known: {MAY_BE_UNUSED}", next_step=_LATER)
 
-    findings = tuple(lowered(one) for one in result.findings if one.kind is not FindingKind.ZERO_TAIL)
+    findings = tuple(map(lowered, result.findings))
     return result if findings == result.findings else replace(result, findings=findings)
 
 

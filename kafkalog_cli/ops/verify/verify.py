@@ -36,7 +36,8 @@ from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_v
 from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.verify.against import Comparison, ReplicaPairs, ReplicaPolicy
+    from kafkalog_cli.ops.verify.against import Comparison, ReplicaPolicy
+    from kafkalog_cli.ops.verify.replica_pairs import ReplicaPairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +298,7 @@ def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str
 
     Raises as `VerifyPlanner.works`, `side_of` and `compare`.
     """
-    from kafkalog_cli.ops.verify.against import paired, side_of
+    from kafkalog_cli.ops.verify.replica_pairs import paired, side_of
 
     fs, selection = session.context.fs, session.options.selection
     ours, theirs = side_of(fs, list(paths), selection), side_of(fs, [against], selection)

@@ -1,0 +1,43 @@
+"""Which log directories and logs a running broker has open, by the lock that it holds."""
+
+import os
+
+from kafkalog_cli.disk.posix_lock import lock_owner
+
+LOG_SUFFIX = ".log"
+
+
+def is_broker_running(log_dir: str) -> bool:
+    """Whether a broker holds the lock of a log directory; False if that is not known."""
+    try:
+        owner = lock_owner(log_dir)
+    except OSError:
+        return False
+    return owner is not None and owner.is_exclusive
+
+
+def is_of_running_broker(path: str) -> bool:
+    """Whether a file is in a partition's directory of a log directory that a running broker has locked."""
+    return is_broker_running(parent_directory(os.path.dirname(path)))  # noqa: PTH120
+
+
+def is_newest_log(path: str) -> bool:
+    """Whether a log file is that of the last segment in its directory, the active segment; False if that is not known.
+
+    Names of log files are offsets of equal length.
+    """
+    directory, _, name = path.rpartition("/")
+    try:
+        return name == newest_log(directory or ".")
+    except OSError:
+        return False
+
+
+def newest_log(directory: str) -> str:
+    """Return the name of the log file with the largest base offset; "" if there is none. Raises OSError."""
+    return max((name for name in os.listdir(directory) if name.endswith(LOG_SUFFIX)), default="")  # noqa: PTH208
+
+
+def parent_directory(directory: str) -> str:
+    """Return the directory that contains a directory. Links are not followed."""
+    return os.path.dirname(os.path.abspath(directory or "."))  # noqa: PTH100, PTH120

@@ -32,7 +32,7 @@ def exit_code() -> int:
 
 
 def _keep_interruptions(lost: "sys.UnraisableHookArgs") -> None:
-    """Interrupt again, outside of the callback that lost the exception: `__del__`, or the end of an import."""
+    """Interrupt again, outside of the callback that lost the exception: a finalizer, or the end of an import."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
         _thread.start_new_thread(_interrupt_soon, ())
     else:
@@ -40,7 +40,7 @@ def _keep_interruptions(lost: "sys.UnraisableHookArgs") -> None:
 
 
 def _interrupt_soon() -> None:
-    """Send the signal once more: `_thread.interrupt_main` would not end a system call that waits."""
+    """Send the signal once more. An interruption by Python alone would not end a system call that waits."""
     import signal
 
     time.sleep(_INTERRUPT_AGAIN_SECONDS)

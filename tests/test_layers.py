@@ -223,14 +223,6 @@ def test_nobody_imports_upward_or_sideways():
     assert found_by(imports_upward, name_of) == {}
 
 
-MAY_IMPORT_BACK = {
-    ("format.kernels.native", "format.kernels.compiling"): "loads Numba where there is no machine code yet",
-    ("ops.session.work", "ops.undo"): "a verb begins by undoing an interrupted run, and undo is a verb",
-    ("output.ci_report", "output.junit_report"): "loads junitparser for this report only",
-    ("spark.source", "spark.stream"): "loads PySpark's classes of streams for streams only",
-}
-
-
 def imports_by_module():
     """Return the modules of ours that each module imports at its start, and those that it imports in functions only."""
     names = {name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in FILES}
@@ -270,7 +262,7 @@ def imports_that_defer_nothing(outer, inner):
 
 def test_files_do_not_import_each_other():
     """An import in a function is for what is seldom needed, not for a circle."""
-    assert imports_back(*imports_by_module()) == set(MAY_IMPORT_BACK)
+    assert imports_back(*imports_by_module()) == set()
     assert imports_back({"b": {"c"}, "c": {"a"}}, {"a": {"b", "d"}}) == {("a", "b")}
 
 

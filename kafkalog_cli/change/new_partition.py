@@ -4,8 +4,8 @@ import hashlib
 from contextlib import suppress
 from typing import NamedTuple
 
-from kafkalog_cli.change.changes import entries_below
 from kafkalog_cli.change.manifest import Manifest, RunState, difference_of_files, read_manifest, snapshot
+from kafkalog_cli.change.removal import entries_below
 from kafkalog_cli.change.runs import run_ids
 from kafkalog_cli.disk.durable import (
     attributes_in,

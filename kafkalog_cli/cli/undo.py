@@ -25,7 +25,7 @@ def undo(  # noqa: PLR0913
     be undone too, and so can an undo.
     """
     from kafkalog_cli.cli.verbs import begin
-    from kafkalog_cli.ops.undo import UNDO, partitions_to_undo
+    from kafkalog_cli.ops.undo.verb import UNDO, partitions_to_undo
     from kafkalog_cli.output.runs import undo_view
 
     if "/" in run or run in (".", ".."):

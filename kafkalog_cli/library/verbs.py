@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.roll import RollPlan
     from kafkalog_cli.ops.session.work import Changed
     from kafkalog_cli.ops.truncate import TruncatePlan
-    from kafkalog_cli.ops.undo import Undone
+    from kafkalog_cli.ops.undo.verb import Undone
     from kafkalog_cli.ops.verify.task import Verification
 
     Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -425,7 +425,7 @@ def delete_records(
 
 def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
     """Undo a run on all partitions under `path` that have it. Raises as `recover`."""
-    from kafkalog_cli.ops.undo import UNDO, partitions_to_undo
+    from kafkalog_cli.ops.undo.verb import UNDO, partitions_to_undo
 
     call = Call(UNDO, path, options)
     return call.run(run, partitions_to_undo(call.session, call.paths[0], run))

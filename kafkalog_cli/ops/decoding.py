@@ -75,4 +75,4 @@ class Decoding(NamedTuple):
             return None, []
         from kafkalog_cli.ops.values import value_decoder
 
-        return value_decoder(fs, self, partitions)
+        return value_decoder(fs, *self, partitions)

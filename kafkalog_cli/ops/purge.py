@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 
-from kafkalog_cli.change.changes import partly, remove_directory, remove_files, remove_run_directory
 from kafkalog_cli.change.clean_marker import keep_marker_away
 from kafkalog_cli.change.journal_undo import is_ours
 from kafkalog_cli.change.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest
 from kafkalog_cli.change.new_partitions import import_leftovers, is_staged
+from kafkalog_cli.change.removal import partly, remove_directory, remove_files, remove_run_directory
 from kafkalog_cli.change.runs import begun_ms, run_directory, run_ids
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.durable import not_changed
@@ -24,7 +24,10 @@ from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.refusals import Action, AppliedRule
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.ops.undo import check_refusals
+from kafkalog_cli.ops.undo.plan import check_refusals
+
+NEVER_MS = 1 << 62
+"""Older than any run, so that `plan_purge` finds only due files."""
 
 DELAY = "file.delete.delay.ms"
 DEFAULT_DELAY_MS = 60_000

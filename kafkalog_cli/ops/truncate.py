@@ -18,7 +18,7 @@ from kafkalog_cli.ops.plans import LogPlan, LogRequest, PlannedLog, Unready, che
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
-from kafkalog_cli.ops.undo import is_cut_off_for_good
+from kafkalog_cli.ops.undo.last_run import is_cut_off_for_good
 
 
 @dataclass(frozen=True, slots=True)

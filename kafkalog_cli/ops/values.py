@@ -22,7 +22,7 @@ from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import ReadNote
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.decoding import Decoding
+    from kafkalog_cli.format.values.value_format import ValueFormat
 
 DECODED = {"key": "key_json", "value": "value_json"}
 """The column of decoded contents, by the column of contents."""
@@ -90,13 +90,18 @@ _GUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME_IN_AVRO = re.compile(r'"([A-Za-z_][A-Za-z0-9_.]{0,500})"')
 
 
-def value_decoder(fs: Filesystem, decoding: Decoding, partitions: Iterable[str]) -> tuple[ValueDecoder, list[ReadNote]]:
+def value_decoder(
+    fs: Filesystem,
+    key_format: ValueFormat | None,
+    value_format: ValueFormat | None,
+    schemas: str | None,
+    partitions: Iterable[str],
+) -> tuple[ValueDecoder, list[ReadNote]]:
     """Return the decoder, and what was wrong with the schemas.
 
-    `partitions` are the directories of the partitions that are read: without `decoding.schemas`, the topic `_schemas`
-    beside them is read. Raises PathNotFound if `decoding.schemas` is not a directory, OSError.
+    `partitions` are the directories of the partitions that are read: without `schemas`, the topic `_schemas`
+    beside them is read. Raises PathNotFound if `schemas` is not a directory, OSError.
     """
-    key_format, value_format, schemas = decoding
     found, notes = SchemaSet(), list[ReadNote]()
     if any(one.needs_schemas for one in (key_format, value_format) if one is not None):
         if schemas is not None:

@@ -62,7 +62,7 @@ def ci_report(kind: ReportKind, run: ReportedRun) -> CiReport:
     if kind is ReportKind.JUNIT:
         from kafkalog_cli.output.junit_report import JunitReport
 
-        return JunitReport(run)
+        return JunitReport(run.level, run.started_ms)
     if kind is ReportKind.SARIF:
         return SarifReport(run)
     return GithubReport()

@@ -16,7 +16,6 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.task import Verification
-from kafkalog_cli.output.ci_report import ReportedRun
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.verify_view import finding_lines
 
@@ -36,8 +35,9 @@ class _Suite(TestSuite):
 class JunitReport:
     """See CiReport."""
 
-    def __init__(self, run: ReportedRun) -> None:
-        self._run = run
+    def __init__(self, level: str, started_ms: int) -> None:
+        self._level = level
+        self._started_ms = started_ms
         self._cases: list[TestCase] = []
 
     def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterable[str]:
@@ -68,14 +68,14 @@ class JunitReport:
         """See CiReport."""
         suite = _Suite("kafkalog verify")
         suite.id, suite.package = "0", "kafkalog"
-        started = datetime.fromtimestamp(self._run.started_ms // 1000, timezone.utc)
+        started = datetime.fromtimestamp(self._started_ms // 1000, timezone.utc)
         suite.timestamp = f"{started:%Y-%m-%dT%H:%M:%S}"
         suite.hostname = platform.node() or "localhost"
         suite.add_property("version", __version__)
-        suite.add_property("level", self._run.level)
+        suite.add_property("level", self._level)
         suite.add_property("exit_code", str(int(code)))
         suite.add_testcases(self._cases)
-        suite.time = max(0, ended_ms - self._run.started_ms) / 1000
+        suite.time = max(0, ended_ms - self._started_ms) / 1000
         suite.append(SystemOut(""))
         suite.append(SystemErr(""))
         document = JUnitXml()

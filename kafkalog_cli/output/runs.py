@@ -8,7 +8,8 @@ from kafkalog_cli.change.manifest import RunState
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.policy_rules import Action
 from kafkalog_cli.ops.purge import PurgePlan
-from kafkalog_cli.ops.undo import Undone, UndoPlan, UndoResult, UndoStep
+from kafkalog_cli.ops.undo.plan import UndoPlan, UndoResult, UndoStep
+from kafkalog_cli.ops.undo.verb import Undone
 from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable

@@ -1,6 +1,6 @@
 """The data source `kafkalog` of Spark: partitions of log directories as a DataFrame, without a running broker."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -8,7 +8,6 @@ from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamReader,
-    InputPartition,
 )
 
 from kafkalog_cli.disk.fs import RealFilesystem
@@ -16,9 +15,9 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
-from kafkalog_cli.spark.rows import rows_of
+from kafkalog_cli.spark.planned_tasks import planned, planned_rows
 from kafkalog_cli.spark.schema import columns_of, headers_tell_all, spark_schema
-from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, Task, tasks_of
+from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, tasks_of
 
 
 class KafkalogDataSource(DataSource):
@@ -101,27 +100,3 @@ def _with_columns(options: SourceOptions, schema: Any) -> SourceOptions:
     columns = columns_of(schema)
     check_faults_are_shown(columns, options.mode)
     return options._replace(columns=columns)
-
-
-class PlannedTask(InputPartition):
-    """A task as a partition of Spark: `value` is a tuple of `splits.Piece`s; all tasks together read `job_bytes`.
-
-    A worker decides by `job_bytes` whether to compile kernels: later tasks reuse what one task compiled.
-    """
-
-    def __init__(self, task: Task, job_bytes: int) -> None:
-        super().__init__(task)
-        self.job_bytes = job_bytes
-
-
-def planned(tasks: Sequence[Task]) -> list[Any]:
-    """Return a partition of Spark for each task."""
-    job_bytes = sum(piece.size_bytes for task in tasks for piece in task)
-    return [PlannedTask(task, job_bytes) for task in tasks]
-
-
-def planned_rows(partition: Any, options: SourceOptions) -> Iterator[Any]:
-    """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value."""
-    if isinstance(partition, PlannedTask):
-        with without_traceback():
-            yield from rows_of(RealFilesystem(), partition.value, partition.job_bytes, options)

@@ -19,7 +19,7 @@ from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
 from kafkalog_cli.spark.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
 from kafkalog_cli.spark.options import SourceOptions
-from kafkalog_cli.spark.source import planned, planned_rows
+from kafkalog_cli.spark.planned_tasks import planned, planned_rows
 from kafkalog_cli.spark.splits import tasks_of
 
 Offsets = dict[TopicPartition, int]

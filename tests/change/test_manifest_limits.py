@@ -7,11 +7,11 @@ import pytest
 
 from kafkalog_cli.change import manifest as manifests
 from kafkalog_cli.change import runs
-from kafkalog_cli.change.changes import entries_below
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import RunState, decode, encode, read_manifest, write_manifest
 from kafkalog_cli.change.manifest_form import FORMAT
+from kafkalog_cli.change.removal import entries_below
 from kafkalog_cli.errors import Refused, UnsupportedFormat
 from tests.crash.journal_cases import OWN, PARTITION, PLANS, ROOT, RUN, partition, run_plan
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.kernels.native import KernelCode, pack, unpack
+from kafkalog_cli.format.kernels.assembling import KernelCode
+from kafkalog_cli.format.kernels.native import pack, unpack
 
 pytest.importorskip("numba")
 

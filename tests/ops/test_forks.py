@@ -38,7 +38,7 @@ sys.exit(code)
 """
 DIES = "not pid and number == 1 and os._exit(9)"
 WAITS = "pid or time.sleep(60)"
-ANOTHER_THREAD = "threading.Thread(target=time.sleep, args=(1,), daemon=True).start()"
+ANOTHER_THREAD = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
 NO_LOG_IS_SMALL = "forks.SMALL_BYTES = 10"
 FULL = "forks.pickle.dump = lambda _, pipe, __: (time.sleep(1), pipe.write(bytes(1 << 20)))"
 """Results that take long to make, and fill a pipe."""

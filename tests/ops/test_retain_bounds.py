@@ -13,7 +13,7 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.log.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops import delete_records, purge, truncate, undo
+from kafkalog_cli.ops import delete_records, purge, truncate
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
 from kafkalog_cli.ops.partition_state import PartitionState, Roots
 from kafkalog_cli.ops.retain import free, retain
@@ -25,6 +25,7 @@ from kafkalog_cli.ops.roll import RollRequest, plan_roll
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.timestamp_units import TimestampOddity
 from kafkalog_cli.ops.truncate import TruncateRequest, plan_truncate
+from kafkalog_cli.ops.undo import verb as undo_verb
 from kafkalog_cli.ops.verify.gaps import missing_start
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.plain_changes import files, make
@@ -366,8 +367,8 @@ def test_a_segment_is_due_at_the_first_time_at_which_a_broker_rolls_it(tmp_path,
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
 def test_the_newest_runs_are_named(monkeypatch, count):
-    monkeypatch.setattr(undo, "MOST_RUNS", 3)
-    told = undo._runs_under("/logs", [SimpleNamespace(runs=[f"r{at}" for at in range(count)])])
+    monkeypatch.setattr(undo_verb, "MOST_RUNS", 3)
+    told = undo_verb._runs_under("/logs", [SimpleNamespace(runs=[f"r{at}" for at in range(count)])])
     assert sum(f"r{at} (1 partition)" in told for at in range(count)) == min(count, 3)
     assert (f" and {count - 3} older runs" in told) == (count > 3)
     assert ("older" in told) == (count > 3)

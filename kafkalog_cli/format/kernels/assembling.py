@@ -11,6 +11,23 @@ CRC_WORD, CRC_BYTE = "kafkalog_crc32c_word", "kafkalog_crc32c_byte"
 """The functions that advance a CRC-32C by eight bytes and by one. Their code is this processor's instruction."""
 
 
+BOOLEAN, INTEGER = "b", "i"
+
+
+class KernelCode(NamedTuple):
+    """The code of one kernel, `module:function`: machine code, or LLVM's bitcode, which suits any processor.
+
+    `arguments` has one character per argument: a digit is an array with that number of dimensions, `i` an integer, `b`
+    a boolean. `results` is the number of integers returned.
+    """
+
+    name: str
+    symbol: str
+    arguments: str
+    results: int
+    code: bytes
+
+
 class _CrcSteps(NamedTuple):
     """The instructions of a processor family for CRC-32C: the feature that has them, and how the functions use them."""
 

@@ -11,8 +11,7 @@ from numba.core import codegen, compiler
 from numba.core.options import DefaultOptions
 from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
 
-from kafkalog_cli.format.kernels.assembling import native_machine
-from kafkalog_cli.format.kernels.native import BOOLEAN, INTEGER, KernelCode
+from kafkalog_cli.format.kernels.assembling import BOOLEAN, INTEGER, KernelCode, native_machine
 
 _OPTIONS: dict[str, Any] = {"nopython": True, "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 if hasattr(DefaultOptions, "_nrt"):

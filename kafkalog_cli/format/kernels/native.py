@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
+from kafkalog_cli.format.kernels.assembling import BOOLEAN, INTEGER, KernelCode
 from kafkalog_cli.format.surroundings import without_variables
 
 _HEAD = "kafkalog machine code 3"
-BOOLEAN, INTEGER = "b", "i"
 _MOST_DIMENSIONS = 2
 _SETTINGS_FILE = "_config_fname"
 """The variable of Numba with the name of a file of settings in the working directory."""
@@ -31,20 +31,6 @@ FILL_SLOTS = "kafkalog_cli.format.kernels.compiled_keys:fill_slots"
 COPY_FIELDS = "kafkalog_cli.format.kernels.fields:copy_fields"
 HEADER_BYTES = "kafkalog_cli.format.kernels.fields:header_bytes"
 COPY_HEADERS = "kafkalog_cli.format.kernels.fields:copy_headers"
-
-
-class KernelCode(NamedTuple):
-    """The code of one kernel, `module:function`: machine code, or LLVM's bitcode, which suits any processor.
-
-    `arguments` has one character per argument: a digit is an array with that number of dimensions, `i` an integer, `b`
-    a boolean. `results` is the number of integers returned.
-    """
-
-    name: str
-    symbol: str
-    arguments: str
-    results: int
-    code: bytes
 
 
 class CodeStore(Protocol):

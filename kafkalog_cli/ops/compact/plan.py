@@ -45,9 +45,8 @@ from kafkalog_cli.ops.plans import (
     refused,
     whole_end_of,
 )
-from kafkalog_cli.ops.purge import DELAY, PurgePlan, plan_purge
+from kafkalog_cli.ops.purge import DELAY, NEVER_MS, PurgePlan, plan_purge
 from kafkalog_cli.ops.retain.plan import RetainPlan
-from kafkalog_cli.ops.retain.retain import NEVER_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from kafkalog_cli.broker.cleaning.explaining import explain_key
 from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.broker.cleaning.marking import mark
 from kafkalog_cli.change import journal
-from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged, partly
+from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.journal import CheckpointEdits, StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
+from kafkalog_cli.change.removal import partly
 from kafkalog_cli.change.runs import begun_ms, new_run_id
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name

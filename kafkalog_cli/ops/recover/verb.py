@@ -24,7 +24,7 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work, of_the_system
-from kafkalog_cli.ops.undo import cut_off_run, is_cut_off_for_good
+from kafkalog_cli.ops.undo.last_run import cut_off_run, is_cut_off_for_good
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs
 from kafkalog_cli.change import journal
-from kafkalog_cli.change.changes import remove_files
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.journal import CheckpointEdits
 from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.change.removal import remove_files
 from kafkalog_cli.disk.fs import FileStatus, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
@@ -23,8 +23,8 @@ from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark, Unready, check_finished, end_of
-from kafkalog_cli.ops.purge import PurgePlan, plan_purge
-from kafkalog_cli.ops.retain.retain import NEVER_MS, line_edits
+from kafkalog_cli.ops.purge import NEVER_MS, PurgePlan, plan_purge
+from kafkalog_cli.ops.retain.retain import line_edits
 
 
 @dataclass(frozen=True, slots=True)

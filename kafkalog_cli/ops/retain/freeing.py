@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
-from kafkalog_cli.change.changes import partly
 from kafkalog_cli.change.manifest import read_manifest
+from kafkalog_cli.change.removal import partly
 from kafkalog_cli.disk.durable import not_recorded
 from kafkalog_cli.disk.fs import FileStatus, LockHandle
 from kafkalog_cli.disk.lock import hold, lock_log_dir, lock_partition
@@ -25,7 +25,7 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.ops.undo import cut_off_run
+from kafkalog_cli.ops.undo.last_run import cut_off_run
 
 
 def _run(work: Work, request: FreeRequest) -> FreePlan:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted, roll
 from kafkalog_cli.broker.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits, retain
-from kafkalog_cli.change.changes import Change, Drop, in_log_order, keeping, partly
+from kafkalog_cli.change.changes import Change, Drop, in_log_order, keeping
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.change.removal import partly
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, Refused
@@ -35,7 +36,7 @@ from kafkalog_cli.ops.plans import (
     fingerprints_of,
     refused,
 )
-from kafkalog_cli.ops.purge import DELAY, apply_purge, plan_purge
+from kafkalog_cli.ops.purge import DELAY, NEVER_MS, apply_purge, plan_purge
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import (
     SIZE_LIMIT,
@@ -51,9 +52,6 @@ from kafkalog_cli.ops.session.work import Changed, Work
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.compact.plan import CompactPlan
-
-NEVER_MS = 1 << 62
-"""Older than any run, so that `plan_purge` finds only due files."""
 
 
 def plan_retain(

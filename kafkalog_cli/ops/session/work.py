@@ -159,7 +159,7 @@ class Work:
 
     def note_unread_run(self) -> None:
         """Note a manifest of the partition's last run that is not one of kafkalog's: nothing is done by it."""
-        from kafkalog_cli.ops.undo import unread_run
+        from kafkalog_cli.ops.undo.last_run import unread_run
 
         found = unread_run(self.fs, self.partition)
         if found is not None:
@@ -183,7 +183,8 @@ class Work:
         A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises
         KafkalogError.
         """
-        from kafkalog_cli.ops.undo import cut_off_run, take_back
+        from kafkalog_cli.ops.undo.last_run import cut_off_run
+        from kafkalog_cli.ops.undo.plan import take_back
 
         run_id = cut_off_run(self.fs, self.partition)
         if run_id is None:

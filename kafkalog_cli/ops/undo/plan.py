@@ -1,39 +1,27 @@
-"""The verb `undo`: undoes one run on all partitions that have it, and restores files and checkpoint lines.
+"""Plan the undo of one run on one partition, and apply it: restore the files and the checkpoint lines."""
 
-A run that a power cut or a kill interrupted is undone before the next run reads the partition.
-"""
-
-from collections import Counter
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal_undo import check_partition, check_undo, sweep, undo
 from kafkalog_cli.change.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest
 from kafkalog_cli.change.new_partition import retire_partition
-from kafkalog_cli.change.runs import MANIFEST, run_directory, run_ids
+from kafkalog_cli.change.runs import run_ids
 from kafkalog_cli.disk.durable import half_changed, marker_left_away, not_changed
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import log_dir_of, real_directory
 from kafkalog_cli.errors import (
-    ExitCode,
     HalfChanged,
     KafkalogError,
     NothingSelected,
     Refused,
     SyncFailed,
-    UnsupportedFormat,
-    UsageError,
-    counted,
     shell_word,
 )
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places, gather_facts
 from kafkalog_cli.ops.refusals import Action, AppliedRule, Intent, RuleOutcome, judge, raise_refusals
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.settings import SettingsSource
 
 
@@ -91,19 +79,6 @@ def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
         return True
     log_dir = log_dir_of(fs, partition.path)
     return log_dir is not None and waits_for(fs, log_dir, run_id, partition.name)
-
-
-def last_first(fs: Filesystem, partitions: Sequence[Partition], run_id: str) -> list[Partition]:
-    """Sort the partitions of a run, last change first: so each undo finds the checkpoints as its change left them."""
-
-    def place(numbered: tuple[int, Partition]) -> tuple[int, int]:
-        try:
-            manifest = read_manifest(fs, numbered[1].path, run_id)
-        except (KafkalogError, OSError):  # the error is reported when the partition is processed
-            manifest = None
-        return 0 if manifest is None else manifest.order, numbered[0]
-
-    return [partition for _, partition in sorted(enumerate(partitions), key=place, reverse=True)]
 
 
 def plan_undo(
@@ -208,62 +183,6 @@ def _step(change: PlannedChange) -> UndoStep:
     return UndoStep("restore", change.name)
 
 
-MOST_RUNS = 5
-"""Number of runs that a message names."""
-
-
-class Undone(NamedTuple):
-    """The result for one partition. `result` is None in a dry run."""
-
-    plan: UndoPlan
-    result: UndoResult | None
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Always OK: if a run cannot be undone, an exception is raised."""
-        return ExitCode.OK
-
-
-def partitions_to_undo(session: Session, path: str, run_id: str) -> list[Partition]:
-    """Return the partitions under a path that have the run, the last change first.
-
-    Raises UsageError without a run, NothingSelected if no partition has it, and the exceptions of `Session.partitions`.
-    """
-    found = session.partitions([path])
-    if not run_id:
-        raise UsageError(reason=f"undo needs a RUN; {_runs_under(path, found)}")
-    partitions = [partition for partition in found if has_run(session.fs, partition, run_id)]
-    if not partitions:
-        raise NothingSelected(reason=f"there is no run {run_id}; {_runs_under(path, found)}")
-    return last_first(session.fs, partitions, run_id)
-
-
-def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
-    """List the runs under a path, newest first: a run's name starts with its time."""
-    runs = Counter(run for partition in partitions for run in partition.runs)
-    if not runs:
-        return f"no partition under {path} has a run to undo"
-    names = [f"{run} ({counted(runs[run], 'partition', 'partitions')})" for run in sorted(runs, reverse=True)]
-    more = f" and {len(names) - MOST_RUNS} older runs" if len(names) > MOST_RUNS else ""
-    newest = max(runs)
-    last = f"`kafkalog undo {shell_word(path)} {shell_word(newest)}` undoes the last run"
-    return f"runs under {path}: {', '.join(names[:MOST_RUNS])}{more}; {last}"
-
-
-def _run(work: Work, run_id: str) -> Undone:
-    plan = plan_undo(work.fs, work.partition, run_id, work.clock, work.places)
-    work.warn(plan.warnings)
-    return Undone(plan, None if work.dry_run else apply_undo(work.fs, plan))
-
-
-def _always(_partition: Partition) -> bool:
-    return True
-
-
-UNDO = Verb(Action.UNDO.value, _run, locks_first=_always, is_about_runs=True)
-"""The request is the name of the run."""
-
-
 def check_refusals(  # noqa: PLR0913, PLR0917
     fs: WritableFilesystem,
     partition: Partition,
@@ -278,50 +197,6 @@ def check_refusals(  # noqa: PLR0913, PLR0917
     verdicts = judge(facts, intent)
     raise_refusals(verdicts)
     return tuple(verdict for verdict in verdicts if verdict.outcome is RuleOutcome.WARNING)
-
-
-def cut_off_run(fs: WritableFilesystem, partition: Partition) -> str | None:
-    """Return the id of the partition's last run if it was interrupted; None if it ended, or there is no run.
-
-    Earlier runs are ignored: any later run found the partition sound, or repaired it.
-    """
-    manifest = _last_manifest(fs, partition)
-    is_cut_off = manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING)
-    return manifest.run.run_id if manifest is not None and is_cut_off else None
-
-
-def is_cut_off_for_good(fs: WritableFilesystem, partition: Partition) -> bool:
-    """Whether the partition's last run kept nothing (--discard), and may have been interrupted: no undo is possible.
-
-    A run that is recorded as done counts too: a sync that fails right after that is reported as an interruption.
-    """
-    manifest = _last_manifest(fs, partition)
-    return manifest is not None and manifest.discard
-
-
-def _last_manifest(fs: WritableFilesystem, partition: Partition) -> Manifest | None:
-    names = run_ids(fs, partition.path) if partition.runs else []
-    try:
-        return read_manifest(fs, partition.path, names[-1]) if names else None
-    except (KafkalogError, OSError):
-        return None
-
-
-def unread_run(fs: WritableFilesystem, partition: Partition) -> tuple[str, str] | None:
-    """Return the path of the last run's manifest and why it is not followed; None if it can be read.
-
-    Such a run counts as none: it may have been cut off, but nothing that it says is believed.
-    """
-    names = run_ids(fs, partition.path) if partition.runs else []
-    if not names:
-        return None
-    try:
-        read_manifest(fs, partition.path, names[-1])
-    except (Refused, UnsupportedFormat) as error:
-        return str(error.details["path"]), str(error.details["reason"])
-    except (KafkalogError, OSError) as error:
-        return f"{run_directory(partition.path, names[-1])}/{MANIFEST}", str(error)
-    return None
 
 
 def take_back(

@@ -1,0 +1,91 @@
+"""The verb `undo`: undoes one run on all partitions that have it, the last change first."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kafkalog_cli.change.manifest import read_manifest
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.errors import (
+    ExitCode,
+    KafkalogError,
+    NothingSelected,
+    UsageError,
+    counted,
+    shell_word,
+)
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.undo.plan import UndoPlan, UndoResult, apply_undo, has_run, plan_undo
+
+
+class Undone(NamedTuple):
+    """The result for one partition. `result` is None in a dry run."""
+
+    plan: UndoPlan
+    result: UndoResult | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Always OK: if a run cannot be undone, an exception is raised."""
+        return ExitCode.OK
+
+
+def partitions_to_undo(session: Session, path: str, run_id: str) -> list[Partition]:
+    """Return the partitions under a path that have the run, the last change first.
+
+    Raises UsageError without a run, NothingSelected if no partition has it, and the exceptions of `Session.partitions`.
+    """
+    found = session.partitions([path])
+    if not run_id:
+        raise UsageError(reason=f"undo needs a RUN; {_runs_under(path, found)}")
+    partitions = [partition for partition in found if has_run(session.fs, partition, run_id)]
+    if not partitions:
+        raise NothingSelected(reason=f"there is no run {run_id}; {_runs_under(path, found)}")
+    return last_first(session.fs, partitions, run_id)
+
+
+def last_first(fs: Filesystem, partitions: Sequence[Partition], run_id: str) -> list[Partition]:
+    """Sort the partitions of a run, last change first: so each undo finds the checkpoints as its change left them."""
+
+    def place(numbered: tuple[int, Partition]) -> tuple[int, int]:
+        try:
+            manifest = read_manifest(fs, numbered[1].path, run_id)
+        except (KafkalogError, OSError):  # the error is reported when the partition is processed
+            manifest = None
+        return 0 if manifest is None else manifest.order, numbered[0]
+
+    return [partition for _, partition in sorted(enumerate(partitions), key=place, reverse=True)]
+
+
+MOST_RUNS = 5
+"""Number of runs that a message names."""
+
+
+def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
+    """List the runs under a path, newest first: a run's name starts with its time."""
+    runs = Counter(run for partition in partitions for run in partition.runs)
+    if not runs:
+        return f"no partition under {path} has a run to undo"
+    names = [f"{run} ({counted(runs[run], 'partition', 'partitions')})" for run in sorted(runs, reverse=True)]
+    more = f" and {len(names) - MOST_RUNS} older runs" if len(names) > MOST_RUNS else ""
+    newest = max(runs)
+    last = f"`kafkalog undo {shell_word(path)} {shell_word(newest)}` undoes the last run"
+    return f"runs under {path}: {', '.join(names[:MOST_RUNS])}{more}; {last}"
+
+
+def _run(work: Work, run_id: str) -> Undone:
+    plan = plan_undo(work.fs, work.partition, run_id, work.clock, work.places)
+    work.warn(plan.warnings)
+    return Undone(plan, None if work.dry_run else apply_undo(work.fs, plan))
+
+
+def _always(_partition: Partition) -> bool:
+    return True
+
+
+UNDO = Verb(Action.UNDO.value, _run, locks_first=_always, is_about_runs=True)
+"""The request is the name of the run."""

@@ -1,0 +1,36 @@
+"""The tasks of a read as partitions of Spark, and their rows: the same for a batch and for a stream."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.spark.jobs import without_traceback
+from kafkalog_cli.spark.options import SourceOptions
+from kafkalog_cli.spark.rows import rows_of
+from kafkalog_cli.spark.splits import Task
+
+
+class PlannedTask(InputPartition):
+    """A task as a partition of Spark: `value` is a tuple of `splits.Piece`s; all tasks together read `job_bytes`.
+
+    A worker decides by `job_bytes` whether to compile kernels: later tasks reuse what one task compiled.
+    """
+
+    def __init__(self, task: Task, job_bytes: int) -> None:
+        super().__init__(task)
+        self.job_bytes = job_bytes
+
+
+def planned(tasks: Sequence[Task]) -> list[Any]:
+    """Return a partition of Spark for each task."""
+    job_bytes = sum(piece.size_bytes for task in tasks for piece in task)
+    return [PlannedTask(task, job_bytes) for task in tasks]
+
+
+def planned_rows(partition: Any, options: SourceOptions) -> Iterator[Any]:
+    """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value."""
+    if isinstance(partition, PlannedTask):
+        with without_traceback():
+            yield from rows_of(RealFilesystem(), partition.value, partition.job_bytes, options)

@@ -154,6 +154,10 @@ class OffsetOutOfRange(KafkalogError):  # the log does not have the offset that 
     """{path}: {what} is outside the log, valid range is {first} to {last}"""
 
 
+class InRemoteStorage(OffsetOutOfRange):  # a broker moved the segment with this offset to remote storage
+    """{path}: {what} is in the remote storage of this tiered log, offsets {first} to {last} are here"""
+
+
 class NoRecordAtTime(OffsetOutOfRange):  # the log does not have the time that the user wants
     """{path}: no record is at or after {what}"""
 

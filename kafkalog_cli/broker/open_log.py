@@ -245,10 +245,10 @@ def roll(log: OpenLog) -> None:
     if active.base_offset >= end_offset:
         reason = f"a new segment would begin at {end_offset}, and {active.log_name} is there"
         raise LoadFailed("KafkaException", reason)
-    if log.knows_times(active):
-        log.close_time_index(active)
     for name, entries in ((active.index_name, active.offset_index()), (active.time_index_name, active.time_index())):
         log.draft.cut(name, len(entries) * entries.layout.size)
+    if log.knows_times(active):  # after the cut, which would remove the closing entry
+        log.close_time_index(active)
     log.create_segment(end_offset)
     log.take_snapshot_at_end()
 

@@ -78,7 +78,7 @@ def answer_time(environment: Environment, partition: Partition, question: TimeQu
         for offset in offsets_before_time(partition, question, question.before, bounds):
             printer.fields({"offset": offset})
     elif question.earliest:
-        printer.fields({"offset": bounds.start})
+        printer.fields(earliest_fields(bounds))
     elif question.latest:
         printer.fields(latest_fields(bounds))
     else:
@@ -94,6 +94,14 @@ def offsets_before_time(partition: Partition, question: TimeQuestion, most: int,
     word = lookup_time.LATEST if question.latest else lookup_time.EARLIEST
     time_ms = word if question.time_ms is None else question.time_ms
     return lookup_time.offsets_before(partition, time_ms, most, bounds, question.now_ms)
+
+
+def earliest_fields(bounds: LogBounds) -> dict[str, object]:
+    """Return the answer for --earliest: the first offset on this disk."""
+    fields: dict[str, object] = {"offset": bounds.start}
+    if bounds.remote_start is not None:
+        fields["notes"] = [f"a broker answers {bounds.remote_start}: {bounds.remote_offsets}"]
+    return fields
 
 
 def latest_fields(bounds: LogBounds) -> dict[str, object]:
@@ -117,7 +125,9 @@ def found_by_question(environment: Environment, partition: Partition, question: 
 
 def _notes(answer: lookup_time.TimeFound) -> tuple[str, ...]:
     """Return the notes of an answer, with a broker's answer if it differs."""
-    return answer.notes if answer.broker is None else (*answer.notes, broker_note(answer.broker))
+    remote = (f"a broker searches first in remote storage: {answer.remote}",) if answer.remote else ()
+    broker = () if answer.broker is None else (broker_note(answer.broker),)
+    return (*answer.notes, *broker, *remote)
 
 
 def no_record(
@@ -188,7 +198,7 @@ class TopicAnswers:
             return {"offset": offsets[0] if offsets else None, "offsets": offsets}, partition_line(partition, offsets)
         if question.earliest or question.latest:
             bounds = log_bounds(self._environment.fs, partition)
-            fields: dict[str, Any] = {"offset": bounds.start} if question.earliest else latest_fields(bounds)
+            fields: dict[str, Any] = earliest_fields(bounds) if question.earliest else latest_fields(bounds)
             self._done()
             notes = tuple(fields.get("notes", ()))
             return fields, partition_line(partition, [fields["offset"]], notes=notes)

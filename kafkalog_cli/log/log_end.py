@@ -39,6 +39,7 @@ class LogBounds(NamedTuple):
     `high_watermark` is None if no checkpoint has the partition. `broker_end` is the end that a broker would find, None
     if it is `end`. A broker trusts the last index entry, and loses the batches that it cannot reach from there.
     `last_position` is the byte of the last segment at which its last batch begins, None if it has no batch.
+    `remote_start` is where a tiered log starts in remote storage, None if it starts at `start`.
     """
 
     start: int
@@ -46,11 +47,23 @@ class LogBounds(NamedTuple):
     high_watermark: int | None = None
     broker_end: int | None = None
     last_position: int | None = None
+    remote_start: int | None = None
 
     @property
     def next_offset(self) -> int:
         """The offset that a broker assigns to the next record."""
         return self.end if self.broker_end is None else self.broker_end
+
+    @property
+    def remote_offsets(self) -> str:
+        """The offsets that only remote storage has, in words; "" if there are none."""
+        if self.remote_start is None:
+            return ""
+        return f"offsets {self.remote_start} to {self.start - 1} are in the remote storage of this tiered log"
+
+    def is_remote(self, offset: int) -> bool:
+        """Whether only remote storage has the offset."""
+        return self.remote_start is not None and self.remote_start <= offset < self.start
 
 
 class _Walk(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import FileKind, WorkState
-from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.errors import InRemoteStorage, OffsetOutOfRange
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import TimeIndexEntry
@@ -67,6 +67,9 @@ def lookup_offset(
     """
     bounds = log_bounds(fs, partition)
     if not bounds.start <= offset < bounds.end:
+        if bounds.is_remote(offset):
+            what = f"offset {offset}"
+            raise InRemoteStorage(path=partition.path, what=what, first=bounds.start, last=_last(bounds))
         raise _outside(partition, f"offset {offset}", bounds)
     at = max((i for i, segment in enumerate(partition.segments) if segment.base_offset <= offset), default=0)
     notes: list[str] = []
@@ -96,8 +99,11 @@ def with_remarks(found: Found, partition: Partition, bounds: LogBounds, offset: 
 
 
 def _outside(partition: Partition, what: str, bounds: LogBounds) -> OffsetOutOfRange:
-    last = bounds.end - 1 if bounds.end > bounds.start else "nothing: the log is empty"
-    return OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=last)
+    return OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=_last(bounds))
+
+
+def _last(bounds: LogBounds) -> int | str:
+    return bounds.end - 1 if bounds.end > bounds.start else "nothing: the log is empty"
 
 
 def _in_segment(  # noqa: PLR0913, PLR0917 the search's state

@@ -25,12 +25,14 @@ from kafkalog_cli.ops.ranges import Range
 class TimeFound(NamedTuple):
     """The true answer (None: no such record), and the broker's answer if it differs.
 
-    `notes` are about damage that the search found; notes about the record are in `found`.
+    `notes` are about damage that the search found; notes about the record are in `found`. `remote` says which offsets
+    only remote storage has, where a broker searches first; "" if none.
     """
 
     found: Found | None
     broker: BrokerAnswer | None = None
     notes: tuple[str, ...] = ()
+    remote: str = ""
 
     @property
     def offset(self) -> int | None:
@@ -66,7 +68,7 @@ def lookup_time(
     search = TimeSearch(fs, limits)
     answer = search.first_in(partition, timestamp_ms, bounds.start)
     said = BrokerSearch(fs, partition, view, search).first(timestamp_ms, bounds.start, limits)
-    return _compared(answer, said, search, partition, bounds)
+    return _compared(answer, said, search, partition, bounds)._replace(remote=bounds.remote_offsets)
 
 
 def lookup_max_timestamp(fs: Filesystem, partition: Partition) -> TimeFound:
@@ -87,6 +89,7 @@ def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeF
     `what` is the time in words, and `answer` the result of its look-up.
     """
     damage = "; ".join(answer.notes)
+    what = f"{what} on this disk (earlier offsets are in remote storage)" if answer.remote else what
     largest = lookup_max_timestamp(fs, partition).found
     record = None if largest is None else largest.record
     if record is None:

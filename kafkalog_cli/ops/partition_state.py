@@ -243,5 +243,8 @@ def log_bounds(fs: Filesystem, partition: Partition, view: PartitionState | None
     broker_end = next((other.next_offset for other in taken if other.next_offset != end), None)
     start = max(first.base_offset, view.log_start)
     bounds = LogBounds(start, end, broker_end=broker_end, last_position=found.last_position)
+    checkpoint = view.line(FileKind.LOG_START_CHECKPOINT)
+    if checkpoint is not None and checkpoint < start:  # a broker writes such a line only for a tiered log
+        bounds = bounds._replace(remote_start=checkpoint)
     watermark = view.line(FileKind.REPLICATION_CHECKPOINT)
     return bounds if watermark is None else bounds._replace(high_watermark=min(bounds.next_offset, watermark))

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, TypedDict
 
-from kafkalog_cli.ops.cluster import ClusterDescription
+from kafkalog_cli.ops.cluster import ClusterDescription, LocalBroker
 from kafkalog_cli.ops.cluster_entries import (
     AclEntry,
     BrokerEntry,
@@ -108,8 +108,15 @@ def _heading(found: ClusterDescription) -> Iterator[str]:
         if producer is not None:
             yield f"next producer id: {producer}"
     for broker in found.brokers:
-        mode = "ZooKeeper" if broker.version == 0 else "KRaft"
-        yield f"{broker.path}: node {cell(broker.node_id)} of cluster {cell(broker.cluster_id)} ({mode})"
+        node, cluster = cell(broker.node_id), cell(broker.cluster_id)
+        yield f"{broker.path}: node {node} of cluster {cluster} ({_mode(broker, found)})"
+
+
+def _mode(broker: LocalBroker, found: ClusterDescription) -> str:
+    if broker.version:
+        return "KRaft"
+    # A broker that migrates to KRaft has a metadata log, and keeps the file of version 0 also after the migration.
+    return "ZooKeeper" if found.metadata is None else "meta.properties of ZooKeeper"
 
 
 class ClusterObject(TypedDict):
@@ -179,7 +186,7 @@ class LocalBrokerObject(TypedDict):
     """The identity of a log directory, from its meta.properties."""
 
     path: PathText
-    version: Annotated[int, "0: a broker of a ZooKeeper cluster"]
+    version: Annotated[int, "0: a broker that was started with ZooKeeper"]
     cluster_id: str | None
     node_id: int | None
     directory_id: str | None

@@ -154,6 +154,17 @@ def test_a_transaction_index_that_is_not_cut_keeps_all_its_bytes():
     assert log.draft.read(f"{0:020}.txnindex") == aborts
 
 
+# -- rolling
+
+
+def test_a_segment_of_a_killed_broker_gets_its_closing_time():
+    """A broker that recovers the segment writes this entry (LogSegment.recover), and `roll` keeps it."""
+    log = opened([(0, [batch(0), batch(1, time_ms=1500)])], end=2, is_clean=False, timeindex=bytes(96))
+    roll(log)
+    assert log.draft.read(f"{0:020}.timeindex") == times((1500, 1))
+    assert log.base_offsets == [0, 2]
+
+
 # -- appending
 
 

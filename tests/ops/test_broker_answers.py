@@ -163,6 +163,35 @@ def test_the_end_that_a_broker_takes_by_the_last_index_entry(root):
     assert log_bounds(FS, partition(root)).broker_end is None
 
 
+def test_a_tiered_log_says_what_only_remote_storage_has(root):
+    """The lines that a broker 4.2.0 left: only for a tiered log it writes a start below the first segment here."""
+    segment(root, 30, [10, 20])
+    (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 7\n")
+    here = "offsets 7 to 29 are in the remote storage of this tiered log"
+    log = str(root / "t-0")
+    assert call("lookup-offset", log, "30")[0] == 0
+    message = "offset 29 is in the remote storage of this tiered log, offsets 30 to 31 are here"
+    assert message in call("lookup-offset", log, "29")[2]
+    assert "offset 6 is outside the log, valid range is 30 to 31" in call("lookup-offset", log, "6")[2]
+    assert "offset 7 is in the remote storage" in call("read", log, "--from", "7")[2]
+    assert call("lookup-time", log, "--earliest")[1] == f"offset: 30\nnote: a broker answers 7: {here}\n"
+    code, out, err = call("lookup-time", log, str(BASE_TIME_MS))
+    assert (code, err) == (0, "")
+    assert f"note: a broker searches first in remote storage: {here}\n" in out
+    assert "on this disk (earlier offsets are in remote storage)" in call("lookup-time", log, str(BASE_TIME_MS + 21))[2]
+    code, out, err = call("read", log, "--print", "offset")
+    assert (code, out.split()) == (0, ["Offset:30", "Offset:31"])
+    assert err == f"kafkalog: {log}: left out: {here}\n"
+    assert call("read", log, "--from", "30")[2] == ""
+
+
+def test_a_log_that_starts_at_its_first_segment_is_not_tiered(root):
+    segment(root, 30, [10, 20])
+    for start in ("30", "31"):
+        (root / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
+        assert log_bounds(FS, partition(root)).remote_start is None
+
+
 def call(*argv):
     return kafkalog(*argv, now_ms=lambda: BASE_TIME_MS + 20_000)
 

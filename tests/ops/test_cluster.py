@@ -236,6 +236,14 @@ def test_a_directory_of_zookeeper_s_time(data):
     assert "partitions on disk" in out.getvalue().decode()
 
 
+def test_a_broker_that_migrated_is_not_called_one_of_zookeeper(data):
+    """Kafka 3.9.1 leaves meta.properties of version 0 in a log directory that it migrated to KRaft."""
+    (data / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=abc\n")
+    out = io.BytesIO()
+    assert run(["cluster", str(data)], Environment(stdout=out)) == 0
+    assert f"{data}: node 1 of cluster abc (meta.properties of ZooKeeper)\n" in out.getvalue().decode()
+
+
 def test_a_damaged_log_is_told(data):
     log = data / "__cluster_metadata-0" / f"{FIRST}.log"
     content = bytearray(log.read_bytes())

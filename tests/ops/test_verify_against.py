@@ -100,6 +100,7 @@ def test_other_values_at_the_same_offsets(tmp_path):
     assert found.position == len(ours[4].written()[0])
     assert (found.first_offset, found.last_offset) == (16, 17)
     assert "crc" in found.expected != found.got
+    assert "under the same epoch stays so" in found.broker_effect
 
 
 def test_other_leader_epochs_of_the_same_records(tmp_path):
@@ -108,6 +109,9 @@ def test_other_leader_epochs_of_the_same_records(tmp_path):
     assert result.diverged_at == 6
     assert kinds(result) == [DIVERGED, BEHIND]
     assert "leader epoch is 1 here and 2 there" in result.findings[0].message
+    # As a follower 4.2.0 did after an unclean election: no step is needed, and its own records are lost.
+    assert result.findings[0].broker_effect.startswith("a follower cuts its log off at the first batch of another")
+    assert result.findings[0].next_step.startswith("copy the follower's directory")
     assert result.more_complete is result.theirs
 
 

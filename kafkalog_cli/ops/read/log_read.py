@@ -24,7 +24,7 @@ from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
-from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
+from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, Start, read_range
 from kafkalog_cli.ops.read.visible import Committed, ReadNote, Visibility, VisibleChunk
 
 RowsToRead = Callable[[Chunk, list[Rows]], list[Rows]]
@@ -125,6 +125,8 @@ class LogRead:
 
     def _note_bounds(self) -> None:
         bounds, path = self.range.bounds, self.partition.path
+        if bounds.remote_start is not None and self.request.start is Start.EARLIEST:
+            self.notes.append(ReadNote("remote-storage", path, f"left out: {bounds.remote_offsets}"))
         if bounds.broker_end is not None and bounds.broker_end < self.range.end:
             message = (
                 f"a broker uses {bounds.broker_end} as the end of the log, from its index; batches"

@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.errors import KafkalogError, OffsetOutOfRange
+from kafkalog_cli.errors import InRemoteStorage, KafkalogError, OffsetOutOfRange
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
@@ -94,6 +94,8 @@ def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: L
         return bounds.start if request.start is Start.EARLIEST else bounds.end
     if not bounds.start <= request.start <= bounds.end:
         what = f"offset {request.start}"
+        if bounds.is_remote(request.start):
+            raise InRemoteStorage(path=partition.path, what=what, first=bounds.start, last=bounds.end)
         raise OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=bounds.end)
     return request.start
 

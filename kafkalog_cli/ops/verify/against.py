@@ -255,6 +255,8 @@ def _is_same(one: Batch, other: Batch) -> bool:
 
 def _diverged(difference: _Difference) -> Finding:
     ours, theirs = difference.ours.batch, difference.theirs.batch
+    # OffsetsForLeaderEpoch: a follower finds the other epoch, and truncates its log there (KIP-101, KIP-279).
+    is_of_epochs = ours.magic >= 2 and theirs.magic >= 2 and ours.leader_epoch != theirs.leader_epoch
     return finding(
         FindingKind.DIVERGED,
         difference.ours.path,
@@ -263,7 +265,13 @@ def _diverged(difference: _Difference) -> Finding:
         expected=_words(theirs),
         got=_words(ours),
         offsets=(difference.offset, max(ours.last_offset, theirs.last_offset)),
+        broker_effect=_CUT_BY_EPOCH if is_of_epochs else "",
+        next_step=_KEEP_A_COPY if is_of_epochs else "",
     )
+
+
+_CUT_BY_EPOCH = "a follower cuts its log off at the first batch of another leader epoch, and fetches the leader's"
+_KEEP_A_COPY = "copy the follower's directory to another disk before its broker starts, if its batches are needed"
 
 
 def _words(batch: Batch) -> str:

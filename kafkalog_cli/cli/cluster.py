@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext
-from kafkalog_cli.cli.environment import Environment, shown_reading, time_of
+from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.cli.options import (
     TIME_HELP,
     Format,
@@ -14,6 +14,7 @@ from kafkalog_cli.cli.options import (
     complete_topics,
     selection_option,
 )
+from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 from kafkalog_cli.ops.cluster_entries import ClusterPart

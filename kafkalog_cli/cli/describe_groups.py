@@ -3,7 +3,6 @@
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.environment import shown_reading
 from kafkalog_cli.cli.options import (
     BrokerConfigOption,
     Format,
@@ -14,6 +13,7 @@ from kafkalog_cli.cli.options import (
     complete_topics,
     selection_option,
 )
+from kafkalog_cli.cli.shown_reading import shown_reading
 
 
 # fmt: off

@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
-from kafkalog_cli.cli.environment import now_of, shown_reading
+from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
+from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.cli.verify import LevelChoice
 from kafkalog_cli.ops.choices import Level
 

@@ -1,9 +1,9 @@
 """`kafkalog dump-index`: print index and sidecar files, with each entry checked against the log."""
 
 from kafkalog_cli.cli.declared import Command, CommandContext
-from kafkalog_cli.cli.environment import shown_reading_into_files
 from kafkalog_cli.cli.groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, OutputFormat, PathsArgument
+from kafkalog_cli.cli.shown_reading import shown_reading_into_files
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 
 

@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext
-from kafkalog_cli.cli.environment import now_of, shown_reading
+from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat, selection_option
+from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.errors import combined_exit_code
 
 

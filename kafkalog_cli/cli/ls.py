@@ -5,10 +5,11 @@ from functools import partial
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.environment import Environment, shown_reading
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument
 from kafkalog_cli.cli.session_groups import SettingSources
+from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.ops.choices import SortKey
 
 _space_option = partial(Option, rich_help_panel="Space on the disk")

@@ -4,7 +4,6 @@ from enum import Enum
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
-from kafkalog_cli.cli.environment import shown_reading_into_files
 from kafkalog_cli.cli.groups import Contents, OneTopic, OutputLimits, RangeOptions
 from kafkalog_cli.cli.options import (
     Format,
@@ -15,6 +14,7 @@ from kafkalog_cli.cli.options import (
     output_option,
     selection_option,
 )
+from kafkalog_cli.cli.shown_reading import shown_reading_into_files
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.choices import Isolation
 

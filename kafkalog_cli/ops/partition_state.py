@@ -12,7 +12,13 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, move
 from kafkalog_cli.errors import NothingSelected, Unreadable
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.log.checkpoints import HighWatermark, RootCheckpoints, high_watermark, read_root_checkpoints
+from kafkalog_cli.log.checkpoints import (
+    HighWatermark,
+    RootCheckpoints,
+    high_watermark,
+    read_root_checkpoints,
+    try_leader_epochs,
+)
 from kafkalog_cli.log.log_end import LogBounds, segment_ends
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
@@ -243,8 +249,18 @@ def log_bounds(fs: Filesystem, partition: Partition, view: PartitionState | None
     broker_end = next((other.next_offset for other in taken if other.next_offset != end), None)
     start = max(first.base_offset, view.log_start)
     bounds = LogBounds(start, end, broker_end=broker_end, last_position=found.last_position)
-    checkpoint = view.line(FileKind.LOG_START_CHECKPOINT)
-    if checkpoint is not None and checkpoint < start:  # a broker writes such a line only for a tiered log
-        bounds = bounds._replace(remote_start=checkpoint)
+    bounds = bounds._replace(remote_start=_remote_start(fs, partition, start, view.line(FileKind.LOG_START_CHECKPOINT)))
     watermark = view.line(FileKind.REPLICATION_CHECKPOINT)
     return bounds if watermark is None else bounds._replace(high_watermark=min(bounds.next_offset, watermark))
+
+
+def _remote_start(fs: Filesystem, partition: Partition, start: int, log_start: int | None) -> int | None:
+    """Return the log start of a checkpoint if the log begins in remote storage, else None.
+
+    The line is also below the first segment if a broker was killed after it removed segments. But then it has dropped
+    the leader epochs of their records, and a tiered log keeps them (UnifiedLog.deleteSegments).
+    """
+    if log_start is None or log_start >= start:
+        return None
+    epochs, _ = try_leader_epochs(fs, partition)
+    return log_start if any(entry.start_offset < start for entry in epochs) else None

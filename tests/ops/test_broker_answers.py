@@ -164,8 +164,9 @@ def test_the_end_that_a_broker_takes_by_the_last_index_entry(root):
 
 
 def test_a_tiered_log_says_what_only_remote_storage_has(root):
-    """The lines that a broker 4.2.0 left: only for a tiered log it writes a start below the first segment here."""
+    """The lines that a broker 4.2.0 left: it writes a start below the first segment here, and keeps all epochs."""
     segment(root, 30, [10, 20])
+    (root / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 7\n")
     (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 7\n")
     here = "offsets 7 to 29 are in the remote storage of this tiered log"
     log = str(root / "t-0")
@@ -185,8 +186,19 @@ def test_a_tiered_log_says_what_only_remote_storage_has(root):
     assert call("read", log, "--from", "30")[2] == ""
 
 
+@pytest.mark.parametrize("epochs", ["", "0\n1\n3 30\n"])
+def test_an_old_line_of_a_killed_broker_is_not_tiered(root, epochs):
+    """The broker has removed segments, and their epochs, and was killed before it wrote the checkpoint again."""
+    segment(root, 30, [10, 20])
+    (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 7\n")
+    (root / "t-0" / "leader-epoch-checkpoint").write_text(epochs)
+    assert log_bounds(FS, partition(root)).remote_start is None
+    assert "offset 29 is outside the log, valid range is 30 to 31" in call("lookup-offset", str(root / "t-0"), "29")[2]
+
+
 def test_a_log_that_starts_at_its_first_segment_is_not_tiered(root):
     segment(root, 30, [10, 20])
+    (root / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 7\n")
     for start in ("30", "31"):
         (root / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
         assert log_bounds(FS, partition(root)).remote_start is None

@@ -17,7 +17,8 @@ from tests.crash.journal_cases import OWN, PARTITION, PLANS, ROOT, RUN, partitio
 
 MANIFEST = f"{OWN}/{RUN.run_id}/manifest.json"
 LARGEST = 2**63 - 1
-"""What an int64 holds: sizes of files and nanoseconds since 1970, as the kernel gives them."""
+"""What an int64 holds: sizes of files, and seconds since 1970, as the kernel gives them."""
+PAST_TIME_NS = 2**63 * 10**9
 
 
 def changed_mtime(mtime_ns):
@@ -25,12 +26,12 @@ def changed_mtime(mtime_ns):
     return encode(replace(manifest, before=manifest.before._replace(mtime_ns=mtime_ns)))
 
 
-@pytest.mark.parametrize("mtime_ns", [-LARGEST, -1, 0, LARGEST])
-def test_a_number_of_64_bits_is_a_time(mtime_ns):
+@pytest.mark.parametrize("mtime_ns", [-PAST_TIME_NS, -1, 0, LARGEST, LARGEST + 1, PAST_TIME_NS - 1])
+def test_a_number_of_seconds_of_64_bits_is_a_time(mtime_ns):
     assert decode("m", changed_mtime(mtime_ns)).before.mtime_ns == mtime_ns
 
 
-@pytest.mark.parametrize("mtime_ns", [-LARGEST - 1, LARGEST + 1, 1.5, True, "1"])
+@pytest.mark.parametrize("mtime_ns", [-PAST_TIME_NS - 1, PAST_TIME_NS, 1.5, True, "1"])
 def test_a_number_that_no_file_can_have_is_refused(mtime_ns):
     with pytest.raises(Refused, match="is not a time"):
         decode("m", changed_mtime(mtime_ns))
@@ -43,7 +44,12 @@ def changed(edit):
     return json.dumps(document).encode()
 
 
-FACTS = {"size_bytes": (0, LARGEST), "mtime_ns": (-LARGEST, LARGEST), "inode": (0, 2**64 - 1), "mode": (0, 2**31 - 1)}
+FACTS = {
+    "size_bytes": (0, LARGEST),
+    "mtime_ns": (-PAST_TIME_NS, PAST_TIME_NS - 1),
+    "inode": (0, 2**64 - 1),
+    "mode": (0, 2**31 - 1),
+}
 
 
 @pytest.mark.parametrize("fact", FACTS)

@@ -4,7 +4,6 @@ from itertools import product
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
-import numpy as np
 import pytest
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
@@ -13,6 +12,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.recover.plan import line_edits, watermark_remark
@@ -32,12 +32,11 @@ CONTROL = 0x20
 
 def batch_run(rows, *, as_matrix):
     """Batches as (attributes, producer id, magic, leader epoch): in the two ways in which kernels give them."""
-    others = ("valid", "position", "records_count", "base_offset", "last_offset")
-    columns = list(zip(*((*row, *(1 for _ in others)) for row in rows), strict=True))
-    if as_matrix:
-        columns = [np.array(column, np.int64) for column in columns]
-    names = dict(zip(("attributes", "producer_id", "magic", "leader_epoch", *others), columns, strict=True))
-    return SimpleNamespace(batches=SimpleNamespace(matrix=object() if as_matrix else None, **names))
+    batches = BatchColumns.from_rows(
+        Batch(0, 61, at, at, epoch, magic, 0, attributes, 0, 0, producer, 0, 0, 1, 1)
+        for at, (attributes, producer, magic, epoch) in enumerate(rows)
+    )
+    return SimpleNamespace(batches=batches.arrays() if as_matrix else batches)
 
 
 def seen(batch_runs, *, as_matrix):

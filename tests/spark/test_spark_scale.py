@@ -11,6 +11,7 @@ from kafkalog_cli.ops.listing.root import root_above
 from kafkalog_cli.ops.partition_state import BrokerViews, broker_view, state_in
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.spark import planned_tasks
 from kafkalog_cli.spark import source as source_module
 from kafkalog_cli.spark.export.job import exported_partitions, plan_export
 from tests.spark.spark_reading import tasks
@@ -75,7 +76,8 @@ def test_an_export_is_planned_with_one_look_at_the_log_directory(folder, wanted)
 )
 def test_so_is_a_read_and_each_of_its_tasks(folder, monkeypatch, options, count):
     fs = Counting()
-    monkeypatch.setattr(source_module, "RealFilesystem", lambda: fs)
+    for module in (source_module, planned_tasks):
+        monkeypatch.setattr(module, "RealFilesystem", lambda: fs)
     reader, parts = tasks(folder, **{name: str(value) for name, value in options.items()})
     assert len(parts) == 1
     assert fs.calls.pop(("list_directory", str(folder))) == 2  # to find the partitions

@@ -204,6 +204,10 @@ class NoSpaceToKeep(NoSpace):  # there is no room for the copies of the bytes th
     """{path}: no space left on the device: {reason}; bytes that are cut are copied first, unless --discard is given"""
 
 
+class NoSpaceToRetain(NoSpace):  # there is no room for what retention writes before it removes segments
+    """{path}: no space left on the device: {reason}; with --free-bytes SIZE, the oldest segments go before anything is written"""  # noqa: E501
+
+
 class ClusterError(KafkalogError):  # the cluster that replay sends to fails or refuses
     """{cluster}: {reason}"""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple
@@ -100,18 +100,27 @@ def change_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]
                 _replace(fs, log_dir, file, data, None)
 
 
-def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines]) -> None:
+def restore_lines(
+    fs: WritableFilesystem,
+    log_dir: str,
+    old: Iterable[OldLines],
+    of_run: Callable[[], Iterable[OldLines]] = tuple,
+) -> None:
     """Restore lines at their old places. If nothing else has changed since, the file gets its old mtime too.
 
-    A file that did not exist and would be empty is removed. Raises what `change_lines` raises. A second call changes
-    nothing.
+    A file that did not exist and would be empty is removed. `of_run` returns the old lines of all partitions of the
+    run. If they are undone in another order, the smallest of these files is the file without lines. Raises what
+    `change_lines` raises. A second call changes nothing.
     """
     with root_files_locked(fs, log_dir, _PATIENCE):
-        for before in old:
-            file = _load(fs, log_dir, before.kind)
-            rows = _restored(file.rows, before.lines)
+        for own in old:
+            file, before = _load(fs, log_dir, own.kind), own
+            rows = _restored(file.rows, own.lines)
             if rows == file.rows:
                 continue
+            if not rows and own.size_bytes:
+                others = (one for one in of_run() if one.kind is own.kind)
+                before = min((own, *others), key=lambda one: one.size_bytes or 0)
             if not rows and before.size_bytes is None:
                 fs.unlink(file.path)
                 sync_directory(fs, log_dir)

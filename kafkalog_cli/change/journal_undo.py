@@ -2,11 +2,11 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 
-from kafkalog_cli.change.checkpoint_lines import restore_lines
+from kafkalog_cli.change.checkpoint_lines import OldLines, restore_lines
 from kafkalog_cli.change.manifest import (
     ChangeKind,
     FileFacts,
@@ -118,12 +118,21 @@ def restore(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir:
         restorer.restore(change)
     restorer.end()
     if manifest.edits and log_dir is not None:
-        restore_lines(fs, log_dir, manifest.before.lines)
+        run_id = manifest.run.run_id
+        restore_lines(fs, log_dir, manifest.before.lines, lambda: _lines_before_run(fs, log_dir, run_id))
     difference = difference_of_files(manifest.before.files, snapshot(fs, directory).files)
     if difference is not None:
         raise HalfChanged(
             path=directory, run=manifest.run.run_id, reason=f"a part differs from the earlier state: {difference}"
         )
+
+
+def _lines_before_run(fs: WritableFilesystem, log_dir: str, run_id: str) -> Iterator[OldLines]:
+    """Yield the old lines that the manifests of a run record, of all partitions of the log directory that have it."""
+    for entry in fs.list_directory(log_dir):
+        with suppress(KafkalogError, OSError):  # the lines of this manifest are then unknown
+            manifest = read_manifest(fs, entry.path, run_id) if entry.is_directory else None
+            yield from () if manifest is None else manifest.before.lines
 
 
 def remove_run(fs: WritableFilesystem, path: str) -> None:

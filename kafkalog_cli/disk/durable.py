@@ -408,9 +408,14 @@ def half_published(path: str, error: OSError | SyncFailed | Unreadable) -> Kafka
     return _told(HalfPublished, path, error)
 
 
-def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError, **details: str) -> KafkalogError:
-    told = kind(path=path, reason=error_text(error), **details)
-    return NoSpace(path=path, reason=str(told)) if is_no_room(error) else told
+def _told(kind: type[KafkalogError], path: str, error: BaseException, more: str = "", **details: str) -> KafkalogError:
+    """Return an error of this kind; of a full disk NoSpace, which says the same, and the path and the cause once."""
+    if not is_no_room(error):
+        return kind(path=path, reason=f"{error_text(error)}{more}", **details)
+    full = f"{error.filename or 'a file'} cannot be written" if isinstance(error, OSError) else error_text(error)
+    cause = error.details["reason"] if isinstance(error, NoSpace) else full
+    told = str(kind(path=path, reason=f"{cause}{more}", **details))
+    return NoSpace(path=path, reason=told.removeprefix(f"{path}: "))
 
 
 def record_not_gone(path: str, error: SyncFailed) -> KafkalogError:
@@ -425,11 +430,10 @@ def half_changed(
 
     `without_marker`: the clean shutdown marker is away until then. `discard`: the run kept nothing for an undo.
     """
-    reason = error_text(error)
-    if without_marker:
-        reason += ", and .kafka_cleanshutdown is missing"
-    half = (HalfDiscarded if discard else HalfChanged)(path=path, run=run_id, reason=reason)
-    return NoSpace(path=path, reason=str(half), run=run_id) if is_no_room(error) else half
+    more = ", and .kafka_cleanshutdown is missing" if without_marker else ""
+    told = _told(HalfDiscarded if discard else HalfChanged, path, error, more, run=run_id)
+    told.details["run"] = run_id  # NoSpace has it too, for `is_half_changed`
+    return told
 
 
 def is_half_changed(error: BaseException) -> bool:

@@ -34,6 +34,11 @@ class MetaProperties(NamedTuple):
     node_id: int | None = None
     directory_id: str | None = None
 
+    @property
+    def is_of_zookeeper(self) -> bool:
+        """Whether a broker with ZooKeeper wrote the file. It stays as it is when the broker migrates to KRaft."""
+        return self.version < 1
+
 
 def decode(data: bytes) -> tuple[MetaProperties | None, list[Fault]]:
     """Return the contents, or None if the file cannot be read, and the faults for which a broker would refuse it.

@@ -52,11 +52,16 @@ def _how_to_know(facts: PartitionFacts) -> str:
     give = []
     own = next((source for source in facts.config.unread if source.is_of_topic), None)
     if own is not None:
-        give.append(f"the cluster's metadata log with {own.option} ({own.why})")
+        source = f"the cluster's metadata log with {own.option}" if own.option else _as_options(facts.topic)
+        give.append(f"{source} ({own.why})")
     broker = next((source for source in facts.config.unread if not source.is_of_topic), None)
     if broker is not None:
         give.append(f"the broker's server.properties with {broker.option}")
     return f"Give {' and '.join(give)}"
+
+
+def _as_options(topic: str) -> str:
+    return f"the topic's settings with --topic {shell_word(topic)} and --config NAME=VALUE"
 
 
 def no_limit(facts: PartitionFacts, intent: Intent) -> str | None:
@@ -113,10 +118,8 @@ def unread_policy(facts: PartitionFacts, intent: Intent) -> str | None:
     loss = "is compacted, it loses its last values" if retains else "is not compacted, it loses records"
     policy = f"--config {CLEANUP_POLICY}={given.text}" if is_option else given.explanation
     others = "compacted topics" if retains else "topics that are not compacted"
-    return (
-        f"{policy} counts, but the topic's own policy is not known ({unread.why}): if the topic {loss}"
-        f". With {unread.option} {others} are skipped"
-    )
+    source = f" With {unread.option} {others} are skipped" if unread.option else f" Give {_as_options(facts.topic)}"
+    return f"{policy} counts, but the topic's own policy is not known ({unread.why}): if the topic {loss}.{source}"
 
 
 def never_deletes(facts: PartitionFacts, intent: Intent) -> str | None:

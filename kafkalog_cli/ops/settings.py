@@ -120,7 +120,7 @@ class SettingsSource:
         layers = ConfigLayers(
             command_line=self._command_line,
             static_broker=self._broker_properties,
-            unread=(*_unread_in(metadata, topic), *self._unread_of_broker(log_dir, metadata)),
+            unread=(*_unread_in(metadata, topic, self.meta(log_dir)), *self._unread_of_broker(log_dir, metadata)),
         )
         if metadata is None:
             return layers
@@ -178,8 +178,12 @@ class SettingsSource:
         return None if meta is None else meta.cluster_id
 
 
-def _unread_in(metadata: ClusterMetadata | None, topic: str | None) -> tuple[UnreadSource, ...]:
+def _unread_in(
+    metadata: ClusterMetadata | None, topic: str | None, meta: MetaProperties | None
+) -> tuple[UnreadSource, ...]:
     """Return why the metadata log does not have all settings of a topic (None: of the broker); empty if it has."""
+    if metadata is None and meta is not None and meta.is_of_zookeeper:
+        return (UnreadSource("a broker with ZooKeeper has no metadata log", "", is_of_topic=True),)
     if metadata is None:
         why = "no metadata log was found"
     elif not metadata.is_complete:

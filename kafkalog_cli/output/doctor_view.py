@@ -1,5 +1,6 @@
 """The output of doctor as JSON and as text: the log directory, its next start, what is wrong, the next commands."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, TypedDict
 
@@ -155,16 +156,19 @@ class DoctorText:
             yield f"    Page: {_PAGES}/{line.message.slug}.md"
 
     def _steps(self, found: Examination) -> Iterator[str]:
-        """Yield the steps in order; of many that differ only in their paths, the first, and the number of others."""
+        """Yield the steps in order; of many that differ only in their paths, the first, and the number of others.
+
+        That number stands in the place of the first of the others, where a reader misses a step.
+        """
+        counts = Counter((step.action, step.message) for step in found.steps)
         alike: dict[tuple[StartAction, str], list[int]] = {}
         for number, step in enumerate(found.steps, 1):
             numbers = alike.setdefault((step.action, step.message), [])
             numbers.append(number)
             if len(numbers) <= _MOST_ALIKE:
                 yield self._step(number, step, found.root.path)
-        for numbers in alike.values():
-            if len(numbers) > _MOST_ALIKE:
-                others = counted(len(numbers) - _MOST_ALIKE, "step")
+            elif len(numbers) == _MOST_ALIKE + 1:
+                others = counted(counts[step.action, step.message] - _MOST_ALIKE, "step")
                 yield f"  {others} more like step {numbers[0]}: --format json has all"
 
     def _step(self, number: int, step: StartStep, log_dir: str) -> str:

@@ -45,7 +45,7 @@ def test_the_step_is_of_the_command(name, partition, tmp_path):
     words = [str(partition) if word == "PATH" else word for word in COMMANDS[name]]
     if name != "recover":
         assert kafkalog("recover", partition).code == 0
-    advised = 0
+    advised = frees = 0
     for number in range(200):
         fs = FailingFilesystem(RealFilesystem(), "ENOSPC", number, for_ever=True)
         code, _, err = kafkalog(*words, fs=fs)
@@ -59,6 +59,8 @@ def test_the_step_is_of_the_command(name, partition, tmp_path):
             continue
         assert f"  {PURGE.format(partition)}{LOOK.format(partition)}" in err.splitlines(), (number, err)
         advised += "--discard" in err
+        frees += "nothing was changed; with --free-bytes SIZE, the oldest segments go" in error
         assert ("--discard" in err) == (KEEPS in err), (number, err)
     assert number > 3
     assert bool(advised) == (name in {"recover", "truncate"})
+    assert bool(frees) == (name == "retain")

@@ -231,3 +231,16 @@ def test_delete_records_of_a_topic_that_is_only_compacted_is_refused(data):
     shutil.copytree(EXAMPLE, data / "__consumer_offsets-0")
     code, _, err = kafkalog("delete-records", data / "__consumer_offsets-0", *argv, *flag)
     assert (code, "fixed for this internal topic" in err, "to go on" in err) == (14, True, False), err
+
+
+def test_a_directory_of_zookeeper_has_no_metadata_log_to_give(data):
+    """The topics' settings are in ZooKeeper: what is named instead works, typed as it is printed."""
+    shutil.move(data / "__cluster_metadata-0", data.parent)
+    (data / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    code, _, err = kafkalog("retain", data, *LATER, "--dry-run")
+    assert (code, skipped(err).keys(), "--metadata" in err) == (14, set(TOPICS), False), err
+    assert "with --topic plain and --config NAME=VALUE (a broker with ZooKeeper has no metadata log) and" in err
+    code, out, err = kafkalog("retain", data, *DELETES, *LATER, "--dry-run")
+    assert (code, err.count("with --topic plain and --config NAME=VALUE"), "--metadata" in err) == (0, 1, False), err
+    code, out, err = kafkalog("retain", data, "--topic", "plain", *DELETES, *LATER, "--dry-run", "--format", "json")
+    assert (code, emptied(out), err) == (0, {"plain"}, "")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from kafkalog_cli.disk.names import FileKind
 from tests.crash.journal_cases import Bytes
 from tests.disk.test_lock import held_by_another_process
 from tests.support import commands
+from tests.support.logs import R, batch_v2
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
@@ -348,3 +350,25 @@ def test_an_undo_that_was_cut_off_before_the_marker_came_back_is_completed(one):
     code, out, _ = kafkalog("undo", one, "run-1")
     assert (code, out) == (0, f"{one}: run run-1: was undone before\n")
     assert tree(log_dir) == before
+
+
+@pytest.mark.parametrize("before", [b"", None, b"0\n0\n"], ids=["empty", "missing", "no-lines"])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_a_checkpoint_without_lines_comes_back_in_every_order_of_undo(tmp_path, before, order):
+    """recover prints an undo for each partition; a user may run these commands in any order."""
+    checkpoint = tmp_path / "recovery-point-offset-checkpoint"
+    (tmp_path / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    if before is not None:
+        checkpoint.write_bytes(before)
+        os.utime(checkpoint, (5, 5))
+    for number in range(3):
+        (tmp_path / f"t-{number}").mkdir()
+        (tmp_path / f"t-{number}" / f"{0:020d}.log").write_bytes(batch_v2([R(0, 1_700_000_000_000)]) + b"torn")
+    whole = tree(tmp_path)
+    code, out, err = kafkalog("recover", "--like-broker", tmp_path)
+    assert (code, checkpoint.read_bytes().splitlines()[1]) == (0, b"3"), err
+    runs = dict(re.findall(r"undo: kafkalog undo (\S+) (\S+)", out))
+    for number in order:
+        code, _, err = kafkalog("undo", tmp_path / f"t-{number}", runs[str(tmp_path / f"t-{number}")])
+        assert code == 0, err
+    assert tree(tmp_path) == whole

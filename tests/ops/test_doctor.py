@@ -429,3 +429,17 @@ def test_a_copy_for_this_log_directory_is_a_log_that_a_broker_loads(kafka, is_cl
     steps = of_type(doctor(kafka), "start-step")
     assert (action, str(copy)) in [(one["action"], one["path"]) for one in steps]
     assert "4 logs are" in steps[0]["message"]  # with three partitions
+
+
+def test_steps_that_are_left_out_are_counted_in_their_place(tmp_path, monkeypatch):
+    """A reader who misses step 12 finds at its place which steps are like it; step 15 follows."""
+    monkeypatch.chdir(tmp_path)
+    torn = {**{f"orders-{number}": b"torn" for number in range(13)}, "users-0": b"torn tail"}
+    for name, tail in torn.items():
+        (tmp_path / "kafka" / name).mkdir(parents=True)
+        (tmp_path / "kafka" / name / f"{FIRST}.log").write_bytes(batch_v2([R(0, 1_700_000_000_000)]) + tail)
+    (tmp_path / "kafka" / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    lines = kafkalog("doctor", "kafka")[1].splitlines()
+    steps = [line for line in lines[lines.index("At its next start, the broker") + 1 :] if line.startswith("  ")]
+    assert [line.split()[0] for line in steps[:13]] == [*(f"{number}." for number in range(1, 12)), "3", "15."]
+    assert steps[11] == "  3 steps more like step 2: --format json has all"

@@ -108,7 +108,7 @@ class ConfigProblem(NamedTuple):
 
 
 class UnreadSource(NamedTuple):
-    """A source of settings that was not read: the reason, and the option that names the source.
+    """A source of settings that was not read: the reason, and the option that names the source, "" if none does.
 
     `is_of_topic`: the source has the topic's own settings; otherwise it has broker-level settings.
     """

@@ -15,9 +15,10 @@ from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.change.removal import partly
+from kafkalog_cli.disk.durable import NOTHING_CHANGED, tells_nothing_changed
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
-from kafkalog_cli.errors import ExitCode, Refused
+from kafkalog_cli.errors import ExitCode, NoSpace, NoSpaceToRetain, Refused
 from kafkalog_cli.log.log_end import LargestTimestamp, largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
@@ -100,9 +101,14 @@ def apply_retain(
     """
     if not plan.has_work:
         return None
-    with after_due_files(fs, plan, run) as begun:
-        rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
-        done = apply_changes(fs, rest, begun, MarkerUse.LEFT, request, held=held)
+    try:
+        with after_due_files(fs, plan, run) as begun:
+            rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
+            done = apply_changes(fs, rest, begun, MarkerUse.LEFT, request, held=held)
+    except NoSpace as error:
+        if tells_nothing_changed(error):
+            raise NoSpaceToRetain(path=plan.path, reason=NOTHING_CHANGED) from error
+        raise
     if done is not None and not plan.delay_ms:
         unlink_at_once(fs, plan.path, run.now_ms)
     return done

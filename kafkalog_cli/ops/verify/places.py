@@ -22,10 +22,6 @@ from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.partition_facts import Replication, is_set_aside, path_of_stray
 from kafkalog_cli.ops.settings import SettingsSource
 
-KRAFT_VERSION = 1
-"""The `version` of a `meta.properties` from which brokers run in KRaft mode."""
-
-
 _GIVE_THE_ID = (FindingKind.TOPIC_ID_DIFFERS, FindingKind.METADATA_FILE_MISSING)
 """Findings whose next step gives the directory the topic id of the metadata log."""
 
@@ -255,7 +251,7 @@ def _missing_id(
 
     ZooKeeper's brokers worked without the file, and a copy of a directory may have been made without it.
     """
-    if meta is None or meta.version < KRAFT_VERSION:
+    if meta is None or meta.is_of_zookeeper:
         return ()
     path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
     step = _id_step(partition, log_dir, settings)

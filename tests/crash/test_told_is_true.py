@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kafkalog_cli.change import changes
+from kafkalog_cli.change import removal
 from kafkalog_cli.errors import next_step
 from kafkalog_cli.ops import apply_changes
 from kafkalog_cli.ops.retain import freeing
@@ -74,7 +74,7 @@ def test_segments_that_were_unlinked_and_not_told_of_are_noticed(monkeypatch):
 @pytest.mark.exhaustive(in_turn=True)
 def test_a_removal_that_says_that_nothing_was_changed_is_noticed(monkeypatch):
     assert not is_noticed(RETAIN_AT_ONCE, "compacted")
-    monkeypatch.setattr(changes, "partly_removed", lambda _path, _gone, error: error)
+    monkeypatch.setattr(removal, "partly_removed", lambda _path, _gone, error: error)
     assert is_noticed(RETAIN_AT_ONCE, "compacted")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog_cli.change.journal_undo import undo as undo_run
 from kafkalog_cli.change.manifest import RunState
-from kafkalog_cli.ops import undo
+from kafkalog_cli.ops.undo import plan as undo_plan
 from tests.crash.mutants import NoSync
 from tests.crash.writer_matrix import WriterMatrix, known_good
 from tests.crash.writers import (
@@ -86,7 +86,7 @@ def test_a_bug_of_the_way_back_only_is_found(monkeypatch):
         is_second = manifest.state is RunState.UNDOING
         return undo_run(NoSync(fs) if is_second else fs, directory, manifest, log_dir)
 
-    monkeypatch.setattr(undo, "undo", careless)
+    monkeypatch.setattr(undo_plan, "undo", careless)
     matrix = WriterMatrix(UNDO, "torn")
     firsts = matrix.images()
     for image in matrix.images():

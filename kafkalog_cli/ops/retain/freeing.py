@@ -49,17 +49,6 @@ def _check_finished(work: Work) -> None:
         raise Refused(path=path, reason=f"run {run_id} was cut off half way: `{command}` undoes it")
 
 
-_RECORD_BYTES, _SEGMENT_BYTES, _LINE_BYTES = 32_768, 1024, 128
-
-
-def _record_bytes(plan: FreePlan) -> int:
-    """Return the room that suffices for a partition's record: leader epochs, and a manifest that names all files.
-
-    It is written last. Without this room, no file would say which segments were removed.
-    """
-    return _RECORD_BYTES + _SEGMENT_BYTES * len(plan.segments)
-
-
 def _files(plan: FreePlan, segment: FreeSegment | None) -> tuple[FileStatus, ...]:
     return plan.leftovers if segment is None else segment.files
 
@@ -132,9 +121,9 @@ class Freeing:
     def _free_on(self, device: int) -> None:
         fs = self.session.context.fs
         plans = [plan for plan in self.plans if plan.device == device]
-        room, changed, needed_bytes = fs.room(plans[0].path).free_bytes, set[str](), 0
+        room = fs.room(plans[0].path).free_bytes
         for plan, segment in self._candidates(plans):
-            if room >= max(self.wanted_bytes, needed_bytes) or self.session.interruptions.are_asked_for:
+            if room >= self.wanted_bytes or self.session.interruptions.are_asked_for:
                 return
             try:
                 gone_bytes = self._unlink(plan, segment)
@@ -145,9 +134,6 @@ class Freeing:
                     error = not_recorded(plan.path, cause) if self.freed[plan.path].segments else error
                 self._fail(plan, error)
                 continue
-            if segment is not None and plan.path not in changed:
-                needed_bytes += _record_bytes(plan) if changed else _record_bytes(plan) + len(plans) * _LINE_BYTES
-                changed.add(plan.path)
             room = room + gone_bytes if self.dry_run else fs.room(plan.path).free_bytes
         if room < self.wanted_bytes:
             message = f"{room} bytes are free, {self.wanted_bytes} were wanted: nothing else may go"

@@ -109,8 +109,8 @@ def restore_lines(
     """Restore lines at their old places. If nothing else has changed since, the file gets its old mtime too.
 
     A file that did not exist and would be empty is removed. `of_run` returns the old lines of all partitions of the
-    run. If they are undone in another order, the smallest of these files is the file without lines. Raises what
-    `change_lines` raises. A second call changes nothing.
+    run, and so the sizes that the file had before each of them. The smallest size is that before the run, in whatever
+    order the partitions are undone. Raises what `change_lines` raises. A second call changes nothing.
     """
     with root_files_locked(fs, log_dir, _PATIENCE):
         for own in old:

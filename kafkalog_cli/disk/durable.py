@@ -409,7 +409,7 @@ def half_published(path: str, error: OSError | SyncFailed | Unreadable) -> Kafka
 
 
 def _told(kind: type[KafkalogError], path: str, error: BaseException, more: str = "", **details: str) -> KafkalogError:
-    """Return an error of this kind; of a full disk NoSpace, which says the same, and the path and the cause once."""
+    """Return an error of this kind. For a full disk it is NoSpace with the same text, without path and cause twice."""
     if not is_no_room(error):
         return kind(path=path, reason=f"{error_text(error)}{more}", **details)
     full = f"{error.filename or 'a file'} cannot be written" if isinstance(error, OSError) else error_text(error)

@@ -351,7 +351,7 @@ class _Repair:
                 snapshots = ProducerSnapshots(self.draft.fork(), self._settings)
                 snapshots.rebuild(self._segments(), self._log_start_offset, base_offset, from_clean_stop=False)
                 return segment.rebuild(snapshots.state, LeaderEpochs()).txn_index
-            # The two indexes of a segment are wanted one after the other, and the leader epochs at last.
+            # One replay gives both indexes, which are asked for in turn, and the leader epochs for later.
             if self._replay is None or self._replay[0] != base_offset:
                 epochs = LeaderEpochs()
                 self._replay = base_offset, segment.rebuild(ProducerState(self.draft.directory), epochs)

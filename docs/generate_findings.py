@@ -15,8 +15,7 @@ HEADER = """\
 `docs/generate_findings.py` writes this page from the tables in `kafkalog_cli/ops/checks/diagnoses.py`. Change the
 tables, not this page. A partition or log directory ends with exit code 4 if anything in it is a corruption, with 3 if
 anything is a warning, else with 0. A finding may be more exact than this page. The effect of a leftover depends on
-the files beside it, and the next step on the replicas in the metadata log. The texts of the findings are on the page
-of [all messages](messages.md).
+the files beside it, and the next step on the replicas in the metadata log.
 
 | Finding | Severity | Effect on a broker | Next step |
 |---|---|---|---|

@@ -92,12 +92,9 @@ _ENVIRONMENT = """\
 .TP
 .BI KAFKALOG_ OPTION\\fR,\\fP\\ KAFKALOG_ COMMAND _ OPTION
 The value of an option, for one command or for all: KAFKALOG_VERIFY_JOBS, KAFKALOG_JOBS. The page of each command lists
-its variables. The command line is stronger than variables, and variables are stronger than the file. The variable of
-a command is stronger than the common variable. A flag takes 1 or 0. An unknown name is an error. Paths that are
+its variables. The command line is stronger than variables. The variable of a command is stronger than the common
+variable. A flag takes 1 or 0. An unknown name is an error. Paths that are
 written, selections, and options that decide which data are removed are taken from the command line only.
-.TP
-.B KAFKALOG_CONFIG
-The configuration file to read in place of the usual file; if it is empty, no file is read.
 .TP
 .B KAFKALOG_DEBUG
 If it is set, an internal error ends with a traceback.
@@ -111,16 +108,6 @@ The directories for compiled kernels, and for the caches of all programs.
 
 _FILES = """\
 .SH FILES
-.TP
-.I $XDG_CONFIG_HOME/kafkalog/config.toml
-Values for options, as TOML: names without dashes before them at the top level for all commands, and in a table for one
-command. XDG_CONFIG_HOME is ~/.config if it is not set.
-.IP
-.nf
-jobs = 2
-[verify]
-level = "deep"
-.fi
 .TP
 .I ~/.cache/kafkalog
 Compiled kernels.

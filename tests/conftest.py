@@ -37,10 +37,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 if settings.default.derandomize:
     providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined]
 
-# A developer's own configuration is none of the tests'.
+# A developer's own variables are none of the tests'.
 for name in [name for name in os.environ if name.startswith("KAFKALOG_") and not name.startswith("KAFKALOG_TEST_")]:
     del os.environ[name]
-os.environ["KAFKALOG_CONFIG"] = ""
 
 # A shell starts its background jobs with SIGINT ignored, and nohup ignores SIGHUP; children would inherit it.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):

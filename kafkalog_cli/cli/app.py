@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 
 from kafkalog_cli.cli.commands import COMMANDS, command_of, help_of
-from kafkalog_cli.cli.configuration import Configuration, configuration
+from kafkalog_cli.cli.configuration import check_variables, configured
 from kafkalog_cli.cli.declared import Answered, CommandContext
 from kafkalog_cli.cli.environment import Environment, styles_as_wanted
 from kafkalog_cli.cli.plain_parser import NotPlainError, plain_call
@@ -38,9 +38,9 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
 
 def _run(argv: list[str], environment: Environment) -> int:
     argv = _for_the_parser(argv)
-    environment = replace(environment, wants_json=_wants_json(argv, environment.configuration), argv=tuple(argv))
+    environment = replace(environment, wants_json=_wants_json(argv), argv=tuple(argv))
     try:
-        environment = _configured(argv, environment)
+        _check_variables(argv)
         environment.kernels.complain = partial(_complain, environment)
         environment.kernels.announce = partial(_announce_compilation, environment)
         try:
@@ -108,13 +108,11 @@ def _for_the_parser(argv: list[str]) -> list[str]:
     return argv
 
 
-def _configured(argv: list[str], environment: Environment) -> Environment:
-    """Return the environment with the configuration; help and completions do not need one, and do not fail by it."""
+def _check_variables(argv: list[str]) -> None:
+    """Raise UsageError for variables with wrong names. Help and completions do not fail by them."""
     is_help = {"--help", "-h"} & set(argv) or _COMPLETION in os.environ
-    if is_help or not argv or argv[0] not in COMMANDS:
-        return environment
-    found = configuration(environment.fs, COMMANDS, _is_option)
-    return replace(environment, configuration=found, wants_json=_wants_json(argv, found))
+    if not is_help and argv and argv[0] in COMMANDS:
+        check_variables(COMMANDS, _is_option)
 
 
 def _is_option(name: str) -> bool:
@@ -132,11 +130,11 @@ def _announce_compilation(environment: Environment) -> None:
     environment.messages.warn("compiling-kernels", f"{COMPILING} (kafkalog warmup does it beforehand)")
 
 
-def _wants_json(argv: list[str], found: Configuration) -> bool:
+def _wants_json(argv: list[str]) -> bool:
     """Whether JSON output is requested; the parser of the command line may have failed before that option."""
     name = "--report" if argv[:1] == ["export"] else "--format"  # export's --format is the format of its files
     if not any(word == name or word.startswith(f"{name}=") for word in argv):
-        return bool(argv) and found.value(argv[0], "format") in {"json", "ndjson"}
+        return bool(argv) and configured(argv[0], "format") in {"json", "ndjson"}
     return any(f"{name}={word}" in argv or (name, word) in pairwise(argv) for word in ("json", "ndjson"))
 
 

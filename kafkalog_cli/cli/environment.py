@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from kafkalog_cli.cli.configuration import Configuration
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotChanged, UsageError, as_typed
@@ -114,8 +113,6 @@ class Environment:
     """Whether messages are JSON objects."""
     argv: tuple[str, ...] = ()
     """The command line without the program's name, for messages with a command to continue."""
-    configuration: Configuration = field(default_factory=Configuration)
-    """The values of the configuration file."""
 
     @property
     def messages(self) -> Messages:

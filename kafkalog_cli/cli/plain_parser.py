@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from kafkalog_cli.cli.configuration import configured
 from kafkalog_cli.cli.declared import REQUIRED, Command, CommandContext, Option, Parameter
 
 if TYPE_CHECKING:
@@ -27,10 +28,7 @@ class NotPlainError(Exception):
 def plain_call(name: str, command: Command, words: list[str], environment: Environment) -> CommandContext:
     """Return the call of these words after the command's name. Raises NotPlainError, and what its callbacks raise."""
     given = _given(command.parameters, words if command.rewritten is None else command.rewritten(words))
-    known = {name.removeprefix("--") for one in command.parameters for name in one.option_names}
-    if not known.issuperset(environment.configuration.tables.get(name, ())):
-        raise NotPlainError
-    values = {one.name: _value(name, one, given.get(one.name), environment) for one in command.parameters}
+    values = {one.name: _value(name, one, given.get(one.name)) for one in command.parameters}
     context = CommandContext(environment, values, given.keys())
     for one in sorted(command.parameters, key=lambda parameter: not parameter.declaration.is_eager):
         if one.declaration.callback is not None and one.name in given:
@@ -83,18 +81,18 @@ def _arguments(parameters: list[Parameter], words: list[str]) -> dict[str, list[
     return {one.name: part for one, part in zip(parameters, parts, strict=True) if part}
 
 
-def _value(command: str, parameter: Parameter, given: list[Any] | None, environment: Environment) -> Any:
-    """Return the value from the command line, the configuration or the default."""
+def _value(command: str, parameter: Parameter, given: list[Any] | None) -> Any:
+    """Return the value from the command line, a variable or the default."""
     kind, is_many = parameter.kinds
     if given is not None:
         values = [converted(word, kind, parameter.declaration) for word in (given if is_many else given[-1:])]
         return values if is_many else values[0]
     names = parameter.option_names
-    configured = environment.configuration.value(command, names[0].removeprefix("--")) if names else None
-    if configured is not None:
+    from_variable = configured(command, names[0].removeprefix("--")) if names else None
+    if from_variable is not None:
         if is_many:
             raise NotPlainError
-        return converted(configured, kind, parameter.declaration)
+        return converted(from_variable, kind, parameter.declaration)
     if parameter.default is REQUIRED:
         raise NotPlainError
     return parameter.default

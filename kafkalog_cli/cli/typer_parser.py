@@ -165,11 +165,7 @@ class CommandGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: D102
         if cmd_name not in COMMANDS:
             return None
-        command = typer_command(cmd_name)
-        environment = ctx.find_object(Environment)
-        if environment is not None:
-            ctx.default_map = {cmd_name: environment.configuration.defaults(cmd_name, command.params)}
-        return command
+        return typer_command(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: D102
         name = args[0]
@@ -228,7 +224,7 @@ def call(argv: list[str], environment: Environment) -> int:
 
 def _mistake(error: Any, environment: Environment) -> int:
     """Report a mistake in the command line that the parser has found."""
-    place = origin(error, environment.configuration.path)
+    place = origin(error)
     if place:
         error.message = f"{error.message} (from {place})"
     if environment.wants_json:

@@ -1,8 +1,8 @@
-"""Options from KAFKALOG_… variables and from a TOML file: their order, wrong names, and what is never taken from there."""
+"""Options from KAFKALOG_… variables: their order, wrong names, and what is never taken from there."""
 
 import json
+import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +12,6 @@ import pytest
 from kafkalog_cli.cli import configuration
 from kafkalog_cli.cli.commands import COMMANDS, command_of
 from tests.support.commands import kafkalog
-
-if sys.version_info >= (3, 11):
-    import tomllib as toml
-else:
-    import tomli as toml
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")
@@ -33,58 +28,33 @@ def level(*argv):
     return json.loads(out.splitlines()[0])["level"]
 
 
-@pytest.fixture
-def file(tmp_path, monkeypatch):
-    """Write the configuration file."""
-    monkeypatch.delenv("KAFKALOG_CONFIG")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    path = tmp_path / "kafkalog" / "config.toml"
-    path.parent.mkdir()
-
-    def write(text):
-        path.write_text(text)
-        return path
-
-    return write
-
-
-def test_the_order_of_sources(file, monkeypatch):
+def test_the_order_of_sources(monkeypatch):
     assert level() == "normal"
-    file('level = "quick"\n')
-    assert level() == "quick"
-    file('level = "quick"\n[verify]\nlevel = "deep"\n')
-    assert level() == "deep"
     monkeypatch.setenv("KAFKALOG_LEVEL", "quick")
     assert level() == "quick"
-    monkeypatch.setenv("KAFKALOG_VERIFY_LEVEL", "normal")
-    assert level() == "normal"
-    assert level("--level", "deep") == "deep"
+    monkeypatch.setenv("KAFKALOG_VERIFY_LEVEL", "deep")
+    assert level() == "deep"
+    assert level("--level", "normal") == "normal"
     monkeypatch.setenv("KAFKALOG_VERIFY_LEVEL", "")
     monkeypatch.setenv("KAFKALOG_LEVEL", "")
-    assert level() == "deep"
-
-
-def test_where_the_file_is(file, tmp_path, monkeypatch):
-    file('level = "quick"\n')
-    other = tmp_path / "other.toml"
-    other.write_text('level = "deep"\n')
-    monkeypatch.setenv("KAFKALOG_CONFIG", str(other))
-    assert level() == "deep"
-    monkeypatch.setenv("KAFKALOG_CONFIG", "")
     assert level() == "normal"
-    monkeypatch.delenv("KAFKALOG_CONFIG")
+
+
+def test_a_home_directory_without_permission_does_not_matter(tmp_path, monkeypatch):
+    """No file is read from it: `sudo -u kafka` with the HOME of the administrator."""
     home = tmp_path / "home"
-    (home / ".config" / "kafkalog").mkdir(parents=True)
-    shutil.copy(other, home / ".config" / "kafkalog" / "config.toml")
-    monkeypatch.delenv("XDG_CONFIG_HOME")
+    home.mkdir(mode=0)
     monkeypatch.setenv("HOME", str(home))
-    assert level() == "deep"
-    monkeypatch.setenv("KAFKALOG_CONFIG", str(tmp_path / "none.toml"))
-    assert kafkalog("verify", EXAMPLE)[0] == 10
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    as_a_user = () if os.getuid() else ("setpriv", "--reuid=4711", "--regid=4711", "--clear-groups")
+    line = [*as_a_user, sys.executable, "-m", "kafkalog_cli", "verify", EXAMPLE]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_kinds_of_values(file, monkeypatch):
-    file('quiet = true\njobs = 2\nmax-ratio = "50"\n[retain]\ntime-budget = 90\nwait = 0.5\n')
+def test_kinds_of_values(monkeypatch):
+    for name, value in (("QUIET", "1"), ("JOBS", "2"), ("MAX_RATIO", "50"), ("RETAIN_TIME_BUDGET", "90")):
+        monkeypatch.setenv(f"KAFKALOG_{name}", value)
     assert kafkalog("verify", EXAMPLE) == (0, "", "")
     monkeypatch.setenv("KAFKALOG_QUIET", "0")
     assert "mixed-0: OK  offsets 0 to 125" in kafkalog("verify", EXAMPLE)[1]
@@ -94,8 +64,8 @@ def test_kinds_of_values(file, monkeypatch):
     assert (code, "nothing to do" in out) == (0, True)
 
 
-def test_json_by_configuration_is_json_in_errors_too(file, monkeypatch):
-    file('[ls]\nformat = "json"\n')
+def test_json_by_configuration_is_json_in_errors_too(monkeypatch):
+    monkeypatch.setenv("KAFKALOG_LS_FORMAT", "json")
     assert json.loads(kafkalog("ls", "/no/such")[2])["kind"] == "PathNotFound"
     assert json.loads(kafkalog("ls", "--nonsense")[2])["exit_code"] == 2
     assert kafkalog("ls", "/no/such", "--format", "text")[2].startswith("kafkalog: /no/such")
@@ -127,37 +97,7 @@ def test_unknown_and_refused_variables(monkeypatch, name, answer):
     assert kafkalog("verify", "--help")[0] == kafkalog("help")[0] == kafkalog("--version")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("josb = 3", "the name josb is unknown. Did you mean jobs?"),
-        ("time_budget = 3", "the name time_budget is unknown. Did you mean time-budget?"),
-        ("[verfy]\njobs = 3", "the table [verfy] is unknown. Did you mean verify?"),
-        ("[verify]\nlevl = 3", "the name levl in [verify] is unknown. Did you mean level?"),
-        (
-            "single-replica = true",
-            "the name single-replica is refused: --single-replica is taken from the command line only",
-        ),
-        ("[retain]\nbroker-config = 'x'", "is refused: --broker-config is taken from the command line only"),
-        ("[ls]\nlevel = 'deep'", "[ls] has no option level"),
-        ("jobs = [1]", "jobs is neither a text, a number, true nor false"),
-        ("jobs = ", "config.toml: "),
-        ("\xff", "config.toml: "),
-    ],
-)
-def test_wrong_files(file, text, answer):
-    file("").write_bytes(text.encode("latin-1"))
-    code, out, err = kafkalog("ls", EXAMPLE)
-    assert (code, out) == (2, "")
-    assert answer in err
-    assert kafkalog("ls", "--help")[0] == 0
-
-
-def test_a_wrong_value_names_its_place(file, monkeypatch):
-    path = file("jobs = -1\n")
-    code, _, err = kafkalog("verify", EXAMPLE)
-    assert code == 2
-    assert f"(from {path})" in re.sub(r"\s*\n\s*", "", err)
+def test_a_wrong_value_names_its_variable(monkeypatch):
     monkeypatch.setenv("KAFKALOG_JOBS", "many")
     code, _, err = kafkalog("verify", EXAMPLE)
     assert code == 2
@@ -165,13 +105,6 @@ def test_a_wrong_value_names_its_place(file, monkeypatch):
     code, _, err = kafkalog("verify", EXAMPLE, "--jobs", "many")
     assert code == 2
     assert "(from" not in err
-
-
-def test_a_file_that_is_too_large_or_none(file, tmp_path, monkeypatch):
-    file("#" * (1 << 20) + "\njobs = 2\n")
-    assert kafkalog("verify", EXAMPLE)[0] == 1
-    monkeypatch.setenv("KAFKALOG_CONFIG", str(tmp_path))
-    assert kafkalog("verify", EXAMPLE)[0] == 10
 
 
 def test_what_kubernetes_sets_for_a_service_is_passed_over(monkeypatch):
@@ -267,7 +200,7 @@ def test_no_writer_takes_a_path_from_outside():
     }
 
 
-def test_a_writer_with_everything_set_changes_what_it_changes_without(file, tmp_path, monkeypatch):
+def test_a_writer_with_everything_set_changes_what_it_changes_without(monkeypatch):
     """Whatever may be configured, a dry run has the same plan."""
     words = {"level": "deep", "format": "text", "isolation": "read_committed", "kafka-version": "4.2", "sort": "size"}
     words |= {"time-budget": "2h", "io-bytes-per-s": "50MiB", "redact": True, "memory": "100MiB"}
@@ -278,19 +211,12 @@ def test_a_writer_with_everything_set_changes_what_it_changes_without(file, tmp_
         line = [command, EXAMPLE, "--dry-run", "--now", "2030-01-01"]
         line += ["--config", "cleanup.policy=compact,delete"] * (command != "recover")
         before = kafkalog(*line)
-        file("\n".join(f"{name} = {json.dumps(value)}" for name, value in everything.items() if name in mine))
-        assert kafkalog(*line) == before, command
-        file("")
-
-
-@pytest.mark.parametrize("with_file", [False, True])
-def test_toml_is_imported_for_a_file_only(file, with_file):
-    if with_file:
-        file("jobs = 1\n")
-    code = "import sys; from kafkalog_cli.cli.app import run; run(['lookup-offset', sys.argv[1], '3']);"
-    code += "print(bool({'tomllib', 'tomli'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code, EXAMPLE], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.splitlines()[-1] == str(with_file)
+        with monkeypatch.context() as variables:
+            for name, value in everything.items():
+                if name in mine:
+                    variable = f"KAFKALOG_{command}_{name}".upper().replace("-", "_")
+                    variables.setenv(variable, str(int(value)) if isinstance(value, bool) else str(value))
+            assert kafkalog(*line) == before, command
 
 
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
@@ -312,15 +238,3 @@ def test_the_page_names_the_commands_of_each_option():
 
 def _has(name, option):
     return any(f"--{option}" in one.option_names for one in command_of(name).parameters)
-
-
-def test_the_examples_of_the_page(file):
-    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    path = file(example)
-    values = toml.loads(example)
-    assert {name for name, value in values.items() if isinstance(value, dict)} <= set(COMMANDS)
-    for command in ("verify", "retain", "ls"):
-        code, _, err = kafkalog(
-            command, EXAMPLE, *(["--dry-run", "--config", "retention.ms=-1"] if command == "retain" else [])
-        )
-        assert (code, err) == (0, ""), (path, err)

@@ -331,9 +331,8 @@ def test_names_reach_no_terminal_raw(tmp_path):
 def test_configured_values_do_not_stop_other_listings(data, monkeypatch, tmp_path):
     """A configured --metadata or --sort is no question; typed, it needs --freeable, or excludes --segments."""
     plain = kafkalog("ls", data)
-    config = tmp_path / "config.toml"
-    config.write_text(f'metadata = "{data}"\nbroker-config = "{tmp_path}/server.properties"\n')
-    monkeypatch.setenv("KAFKALOG_CONFIG", str(config))
+    monkeypatch.setenv("KAFKALOG_METADATA", str(data))
+    monkeypatch.setenv("KAFKALOG_BROKER_CONFIG", f"{tmp_path}/server.properties")
     assert kafkalog("ls", data) == plain
     assert kafkalog("ls", data, "--metadata", data)[::2] == (2, "kafkalog: --metadata needs --freeable\n")
     segments = kafkalog("ls", data, "--segments")

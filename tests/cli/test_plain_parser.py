@@ -8,7 +8,6 @@ import pytest
 from kafkalog_cli.cli import typer_parser
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.commands import COMMANDS, command_of
-from kafkalog_cli.cli.configuration import Configuration
 from kafkalog_cli.cli.declared import REQUIRED, Answered, Command
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.plain_parser import NotPlainError, plain_call
@@ -63,21 +62,18 @@ def called(monkeypatch):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(
-    "file", [{}, {"jobs": "3", "format": "json", "verbose": True, "level": "deep", "max-ratio": "9"}]
-)
-def test_a_plain_command_line_is_what_typer_makes_of_it(name, file, called):
+@pytest.mark.parametrize("variables", [{}, {"JOBS": "3", "FORMAT": "json", "LEVEL": "deep", "MAX_RATIO": "9"}])
+def test_a_plain_command_line_is_what_typer_makes_of_it(name, variables, called, monkeypatch):
     command, rng, plain = command_of(name), random.Random(name), 0
-    configuration = Configuration("file", file)
+    for variable, value in variables.items():
+        monkeypatch.setenv(f"KAFKALOG_{variable}", value)
 
     def by_typer(environment):
-        environment.configuration = configuration
         called.clear()
         assert typer_parser.call([name, *words], environment) == 0, words
         return called[0]
 
     def by_ourselves(environment):
-        environment.configuration = configuration
         return plain_call(name, command, words, environment)
 
     for _ in range(LINES):
@@ -87,12 +83,6 @@ def test_a_plain_command_line_is_what_typer_makes_of_it(name, file, called):
             plain += 1
             assert ours == outcome(by_typer), words
     assert plain > LINES // 10, "most lines were left to typer"
-
-
-def test_an_option_of_no_command_in_the_file_is_left_to_typer():
-    environment = Environment(configuration=Configuration("file", {}, {"ls": {"isolation": "read_committed"}}))
-    with pytest.raises(NotPlainError):
-        plain_call("ls", command_of("ls"), ["path"], environment)
 
 
 def test_the_words_of_pydantic_are_not_printed():

@@ -13,6 +13,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.log.checkpoints import RootCheckpoints
 from kafkalog_cli.log.partition import Partition, entries_of_log, odd_files, open_logdir
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.log.settings.metadata_image import TopicState
 from kafkalog_cli.log.settings.topic_config import TopicConfig
 from kafkalog_cli.ops.settings import SettingsSource
 
@@ -63,7 +64,8 @@ class PartitionFacts(NamedTuple):
     are not regular files. `foreign` is the program that wrote the files, if not Kafka. `is_in_cleaner_checkpoint`: a
     partition of the topic is listed there. `other_topic_because` says why the metadata log's topic of that name is a
     different topic; "" if it is not. `resolved_path` is the target of a path with symbolic links, None without links.
-    `is_foreign_link`: the directory is a link to a directory that has no file of a partition.
+    `is_foreign_link`: the directory is a link to a directory that has no file of a partition. `not_assigned_because`
+    says why the metadata log gives this broker no such partition; "" if it does, or if the topic is not known.
     """
 
     path: str
@@ -86,6 +88,7 @@ class PartitionFacts(NamedTuple):
     other_topic_because: str = ""
     resolved_path: str | None = None
     is_foreign_link: bool = False
+    not_assigned_because: str = ""
 
     @property
     def tiered_is_supposed(self) -> bool:
@@ -173,6 +176,7 @@ def _facts_of_any(
         metadata_is_damaged=metadata is not None and not metadata.is_complete,
         twins=twins,
         has_no_place=has_no_place,
+        not_assigned_because=_not_assigned(fs, partition, metadata, source.broker_id(log_dir)),
         resolved_path=None if path == resolved else resolved,
     )
 
@@ -242,12 +246,8 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
     if own_id is not None and own_id != topic.topic_id:
         reason = f"it is of topic id {own_id}, but the metadata log has {topic.topic_id} for {topic.name}"
         raise Refused(path=path, reason=f"{reason}: the topic was deleted and created again")
-    if partition.number not in topic.partitions:
-        raise Refused(path=path, reason=f"the metadata log has no partition {partition.number} of {topic.name}")
-    replicas, broker = topic.partitions[partition.number].replicas, settings.broker_id(log_dir)
-    if broker is not None and broker not in replicas:
-        names = ", ".join(map(str, replicas))
-        reason = f"broker {broker} is none of the replicas ({names}) of {topic.name}-{partition.number}"
+    reason = why_not_assigned(topic, partition.number, settings.broker_id(log_dir))
+    if reason:
         raise Refused(path=path, reason=f"{reason}: a broker would set it aside again")
     live = f"{path.rpartition('/')[0]}/{partition_directory_name(topic.name, partition.number)}"
     if fs.status(live) is not None:
@@ -259,6 +259,29 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
             f" `kafkalog recover {shell_word(path)}{option}`",
         )
     return live
+
+
+def why_not_assigned(topic: TopicState, number: int | None, broker_id: int | None) -> str:
+    """Return why a broker (None: not known which) does not hold a partition of a topic; "" if it does."""
+    found = None if number is None else topic.partitions.get(number)
+    if found is None:
+        count = len(topic.partitions)
+        has = f"{count} partitions, 0 to {count - 1}" if count > 1 else "only partition 0"
+        return f"the metadata log has no partition {number} of {topic.name}: it has {has}"
+    if broker_id is not None and broker_id not in found.replicas:
+        return f"broker {broker_id} is none of the replicas ({_numbers(found.replicas)}) of {topic.name}-{number}"
+    return ""
+
+
+def registered_topic(metadata: ClusterMetadata | None, topic: str, topic_id: str | None = None) -> TopicState | None:
+    """Return the topic of that name, and of that id if one is given, in a metadata log that is known completely."""
+    found = metadata.topics.get(topic) if metadata is not None and metadata.is_complete else None
+    return None if found is not None and topic_id not in (None, found.topic_id) else found
+
+
+def _not_assigned(fs: Filesystem, partition: Partition, metadata: ClusterMetadata | None, broker_id: int | None) -> str:
+    topic = registered_topic(metadata, partition.topic, topic_id_of(fs, partition))
+    return "" if topic is None else why_not_assigned(topic, partition.number, broker_id)
 
 
 def is_set_aside(
@@ -273,8 +296,7 @@ def is_set_aside(
     named = metadata.topics.get(topic)
     if topic_id is not None and (named is None or named.topic_id != topic_id):
         named = metadata.topic_of_id(topic_id)
-    found = None if named is None or topic_id is None or number is None else named.partitions.get(number)
-    return found is None or (broker_id is not None and broker_id not in found.replicas)
+    return named is None or topic_id is None or bool(why_not_assigned(named, number, broker_id))
 
 
 def _twins(  # noqa: PLR0913, PLR0917

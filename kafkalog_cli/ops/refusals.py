@@ -174,6 +174,12 @@ def _tiered(facts: PartitionFacts, intent: Intent) -> str | None:
     return f"{reason}; if it is not: {intent.with_option('--config remote.storage.enable=false')}"
 
 
+def _not_assigned(facts: PartitionFacts, _: Intent) -> str | None:
+    if not facts.not_assigned_because:
+        return None
+    return f"{facts.not_assigned_because}: a broker sets the directory aside as -stray, and no client sees its records"
+
+
 def _replicated(facts: PartitionFacts, _: Intent) -> str | None:
     found = facts.replication
     if found is None or len(found.replicas) < 2:
@@ -181,8 +187,8 @@ def _replicated(facts: PartitionFacts, _: Intent) -> str | None:
     return f"other replicas will follow or diverge: {found.words}"
 
 
-def _unknown_replication(facts: PartitionFacts, _: Intent) -> str | None:
-    if facts.replication is not None:
+def _unknown_replication(facts: PartitionFacts, intent: Intent) -> str | None:
+    if facts.replication is not None or (_not_assigned(facts, intent) and intent.action in _GROWING):
         return None
     return f"whether the partition has other replicas is not known: {facts.unknown_because}"
 
@@ -233,6 +239,7 @@ def _resolved(facts: PartitionFacts, _: Intent) -> str | None:
 
 _EVERY = frozenset(Action)
 _OTHER_REPLICAS = frozenset({Action.APPEND, Action.TRUNCATE, Action.DELETE_RECORDS})
+_GROWING = frozenset({Action.APPEND, Action.IMPORT})
 _KNOWN_REPLICAS = _OTHER_REPLICAS | {Action.IMPORT}
 _TIERED = frozenset({Action.RETAIN, Action.DELETE_RECORDS, Action.COMPACT, Action.TRUNCATE})
 _IN_PLACE = frozenset({Action.RECOVER, Action.ROLL, Action.TRUNCATE, Action.APPEND, Action.UNDO})
@@ -273,6 +280,13 @@ RULES = (
         "`remote.storage.enable` is true, or the log starts below the first segment here and neither a metadata log"
         " nor `--config remote.storage.enable=false` says that the topic is not tiered",
         _tiered,
+    ),
+    Rule(
+        "not-assigned",
+        _GROWING,
+        _REFUSED,
+        "the metadata log has the topic, but not this partition, or this broker is none of its replicas",
+        _not_assigned,
     ),
     Rule(
         "replicated",

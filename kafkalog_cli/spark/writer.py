@@ -83,6 +83,7 @@ class Writer(DataSourceArrowWriter):
         self._keeps = "offset" in columns and not request.new_offsets and request.partitions is None
         self._now_ms = time.time_ns() // 1_000_000
         self._run = new_run_id("import", self._now_ms)
+        self._import().check()
 
     @without_traceback()
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:

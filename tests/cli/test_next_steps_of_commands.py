@@ -23,6 +23,7 @@ NOT_COMMANDS = {
     "metadata-log": "nothing is to be done",
     "marked-directory": "nothing is to be done",
     "odd-topic": "no broker made it",
+    "not-assigned": "the records belong to another partition or broker, which the operator chooses",
     "clock": "only the operator knows the time",
     "no-policy": "a file or directory that only the operator knows is named by its option",
     "overridden-policy": "the operator decides; the option is named",

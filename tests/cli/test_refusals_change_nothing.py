@@ -106,6 +106,11 @@ def tiered(data):
     return Case(data / "t-0", (*YEAR_2040, "--config", "remote.storage.enable=true"))
 
 
+def not_assigned(data):
+    metadata(data, replicas=(2,))
+    return Case(data / "t-0")
+
+
 def replicated(data):
     metadata(data, replicas=(1, 2))
     return Case(data / "t-0", knows=False)
@@ -179,6 +184,7 @@ PLANTS = {
     "odd-files": odd_file,
     "odd-topic": renamed("t x-0"),
     "tiered": tiered,
+    "not-assigned": not_assigned,
     "replicated": replicated,
     "unknown-replication": unknown,
     "linked-files": linked,

@@ -71,6 +71,7 @@ CASES = [
     ("odd-topic", FINE._replace(topic="a b"), EVERY - {Action.PURGE, Action.UNDO}, {}),
     ("odd-topic", FINE._replace(topic="a\udcff"), EVERY - {Action.PURGE, Action.UNDO}, {}),
     ("tiered", FINE._replace(tiered_because="so"), {Action.RETAIN, Action.COMPACT, Action.TRUNCATE, Action.DELETE_RECORDS}, {}),
+    ("not-assigned", FINE._replace(not_assigned_because="so"), {Action.APPEND, Action.IMPORT}, {}),
     ("replicated", FINE._replace(replication=MANY), {Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND, Action.IMPORT}, {"single_replica": True}),
     ("unknown-replication", FINE._replace(replication=None), {Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND}, {"single_replica": True}),
     ("linked-files", FINE._replace(linked=("0.log",)), {Action.RECOVER, Action.ROLL, Action.TRUNCATE, Action.APPEND, Action.UNDO}, {}),

@@ -344,6 +344,17 @@ def test_refusals_before_anything_is_sent(disk, options, topics, error, text):
     assert not (disk.parent / "replay.state").exists()
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "kinds"), [(4, 6, ["partitions"]), (4, 4, []), (2, 2, []), (2, 3, ["partitions"])]
+)
+def test_a_topic_with_another_number_of_partitions_is_said(disk, here, there, kinds):
+    if here == 4:  # else there is no metadata log, and the directories count
+        metadata_log(disk)
+    notes = []
+    run(request(disk), RecordingCluster({"orders": there, "payments": 1}), notes=notes)
+    assert [note.kind for note in notes] == kinds
+
+
 def test_notes_about_the_cluster(disk):
     cluster, notes = RecordingCluster({"orders": 2, "payments": 1}), []
     cluster.settings["orders"] = {"message.timestamp.type": "LogAppendTime"}

@@ -8,6 +8,7 @@ from tests.spark.importing import new_log_dir, records, seen
 from tests.spark.test_import import ID
 from tests.spark.test_spark_rows import log_dir
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.metadata_logs import batches, partition, value
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -50,6 +51,25 @@ def test_from_one_log_to_another(spark, tmp_path):
     write(frame.where("partition = 0").drop("offset"), new, topic="again", partitions=2)
     assert [row["offset"] for row in records(new / "again-0")] == list(range(30))  # the column's partition counts
     assert seen(new) == ["again-0", "orders-0", "orders-1"]
+
+
+def test_another_number_of_partitions_than_the_metadata_log_has(spark, tmp_path):
+    """It is refused before any task runs, and with a topic column before anything is visible."""
+    new = new_log_dir(tmp_path / "new")
+    (new / "__cluster_metadata-0").mkdir()
+    records = [value("TopicRecord", name="t", topicId=ID), *(partition(ID, at) for at in range(6))]
+    (new / "__cluster_metadata-0" / f"{0:020d}.log").write_bytes(batches([records])[0])
+    before = seen(new)
+    frame = spark.range(100).select(functions.col("id").cast("string").alias("key"))
+    for rows, options in (
+        (frame.where("raise_error('it ran') is null"), {"topic": "t"}),
+        (frame.selectExpr("*", "'t' topic"), {}),
+    ):
+        with pytest.raises(Exception, match="--partitions 6 fits"):
+            write(rows, new, partitions=4, **options)
+        assert seen(new) == before
+    write(frame, new, topic="t", partitions=6)
+    assert len(seen(new)) == len(before) + 6
 
 
 def test_a_task_that_fails_leaves_nothing(spark, tmp_path):

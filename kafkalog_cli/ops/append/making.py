@@ -15,8 +15,9 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable, UsageError, shell_word
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.ops.append.append import AppendPlan
-from kafkalog_cli.ops.partition_facts import topic_id_of, topic_id_on_disk
+from kafkalog_cli.ops.partition_facts import registered_topic, topic_id_of, topic_id_on_disk
 from kafkalog_cli.ops.plans import RECOVER_FIRST
 from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
@@ -49,17 +50,28 @@ def topic_id_for(
 ) -> str | None:
     """Return the topic id for a new partition: its directory's own, `wanted` as Kafka writes it, or the metadata log's.
 
-    None if none is known. Raises UsageError if the directory has another topic id than `wanted`, and as
-    `SettingsSource.metadata` does.
+    None if none is known. Raises UsageError if the directory has another topic id than `wanted`, as `check_topic_id`
+    does, and as `SettingsSource.metadata` does.
     """
     own = topic_id_on_disk(fs, partition.path)
     if wanted is not None and own not in (None, canonical_uuid(wanted)):
         raise UsageError(reason=f"--topic-id: {partition.path} has the topic id {own} already")
+    metadata = settings.metadata(log_dir)
+    if wanted is not None:
+        check_topic_id(metadata, partition.topic, canonical_uuid(wanted))
     if own is not None or wanted is not None:
         return own or canonical_uuid(wanted or "")
-    metadata = settings.metadata(log_dir)
     topic = None if metadata is None else metadata.topics.get(partition.topic)
     return None if topic is None else topic.topic_id
+
+
+def check_topic_id(metadata: ClusterMetadata | None, topic: str, wanted: str | None) -> None:
+    """Raise UsageError if the metadata log has the topic with another id than `wanted` of --topic-id (None: none)."""
+    known = registered_topic(metadata, topic)
+    if wanted is None or known is None or known.topic_id == wanted:
+        return
+    reason = f"--topic-id {wanted}: the metadata log has the id {known.topic_id} for topic {topic}"
+    raise UsageError(reason=f"{reason}, and a broker sets a partition with another id aside: leave --topic-id out")
 
 
 def is_left_empty(fs: WritableFilesystem, path: str, topic_id: str | None) -> bool:

@@ -34,7 +34,7 @@ from kafkalog_cli.ops.append.reading import (
     parse_ndjson,
     read_records,
 )
-from kafkalog_cli.ops.partition_facts import facts_of_new, places_of_partitions, topic_id_of
+from kafkalog_cli.ops.partition_facts import facts_of_new, places_of_partitions, registered_topic, topic_id_of
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
@@ -156,7 +156,7 @@ class Appending:
         """
         session, numbers = self._session, [partition.number for partition in partitions]
         metadata = session.settings(partitions).metadata(session.log_dir(partitions[0].path))
-        topic = None if metadata is None else metadata.topics.get(partitions[0].topic)
+        topic = registered_topic(metadata, partitions[0].topic)
         places = places_of_partitions(session.fs, session.log_dirs(partitions))
         count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
         lines = SortedLines(Partitioner(numbers, count, self._options.writing.batch_bytes), numbers)

@@ -40,6 +40,7 @@ from kafkalog_cli.ops.importing.planning import (
     jobs_of_files,
     jobs_of_parts,
     prove,
+    topic_of,
 )
 from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter, in_offset_order
 from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, PLACE_COLUMNS, ImportRequest, InputFile, batches
@@ -194,7 +195,7 @@ class Import:
 
     def plan(self, files: Sequence[InputFile]) -> ImportResult:
         """Return what would be imported; nothing is locked or changed. Raises as `run`."""
-        self._check()
+        self.check()
         planner = self._planner()
         plan = self._planned(planner, files)
         return ImportResult(plan, notes=(*self._notes, *planner.notes))
@@ -210,7 +211,7 @@ class Import:
         Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged, NotImported,
         NoSpace, HalfPublished. Nothing of the run is visible after any of these but HalfPublished.
         """
-        self._check()
+        self.check()
         with self._new as new:
             completed = new.complete()
             new.sweep()
@@ -229,7 +230,7 @@ class Import:
 
         Raises as `run`; nothing is left of the run then.
         """
-        self._check()
+        self.check()
         with self._new as new:
             with new.swept(self._where.run):
                 completed = new.complete()
@@ -245,11 +246,14 @@ class Import:
         with self._new as new:
             new.sweep(self._where.run)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Check what can be checked before any input is read. Raises UsageError, PathNotFound, Refused."""
         self._request.check()
         status = self._fs.status(self._new.log_dir)
         if status is None or not status.is_directory:
             raise PathNotFound(path=self._new.log_dir)
+        if self._request.topic is not None:
+            self._planner().check_count([self._request.topic])
 
     def publish(self, done: Sequence[JobDone]) -> Completed:
         """Publish the partitions. Raises as NewPartitions.publish; partitions that are not committed are removed."""
@@ -263,6 +267,8 @@ class Import:
 
     def _planned(self, planner: Planner, files: Sequence[InputFile]) -> ImportPlan:
         jobs = jobs_of_files(files, self._request)
+        topics = (topic_of(file, self._request) for file in files)
+        planner.check_count({topic for topic in topics if topic is not None})
         left_out = sorted({name for file in files for name in file.left_out})
         if left_out:
             self._notes.append(ReadNote("columns", files[0].path, f"left out: no record has {', '.join(left_out)}"))

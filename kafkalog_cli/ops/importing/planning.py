@@ -24,11 +24,12 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
 from kafkalog_cli.ops.append.arrow import as_records
+from kafkalog_cli.ops.append.making import check_topic_id
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.importing.building import Built, TopicStyle
 from kafkalog_cli.ops.importing.scattering import Part
 from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
-from kafkalog_cli.ops.partition_facts import Places, facts_of_new, topic_id_of
+from kafkalog_cli.ops.partition_facts import Places, facts_of_new, registered_topic, topic_id_of
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest, Start
 from kafkalog_cli.ops.read.visible import ReadNote
@@ -128,6 +129,7 @@ class Planner:
 
         Raises Refused or UnsupportedFormat for the first that may not, UsageError for an invalid topic name.
         """
+        self.check_count({job.topic for job in jobs})
         told: set[tuple[str, str]] = set()
         for job in jobs:
             if not is_topic_name(job.topic):
@@ -144,6 +146,20 @@ class Planner:
                 if (verdict.rule.name, job.topic) not in told:
                     told.add((verdict.rule.name, job.topic))
                     self.notes.append(ReadNote(verdict.rule.name, partition.path, verdict.message))
+
+    def check_count(self, topics: Iterable[str]) -> None:
+        """Raise Refused if --partitions is another number than these topics have: producers choose by that number."""
+        count, metadata = self.request.partitions, self.source.metadata(self.log_dir)
+        for topic in sorted(topics) if count is not None else ():
+            registered = registered_topic(metadata, topic)
+            known = 0 if registered is None else len(registered.partitions)
+            there = 1 + max((number for name, number in self.places if name == topic), default=-1)
+            if known not in (0, count):
+                reason = f"topic {topic} has {known} partitions in the metadata log, and keys go by that number"
+                raise Refused(path=self.log_dir, reason=f"{reason}, not by {count}: --partitions {known} fits")
+            if there > (known or count or 0):
+                reason = f"topic {topic} has partition {there - 1} here, so that its keys go by more than {count}"
+                raise Refused(path=self.log_dir, reason=f"{reason} partitions: --partitions {there} or more fits")
 
     def _check_place(self, job: Job, partition: Partition) -> None:
         """Raise Refused if the partition exists already, or if a broker was copying it there."""
@@ -179,6 +195,7 @@ class Planner:
 
     def _topic_id(self, topic: str, given: str | None, of_files: set[str]) -> TopicId:
         metadata = self.source.metadata(self.log_dir)
+        check_topic_id(metadata, topic, given)
         known = None if metadata is None else metadata.topics.get(topic)
         path = f"{self.log_dir}/{topic}-*"
         if metadata is not None and known is None:

@@ -11,6 +11,7 @@ from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.lookup_time import lookup_time
+from kafkalog_cli.ops.partition_facts import registered_topic
 from kafkalog_cli.ops.partition_state import broker_view
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, read_range
 from kafkalog_cli.ops.replay.cluster import Cluster, ClusterTopic
@@ -111,6 +112,7 @@ def plan_replay(
         plan.topics.append(topic)
         settings = topic.settings if known is None else known.settings
         plan.notes.extend(_notes(topic, settings, is_known=log_dirs.metadata is not None))
+        plan.notes.extend(_moved_keys(log_dirs, topic, of_topic))
         plan.notes.extend(_retention(log_dirs.fs, topic.name, settings, of_topic, now_ms))
         for copy in of_topic:
             plan.partitions.append(_partition(log_dirs, request, copy, topic, cluster, state))
@@ -168,6 +170,20 @@ def _notes(topic: PlannedTopic, settings: Mapping[str, str], *, is_known: bool) 
     if topic.is_new and not is_known:
         message = f"{topic.name} is created with the cluster's settings: its own are unknown without a metadata log"
         yield Note("settings", message)
+
+
+def _moved_keys(log_dirs: LogDirs, topic: PlannedTopic, copies: Sequence[Copy]) -> Iterator[Note]:
+    """Yield a note if producers choose among another number of partitions in the cluster than they did here."""
+    registered = registered_topic(log_dirs.metadata, topic.source)
+    count = 1 + max(copy.partition.number for copy in copies) if registered is None else len(registered.partitions)
+    if topic.is_new or topic.partitions == count:
+        return
+    here = "the metadata log" if registered is not None else "the log directories"
+    message = (
+        f"{topic.name} has {topic.partitions} partitions in the cluster and {count} in {here}: records keep their"
+        " partition, so that new records of a key may go to another partition than its records from here"
+    )
+    yield Note("partitions", message)
 
 
 def _retention(

@@ -53,7 +53,7 @@ bench:           ## the table of docs/bench.md
 site:            ## the pages of docs/ as a site in build/site
 	$(PYTHON) -m mkdocs build --strict
 docs:            ## regenerate man/, completions/ and the pages of docs/ that are written from tables
-	for page in format findings refusals broker_messages reference; do $(PYTHON) docs/generate_$$page.py || exit 1; done
+	for page in format findings refusals reference; do $(PYTHON) docs/generate_$$page.py || exit 1; done
 screens:         ## the pictures of docs/screens (one of them starts Spark)
 	$(PYTHON) docs/generate_screens.py
 dist:            ## wheel, sdist, SBOM, wheelhouse and the executable in one file, in dist/ (some minutes, 3 GiB in build/)

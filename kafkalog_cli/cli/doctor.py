@@ -15,7 +15,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     path: Annotated[str, Argument(metavar="LOG_DIR", help="A log directory, or a partition directory in it.",
         show_default=False)],
     error_text: Annotated[str, Argument(metavar="[ERROR-TEXT]", show_default=False,
-        help="Lines of the broker's log. Their pages are found, also if the broker has another version.")] = "",
+        help="Lines of the broker's log. Their pages are found, also by a part of a line.")] = "",
     level: LevelChoice = Level.NORMAL,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,

@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.doctor.broker_messages import Recognised
+from kafkalog_cli.ops.doctor.broker_pages import Recognised
 from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
 from kafkalog_cli.ops.doctor.examination import Examination, StartAction, StartStep
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
@@ -44,7 +44,7 @@ class BrokerLineObject(TypedDict):
     slug: Annotated[str, From("message.slug"), "the name of its page in docs/broker-messages"]
     line: str
     text: Annotated[str, From("text.text"), "the text of Kafka, {} for each value"]
-    exact: Annotated[bool, From("is_exact"), "false: only most words of the line are those of the text"]
+    exact: Annotated[bool, From("is_exact"), "false: the line has only a part of the text"]
     meaning: Annotated[str, From("message.meaning")]
     risk: Annotated[str, From("message.at_stake")]
 
@@ -149,7 +149,7 @@ class DoctorText:
 
     def _broker_lines(self, lines: tuple[Recognised, ...]) -> Iterator[str]:
         for line in lines:
-            like = "" if line.is_exact else ", the text that is the most like it"
+            like = "" if line.is_exact else ", of which the line has a part"
             yield self._wrapped(f"  {line.text.text.strip().replace('{}', '…')}{like}", "    ")
             yield self._wrapped(f"    {line.message.meaning}", "    ")
             yield self._wrapped(f"    Risk: {line.message.at_stake}", "    ")

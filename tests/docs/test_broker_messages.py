@@ -1,12 +1,10 @@
-"""The pages of docs/broker-messages: current, their commands run on a real log directory, their findings exist."""
+"""The pages of docs/broker-messages: all in the index, their commands run on a real log directory, their findings exist."""
 
 import errno
-import importlib
 import io
 import os
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,13 +12,13 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.doctor.broker_message import JAVA, LOG_DIR, METADATA_DIR, OPERATING_SYSTEM, PARTITION
-from kafkalog_cli.ops.doctor.broker_messages import MESSAGES
+from kafkalog_cli.ops.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
+from kafkalog_cli.ops.doctor.commands import LOG_DIR, METADATA_DIR, PARTITION
 from tests.support.metadata_logs import batches, partition, topic_id, value
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
-generator = importlib.import_module("generate_broker_messages")
+PAGES = ROOT / "docs" / "broker-messages"
+MESSAGES = messages()
 
 PATHS = {
     "/var/lib/kafka/copy/orders-0": "copy/mixed-0",
@@ -38,8 +36,26 @@ NOT_OURS = {"cat", "fuser", "findmnt", "ls", "dmesg", "find", "cp"}
 COMMANDS = sorted({step.command for message in MESSAGES for step in message.steps})
 
 
-def test_the_pages_are_current():
-    assert generator.stale() == [], "run: python docs/generate_broker_messages.py"
+def test_the_index_has_the_texts_of_each_page_together():
+    lines = [line for line in (PAGES / "README.md").read_text().splitlines() if line.startswith("- ")]
+    wanted = {
+        message.slug: [f"- [`{one.text.replace('{}', '…')}`]({message.slug}.md)" for one in message.texts]
+        for message in MESSAGES
+    }
+    slugs = dict.fromkeys(line.rpartition("(")[2].removesuffix(".md)") for line in lines)
+    assert set(slugs) == set(wanted)
+    assert lines == [line for slug in slugs for line in wanted[slug]]
+
+
+@pytest.mark.parametrize("path", sorted(PAGES.glob("*[!E].md")), ids=lambda path: path.stem)
+def test_all_of_a_page_is_read(path):
+    """Each code block is a command with its reason, and no part of a page is empty."""
+    (message,) = [message for message in MESSAGES if message.slug == path.stem]
+    page = path.read_text()
+    assert len(message.texts) == page.count("\n- `") + 1
+    assert len(message.steps) == page.count("```sh\n") == page.count("```") / 2 > 0
+    assert bool(message.findings) == ("`kafkalog verify` reports it as" in page)
+    assert all((message.meaning, message.at_stake, *(step.why for step in message.steps)))
 
 
 def test_no_page_and_no_text_is_there_twice():

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.ops.doctor.broker_message import JAVA, OPERATING_SYSTEM
-from kafkalog_cli.ops.doctor.broker_messages import MESSAGES
+from kafkalog_cli.ops.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
 
 # Sizes after the tag of a class file's constants (JVM specification, 4.4); of UTF-8 constants, tag 1, the length is in the file.
 SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 TWO_SLOTS = (5, 6)
 
-ALL = [text for message in MESSAGES for text in message.texts if text.where not in (OPERATING_SYSTEM, JAVA)]
+ALL = [text for message in messages() for text in message.texts if text.where not in (OPERATING_SYSTEM, JAVA)]
 
 
 def text_constants(class_file):
@@ -38,7 +37,7 @@ def constants(real_kafka, newest_kafka):
         if "kafka" in Path(jar).name and jar.endswith(".jar"):
             with zipfile.ZipFile(jar) as classes:
                 for name in classes.namelist():
-                    simple = name.rpartition("/")[2].removesuffix(".class")
+                    simple = name.rpartition("/")[2].removesuffix(".class").partition("$")[0]
                     if name.endswith(".class") and simple in wanted:
                         found.setdefault(simple, []).extend(text_constants(classes.read(name)))
     return found

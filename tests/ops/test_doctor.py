@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from time import process_time
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ from jsonschema import Draft202012Validator
 import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, recognised
+from kafkalog_cli.ops.doctor.broker_pages import messages, recognised
 from kafkalog_cli.ops.doctor.commands import Effect, MessagePlaces, _with_places, commands_in, effect_of, in_safe_order
 from tests.support.archives import FIXTURES
 from tests.support.commands import json_of, kafkalog
@@ -239,7 +240,7 @@ java.io.IOException: No space left on device
 
 
 def test_every_text_of_the_table_leads_to_its_own_page():
-    for message in MESSAGES:
+    for message in messages():
         for text in message.texts:
             found = recognised(text.text.replace("{}", "17"))
             assert message.slug in [one.message.slug for one in found]
@@ -268,8 +269,19 @@ def test_half_a_line_and_lines_of_other_versions(line, slug):
     assert [one.message.slug for one in recognised(line)] == [slug]
 
 
+def test_a_text_that_a_terminal_wrapped_leads_to_its_page():
+    for message in messages():
+        for text in message.texts:
+            found = recognised("ERROR " + text.text.replace("{}", "17").replace(" ", "\n   "))
+            assert message.slug in [one.message.slug for one in found if one.is_exact]
+
+
 def test_a_long_text_takes_no_long_time():
-    assert recognised("Error while flushing log for in dir with offset ( ) and recovery point " * 2000)
+    """Five seconds at most for as much as an argument can have, which begins a text again and again."""
+    text = "Truncating Error while flushing log for in dir with offset ( ) and recovery to offset " * 1_500
+    start = process_time()
+    assert not [one for one in recognised(text) if one.is_exact]
+    assert process_time() - start < 5
 
 
 def test_an_unknown_text_is_a_warning(kafka):

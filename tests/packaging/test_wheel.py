@@ -42,6 +42,10 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel):
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "kafkalog_cli").rglob("*.py")}
     assert modules <= names
     assert {"kafkalog_cli/py.typed", "kafkalog_cli/format/internal_topics/schemas.json"} <= names
+    pages = {
+        f"kafkalog_cli/ops/doctor/{path.relative_to(ROOT / 'docs')}" for path in ROOT.glob("docs/broker-messages/*.md")
+    }
+    assert pages <= names
     assert {name.split("/")[0] for name in names} == {"kafkalog_cli", INFO, DATA.split("/", maxsplit=1)[0]}
     assert not [name for name in names if "__pycache__" in name]
 

@@ -15,15 +15,15 @@ from enum import IntEnum, unique
 from kafkalog_cli.disk.names import DirectoryKind, place_outside
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.log.partition import PartitionPath
-from kafkalog_cli.ops.doctor.broker_message import (
-    BROKER_CONFIG,
-    COPY,
-    LOG_DIR,
-    METADATA_DIR,
-    OTHER_DIR,
-    PARTITION,
-    BrokerMessage,
-)
+from kafkalog_cli.ops.doctor.broker_pages import BrokerMessage
+
+LOG_DIR = "/var/lib/kafka/data"
+PARTITION = f"{LOG_DIR}/orders-0"
+METADATA_DIR = "/var/lib/kafka/metadata"
+OTHER_DIR = "/var/lib/kafka/copy"
+COPY = f"{OTHER_DIR}/orders-0"
+BROKER_CONFIG = "/etc/kafka/server.properties"
+"""The paths in the commands of the pages, which get those of the disk at hand."""
 
 
 @unique
@@ -250,7 +250,7 @@ def _with_places(words: list[str], places: MessagePlaces) -> tuple[str, ...] | N
         OTHER_DIR: places.other if partition is None else None,
         PARTITION: None if partition is None else partition.path,
         METADATA_DIR: places.metadata,
-        BROKER_CONFIG.split()[1]: places.broker_config,
+        BROKER_CONFIG: places.broker_config,
         LOG_DIR: places.log_dir,
     }
     found = []

@@ -20,7 +20,7 @@ from kafkalog_cli.errors import (
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, Recognised, recognised
+from kafkalog_cli.ops.doctor.broker_pages import Recognised, messages, recognised
 from kafkalog_cli.ops.doctor.commands import (
     Effect,
     MessagePlaces,
@@ -188,7 +188,7 @@ def _of_findings(
 
 
 def _of_pages(kind: FindingKind, places: MessagePlaces) -> Iterator[NextCommand]:
-    for message in MESSAGES:
+    for message in messages():
         if kind.value in message.findings:
             commands = commands_of_page(message, places)
             yield from (command for command in commands if command.effect is Effect.NOTHING)

@@ -1,7 +1,7 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
 MUTATION ?= run
-.PHONY: help fmt lint type test test-all test-oldest mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench site docs screens dist test-dist
+.PHONY: help fmt lint type test test-all test-oldest mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-nodes fuzz-spark-source fuzz-sql bench site docs screens dist test-dist
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -42,6 +42,8 @@ fuzz-cleaner:    ## 1,000 random logs, cleaned up to four times each by the real
 	$(PYTHON) -m tests.interop.fuzz_cleaner --count 1000 --record docs/cleaner-fuzz.md
 fuzz-imports:    ## 5,000 random logs exported and imported, read before and after, loaded by the real loader; the count goes into docs/import-fuzz.md
 	$(PYTHON) -m tests.interop.fuzz_imports --count 5000 --record docs/import-fuzz.md
+fuzz-nodes:      ## 300 damaged log directories: a real node starts on each, and what verify and doctor print is compared; the count goes into docs/node-fuzz.md
+	$(PYTHON) -m tests.interop.fuzz_nodes --count 300 --record docs/node-fuzz.md
 fuzz-spark-source: ## 500 sets of options by Spark's own Kafka source and ours; the count goes into docs/spark-source-fuzz.md
 	$(PYTHON) -m tests.interop.fuzz_spark_source --count 500 --record docs/spark-source-fuzz.md
 fuzz-sql:        ## 2,000 random queries through Spark and SQLite over a naive decoder; the count goes into docs/sql-fuzz.md

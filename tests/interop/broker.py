@@ -77,17 +77,21 @@ class Broker:
 
     `settings` come after the `usual` ones; the log directories `more_data` come after `data`; `overrides` are words of
     the command line, which server.properties does not show. `first`: the Broker of the same cluster that has the
-    controller; without it this broker is the first.
+    controller; without it this broker is the first. `is_dynamic`: its quorum has kraft.version 1, with the voters in
+    the metadata log; without it they are in server.properties. `run_as`: words before the command, such as setpriv's.
     """
 
-    def __init__(self, folder, class_path, settings=None, usual=SETTINGS, more_data=(), overrides=(), first=None):
-        self.folder, self._class_path = Path(folder), class_path
-        self._usual, self._settings = usual, {**usual, **(settings or {})}
+    def __init__(
+        self, folder, class_path, settings=None, usual=SETTINGS, more_data=(), overrides=(), first=None,
+        is_dynamic=False, run_as=(),
+    ):  # fmt: skip
+        self.folder, self.class_path = Path(folder), class_path
+        self._usual, self.settings = usual, {**usual, **(settings or {})}
         self.data, self._log = self.folder / "data", self.folder / "server.log"
         self._more_data, self._overrides = more_data, overrides
         self._ports = [HeldPort(), HeldPort()]
         self.address, self.controller = (f"127.0.0.1:{one.number}" for one in self._ports)
-        self._first = first
+        self._first, self._is_dynamic, self.run_as = first, is_dynamic, run_as
         self._process = None
         self._log_from = 0
 
@@ -97,12 +101,7 @@ class Broker:
 
     def start(self):
         """Formats the log directory if it is new; returns when clients are served."""
-        properties = self._write_properties()
-        (self.folder / "log4j2.properties").write_text(LOGGING)
-        if not self.data.exists():
-            self._java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties).wait(START_SECONDS)
-        self._log_from = self._log.stat().st_size if self._log.exists() else 0
-        self._process = self._java("kafka.Kafka", properties, *self._overrides)
+        self.begin()
         deadline = time.monotonic() + START_SECONDS
         while "Kafka Server started" not in self.log():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -110,6 +109,17 @@ class Broker:
                 raise RuntimeError("the broker does not start:\n" + self.log()[-4000:])
             time.sleep(0.1)
         return self
+
+    def begin(self):
+        """The same, and does not wait; returns the process."""
+        properties = self._write_properties()
+        (self.folder / "log4j2.properties").write_text(LOGGING)
+        if not self.data.exists():
+            words = ["format", "-t", CLUSTER_ID, "-c", properties, *["--standalone"][: self._is_dynamic]]
+            self._java("kafka.tools.StorageTool", *words).wait(START_SECONDS)
+        self._log_from = self._log.stat().st_size if self._log.exists() else 0
+        self._process = self._java("kafka.Kafka", properties, *self._overrides)
+        return self._process
 
     def stop(self):
         """A clean stop (SIGTERM)."""
@@ -154,7 +164,11 @@ class Broker:
             "log.dirs": ",".join(map(str, [self.data, *self._more_data])),
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{self.controller}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
-            "controller.quorum.voters": f"1@{self.controller}",
+            **(
+                {"controller.quorum.bootstrap.servers": self.controller}
+                if self._is_dynamic
+                else {"controller.quorum.voters": f"1@{self.controller}"}
+            ),
         }
         if self._first is not None:
             places["listeners"] = places["advertised.listeners"]
@@ -164,15 +178,15 @@ class Broker:
         if not has_stopped_cleanly and self._usual is SETTINGS:
             places |= OF_A_KILLED_BROKER
         path = self.folder / "server.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in {**self._settings, **places}.items()))
+        path.write_text("".join(f"{name}={value}\n" for name, value in {**self.settings, **places}.items()))
         return path
 
     def _java(self, main, *arguments):
-        archive = archived("broker", self._class_path, writes=main == "kafka.Kafka")
+        archive = archived("broker", self.class_path, writes=main == "kafka.Kafka")
         logging = f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties"
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [*JAVA, *archive, logging, "-cp", self._class_path, main, *map(str, arguments)],
+                [*self.run_as, *JAVA, *archive, logging, "-cp", self.class_path, main, *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

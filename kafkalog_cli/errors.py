@@ -248,6 +248,10 @@ class PartitionLeft(KafkalogError):  # an append failed after it had made its pa
     """{path}: this partition was made, and stays: {reason}; repeat the command to continue"""
 
 
+class RolledOnly(KafkalogError):  # an erasure failed after it had rolled the active segment
+    """{path}: the active segment was rolled, and no record is erased yet: {reason}; repeat the command to continue"""
+
+
 class NotRecorded(KafkalogError):  # the checkpoints failed after segments were removed
     """{path}: segments were removed, but the files that name them could not be updated: {reason}; once the disk works, `kafkalog recover {path_word}` updates them"""  # noqa: E501
 

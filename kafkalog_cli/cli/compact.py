@@ -1,12 +1,13 @@
 """`kafkalog compact`: keep only the last record of each key, as a broker's log cleaner does."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, Spark, session_options
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.ops.option_values import parse_passes, parse_size_bytes
 
@@ -28,6 +29,9 @@ def compact(  # noqa: PLR0913
     erase_keys: Annotated[str | None, Option(metavar="FILE",
         help="Erase all records of the keys in FILE without undo, prove it, and report other places with"
         " them.")] = None,
+    remove_other_records: Annotated[bool, Option("--remove-other-records",
+        help="With --erase-keys: also remove the records of other keys that --config cleanup.policy=compact removes"
+        " from a topic that is not known to be compacted.")] = False,
     input: Annotated[Input, Option("--input",  # noqa: A002
         help="Format of FILE: NDJSON records from dump-log, or one key per line.")] = Input.NDJSON,
     memory: Annotated[str, Option(metavar="SIZE",
@@ -54,12 +58,14 @@ def compact(  # noqa: PLR0913
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.compact.plan import CompactRequest
     from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
-    from kafkalog_cli.output.compact_view import compact_view
+    from kafkalog_cli.output.compact_view import ErasureWatch, compact_view
 
     if estimate and not safety.dry_run:
         raise UsageError(reason="--estimate needs --dry-run")
     if explain is not None and not safety.dry_run:
         raise UsageError(reason="--explain needs --dry-run")
+    if remove_other_records and erase_keys is None:
+        raise UsageError(reason="--remove-other-records needs --erase-keys")
     if erase_keys is not None and (delay is not None or explain is not None):
         raise UsageError(reason="--erase-keys cannot be combined with --delay, as no removal waits, or with --explain")
     environment = context.environment
@@ -81,7 +87,17 @@ def compact(  # noqa: PLR0913
     keys = None if erase_keys is None else keys_to_erase(environment.fs, erase_keys, is_ndjson=input.is_json)
     request = run.session.request(CompactRequest, partitions, **own, erased=None if keys is None else keys.sought)
     ordered = dirtiest_first(run.session, partitions, request)
-    return run.complete(CompactWork(request, keys, estimate, explain), ordered)
+    work = CompactWork(request, keys, estimate, explain, removes_others=remove_other_records)
+    if keys is None:
+        return run.complete(work, ordered)
+    found = ErasureWatch()
+    run.printer.view = replace(run.printer.view, listener=found)
+    summary = run.run(work, ordered)
+    note = found.note_of_missing(keys, erase_keys or "")
+    if note is not None:
+        run.printer.report(note)
+        summary = summary._replace(code=summary.code or ExitCode.WARNINGS)
+    return run.finish(summary, ordered)
 
 
 command = Command(compact)

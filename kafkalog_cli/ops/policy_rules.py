@@ -27,6 +27,8 @@ def no_policy(facts: PartitionFacts, intent: Intent) -> str | None:
     The policy of a broker does not count for a topic that was compacted and whose own settings were not read.
     """
     policy = facts.config[CLEANUP_POLICY]
+    if intent.erases:
+        return None  # no record of another key is removed unless a source says that the topic is compacted
     was_compacted = ""
     if policy.is_known and not (
         intent.action is Action.RETAIN
@@ -188,8 +190,8 @@ class Intent(NamedTuple):
     `is_named_alone`: `--topic` or the paths of partitions name the partition's topic and no other. `in_place`: names of
     the files that are changed in place; None: not planned yet, so it may be any file. `has_own_limit`: `--free-bytes`
     is given. `makes_directory`: a new partition is created, with `topic_id` if a topic id is known. `drops_records`:
-    records below the log end are removed, in a log directory with the clean shutdown marker. `argv` is the command
-    line; () if there is none.
+    records below the log end are removed, in a log directory with the clean shutdown marker. `erases`: all records of
+    some keys are removed, whatever the policy is. `argv` is the command line; () if there is none.
     """
 
     action: Action
@@ -202,6 +204,7 @@ class Intent(NamedTuple):
     makes_directory: bool = False
     topic_id: str | None = None
     drops_records: bool = False
+    erases: bool = False
     argv: tuple[str, ...] = ()
 
     def with_option(self, option: str) -> str:

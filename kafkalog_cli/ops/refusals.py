@@ -86,7 +86,7 @@ def judge(facts: PartitionFacts, intent: Intent) -> tuple[AppliedRule, ...]:
     done to it.
     """
     found = []
-    is_done_with = intent.action is Action.COMPACT and not facts.config.is_compacted
+    is_done_with = intent.action is Action.COMPACT and not facts.config.is_compacted and not intent.erases
     for rule in RULES:
         if is_done_with and not rule.actions <= _BY_POLICY:
             continue
@@ -328,7 +328,8 @@ RULES = (
         _REFUSED,
         "no source sets `cleanup.policy`, and the metadata log or `--broker-config` was not read. For a topic that is"
         " named alone, by `--topic` or the paths of its partitions, retain assumes `delete` if `--config` has a limit."
-        " It does not if `cleaner-offset-checkpoint` lists the topic; then `log.cleanup.policy` does not count either",
+        " It does not if `cleaner-offset-checkpoint` lists the topic; then `log.cleanup.policy` does not count either."
+        " `compact --erase-keys` needs no policy for a topic that is named: it then removes no other records",
         no_policy,
         "--broker-config FILE",
         skips=True,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
+from kafkalog_cli.broker.cleaning.marks import causes_in_words
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.apply_changes import Applied
 from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, ErasedKey, LogDigest
@@ -117,6 +118,8 @@ def _cleaning(plan: CompactPlan) -> str:
     dirt = plan.dirt
     if dirt is None:
         return ""
+    if plan.choice is Choice.ERASING_ONLY:
+        return _erasing_only(plan)
     if plan.outcome is not None:
         return _outcome(plan.outcome)
     sources = sum(map(len, plan.groups))
@@ -127,10 +130,39 @@ def _cleaning(plan: CompactPlan) -> str:
     return ", ".join(parts)
 
 
+def _erasing_only(plan: CompactPlan) -> str:
+    segments = counted(len(plan.groups), "segment")
+    if plan.outcome is not None:
+        counts = plan.outcome.counts
+        records = f"{counts.causes.erased} of {counts.records_read} records"
+        sizes = f"{sized(counts.bytes_written)} of {sized(counts.bytes_read)}"
+        return f"erased {records} of {segments}, every other record kept, {sizes}"
+    assert plan.estimate is not None
+    rolled = ", after the active segment is rolled" if plan.rolls else ""
+    records = f"{plan.estimate.gone} of {plan.estimate.records} records"
+    return f"{records} of {segments} erased, every other record kept{rolled}"
+
+
+def consent_words(plan: CompactPlan) -> str:
+    """Return what would be done, with the records that would be removed by cause, if they were counted."""
+    causes = "" if plan.estimate is None else causes_in_words(plan.estimate.causes)
+    return f"{compaction_words(plan)} ({causes})" if causes else compaction_words(plan)
+
+
+def causes_lines(plan: CompactPlan) -> Iterator[str]:
+    """Return a line with the removed records by cause."""
+    counts = plan.estimate if plan.outcome is None else plan.outcome.counts
+    causes = "" if counts is None else causes_in_words(counts.causes)
+    if causes and plan.choice.is_cleaned:
+        yield f"  {'to be removed' if plan.outcome is None else 'removed'}: {causes}"
+
+
 def dirt_lines(plan: CompactPlan) -> Iterator[str]:
     """Return a line of a dry run about the part of the log that would be cleaned."""
     dirt = plan.dirt
-    if dirt is not None and plan.choice.is_cleaned and plan.outcome is None:
+    if dirt is None or not plan.choice.is_cleaned or plan.outcome is not None:
+        return
+    if plan.choice is not Choice.ERASING_ONLY:
         yield f"  cleanable up to offset {dirt.first_uncleanable} ({_UP_TO[dirt.up_to]}), {_dirt(plan)}"
 
 
@@ -150,8 +182,8 @@ def _outcome(outcome: Compaction) -> str:
         return f"clean up to {outcome.end_offset}, and a further pass changes nothing"
     if outcome.passes > 1:
         parts.insert(1, f"{outcome.passes} passes")
-    if outcome.keyless:
-        parts.append(f"{counted(outcome.keyless, 'record')} without a key removed")
+    if counts.causes.keyless:
+        parts.append(f"{counted(counts.causes.keyless, 'record')} without a key removed")
     if counts.lost_ends:
         parts.append("the last message of the round removed, where a broker's cleaner fails")
     return ", ".join(parts)

@@ -5,11 +5,16 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.broker.cleaning.choosing import CheckpointState, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason
+from kafkalog_cli.errors import KafkalogError, counted
+from kafkalog_cli.ops.compact.erasing import KeyFile
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan, RecordPlace
+from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.compact_text import (
+    causes_lines,
     compaction_undo_words,
     compaction_words,
+    consent_words,
     dirt_lines,
     dry_run_table,
     erasure_lines,
@@ -23,12 +28,24 @@ from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
 
-class EstimateObject(TypedDict):
-    """An estimate of a cleaning, without aborted records."""
+class CausesObject(TypedDict):
+    """Removed records by cause."""
 
-    records: Annotated[int, "records that the cleaning reads"]
+    erased: Annotated[int, "their keys are erased"]
+    keyless: Annotated[int, "they have no key"]
+    expired: Annotated[int, "they are tombstones whose delete horizon is over"]
+    superseded: Annotated[int, "a later record has the same key"]
+    aborted: Annotated[int, "their transactions were aborted"]
+    control: Annotated[int, "they are control records whose transactions have no record left"]
+
+
+class EstimateObject(TypedDict):
+    """The counts of a cleaning, found without writing."""
+
+    records: Annotated[int, "records that the cleaning reads, with control records"]
     gone: Annotated[int, "records that it removes"]
-    keyless: Annotated[int, "removed records without a key"]
+    keyless: Annotated[int, From("causes.keyless"), "removed records without a key"]
+    causes: Annotated[CausesObject, "the removed records by cause"]
 
 
 class CleanedSegmentsObject(TypedDict):
@@ -46,7 +63,8 @@ class CompactionOutcomeObject(TypedDict):
     segments: list[CleanedSegmentsObject]
     records_read: Annotated[int, From("counts.records_read")]
     records_kept: Annotated[int, From("counts.records_kept")]
-    records_without_key: Annotated[int, From("keyless"), "removed records without a key"]
+    records_without_key: Annotated[int, From("counts.causes.keyless"), "removed records without a key"]
+    causes: Annotated[CausesObject, From("counts.causes"), "the removed records by cause"]
     bytes_read: Annotated[int, From("counts.bytes_read"), "sizes of the logs before"]
     bytes_written: Annotated[int, From("counts.bytes_written"), "sizes of the logs after"]
     batches_copied: Annotated[int, From("counts.batches_copied"), "batches that stay byte for byte"]
@@ -113,6 +131,7 @@ class ErasureObject(TypedDict):
     before: Annotated[list[LogDigestObject], "every log of the partition"]
     after: Annotated[list[LogDigestObject] | None, "every log after the erasure; null if nothing was erased"]
     holders: Annotated[list[HolderObject], "files that contain records of the keys afterwards"]
+    lines_without_record: Annotated[list[int], "the lines of keys that no file of the partition contains"]
 
 
 class RetentionRunObject(TypedDict):
@@ -128,7 +147,7 @@ class CompactionRetentionObject(RetentionRunObject, RemovalObject):
 class CompactionObject(PlanObject):
     """The result of compact for a partition, or of its dry run."""
 
-    choice: Annotated[Choice, "whether the log is cleaned, and why; the first four: it is cleaned"]
+    choice: Annotated[Choice, "whether the log is cleaned, and why; the first five: it is cleaned"]
     first_dirty_offset: Annotated[
         int | None,
         From("dirt.first_dirty"),
@@ -148,10 +167,11 @@ class CompactionObject(PlanObject):
         int | None, From("dirt.delay_ms"), "the time since max.compaction.lag.ms was exceeded"
     ]
     groups: Annotated[list[list[int]], "base offsets of segments that become one segment"]
+    rolls: Annotated[bool, "whether the active segment has records to erase and is rolled first"]
     delay_ms: Annotated[int, "how long the replaced files stay as .deleted"]
     unlinked_files: Annotated[int, From("due.files"), NUMBER_OF, "files of earlier runs that were due"]
     unlinked_bytes: Annotated[int, From("due.size_bytes"), NULL_IS_ZERO, "their sizes"]
-    estimate: Annotated[EstimateObject | None, "with --estimate"]
+    estimate: Annotated[EstimateObject | None, "with --estimate or --erase-keys"]
     outcome: Annotated[CompactionOutcomeObject | None, "null if nothing was cleaned"]
     explained: NotRequired[Annotated[list[ExplainedRecordObject], "the records of the key; only with --explain"]]
     erasure: NotRequired[Annotated[ErasureObject, "only with --erase-keys"]]
@@ -192,6 +212,8 @@ def compact_view(
         undo = compaction_undo_words(plan, changed.done)
         yield from changed_lines(changed, compaction_words(plan), undo, lists_changes=not explains)
         yield from dirt_lines(plan)
+        if changed.is_dry_run or erases:
+            yield from causes_lines(plan)
         yield from explain_lines(plan)
         yield from erasure_lines(plan)
 
@@ -206,10 +228,41 @@ def compact_view(
         (*_NAMES, *(("records_erased",) if erases else ())),
         lambda changed: change_counts(changed, _counts(changed.plan)),
         change_is_idle,
-        lambda plan: f"Compact {printable(plan.path)}: {compaction_words(plan)}",
+        lambda plan: f"Compact {printable(plan.path)}: {consent_words(plan)}",
         write_rows,
         change_has_work,
     )
+
+
+class ErasureWatch:
+    """The Listener that finds out which keys no partition has a record of."""
+
+    def __init__(self) -> None:
+        self._missing: set[int] | None = None
+
+    def show(self, result: Changed[CompactPlan]) -> None:
+        """See Listener."""
+        erasure = result.plan.erasure
+        if erasure is not None and not result.plan.is_refused:
+            lines = set(erasure.lines_without_record)
+            self._missing = lines if self._missing is None else self._missing & lines
+
+    def fail(self, path: str | None, error: KafkalogError) -> None:
+        """See Listener."""
+
+    def note_of_missing(self, keys: KeyFile, path: str) -> Note | None:
+        """Return a warning with the keys that are in no record; None if there are none, or no partition was read."""
+        if not self._missing:
+            return None
+        missing = [f"line {line}: {key}" for line, key in keys.shown() if line in self._missing]
+        more = f", and {len(missing) - _MOST_MISSING} more" if len(missing) > _MOST_MISSING else ""
+        shown = ", ".join(missing[:_MOST_MISSING])
+        what = f"{len(missing)} of {counted(len(keys.sought), 'key')} in no record: {shown}{more}"
+        why = "Quotes and blanks are part of a key, and --input has to fit the file"
+        return Note("keys", f"{what}. {why}", path)
+
+
+_MOST_MISSING = 1000
 
 
 def _compaction(changed: Changed[CompactPlan]) -> CompactionObject:

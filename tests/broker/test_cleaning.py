@@ -13,8 +13,8 @@ from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.key_table import KeySlice, PlainKeyTable, SoughtKeys
 from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, aborted_between
-from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
-from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
+from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark, mark_erased
+from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Causes, Marks
 from kafkalog_cli.broker.cleaning.output import IndexLimits
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError
@@ -104,6 +104,30 @@ def cleaned(segments, first_dirty, *, compiled, memory_bytes=1 << 20, group_byte
     cleaner = Cleaner(log, marks, request, files)
     groups = list(cleaner.groups())
     return marks, cleaner, groups, files
+
+
+@pytest.mark.parametrize("compiled", KERNELS)
+@given(case=logs_and_cuts(), erased=st.lists(st.sampled_from([b"a", b"b", b"d" * 40, b"", b"none"]), min_size=1))
+def test_an_erasure_without_compaction_removes_the_records_of_the_keys_only(compiled, case, erased):
+    """Tombstones, duplicates and records without a key stay, and a batch without the keys stays byte for byte."""
+    segments, _ = case
+    fs, files = disk_of(segments), Files()
+    log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments, kernels=KernelChoice(forced=compiled))
+    marks = mark_erased(log, MarkingRequest(0, 10**6, NOW_MS, erased=SoughtKeys(erased)))
+    request = CleaningRequest(NOW_MS, 0, 10**6, 1 << 30, IndexLimits(50, 4096), {}, -1, only_erases=True)
+    cleaner = Cleaner(log, marks, request, files)
+    groups = list(cleaner.groups())
+    records = [r for _, batches in segments for _, _, records in batches for r in records]
+    stays = [(r.offset, r.key, r.value) for r in records if r.key not in erased]
+    assert [record for _, found in written(files) for record in found] == stays
+    assert cleaner.counts.causes == Causes(erased=len(records) - len(stays))
+    assert [group.sources for group in groups] == [range(at, at + 1) for at in range(len(segments))]
+    for base, batches in segments:
+        data = files.made[f"{base:020d}.log.cleaned"]
+        for kind, codec, of_batch in batches:
+            if kind in ("v0", "v1") and not codec:
+                continue  # every message is a batch
+            assert (encoded(kind, codec, of_batch) in data) == all(r.key not in erased for r in of_batch)
 
 
 def expected(segments, first_dirty, erased=()):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import re
 import shlex
+from functools import cache
 
 from tests.crash.log_directories import MARKER, PARTITION, ROOT, records
 from tests.crash.writer_matrix import WriterMatrix, copy, expected, made_records, own_tree
-from tests.crash.writers import NEW, NOW_MS, SETTINGS, Kind, Outcome, Writer, kafkalog
+from tests.crash.writers import NEW, NOW_MS, ROLL, ROLL_AND_ERASE, SETTINGS, Kind, Outcome, Writer, kafkalog
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.watched_fs import CHANGES, READS, FailingFilesystem
 
@@ -97,6 +98,8 @@ class Told:
         found = _files(own_tree(disk))
         if words[0] == "undo":
             wanted = self.after if self.writer.kind is Kind.UNDOES else _files(self.matrix.without_due(own_tree(disk)))
+            if self.writer is ROLL_AND_ERASE and "-compact-" in command:
+                wanted = _files(_rolled(self.matrix.fixture))
             if self.is_made_only:
                 found, wanted = (_without_new(tree) for tree in (found, wanted))
             assert found == wanted, f"{_differences(wanted, found)} is not as it was: {where}"
@@ -132,6 +135,13 @@ class Told:
             assert made_records(disk) == [b"one", b"two"], where
             found, wanted = (_without_new(tree) for tree in (found, wanted))
         assert found == wanted, f"{_differences(wanted, found)}: {where}"
+
+
+@cache
+def _rolled(fixture: str) -> Tree:
+    disk = ROLL_AND_ERASE.disk(fixture)
+    assert ROLL.act(disk).code == 0
+    return own_tree(disk)
 
 
 def _files(tree: Tree) -> Tree:

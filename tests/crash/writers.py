@@ -128,8 +128,9 @@ def _disk(writer: Writer, fixture: str) -> MemoryFilesystem:
     fs = log_directory(fixture)
     if writer.kind is Kind.FREES:  # never touches a log that was compacted
         fs.add(f"{ROOT}/cleaner-offset-checkpoint", b"0\n1\nelse 0 6\n")
-    if writer is ERASE:
-        fs.add(KEYS, b"k1\ne\nx\nb\n")
+    for path, keys in KEY_FILES.items():
+        if path in writer.argv:
+            fs.add(path, keys)
     if writer.kind in (Kind.UNDOES, Kind.REMOVES):
         assert RECOVER.act(fs).code == 0
         assert fs.status(f"{OWN}/{RUN_ID}") is not None
@@ -183,7 +184,8 @@ DELETE_RECORDS = _deletes("delete-records", 15)
 DELETE_ALL_RECORDS = _deletes("delete-all-records", -1)
 _COMPACTS = ("compact", ROOT, *SETTINGS, "--config", "cleanup.policy=compact", "--config", "segment.bytes=320")
 COMPACT = Writer("compact", Kind.CLEANS, (*_COMPACTS, "--config", "min.cleanable.dirty.ratio=0"), keeps_marker=True)
-KEYS = "/keys"
+KEYS, KEYS_OF_CLOSED_SEGMENTS = "/keys", "/keys-of-closed-segments"
+KEY_FILES = {KEYS: b"k1\ne\nx\nb\nk16\n", KEYS_OF_CLOSED_SEGMENTS: b"k1\nk9\ne\nd\n"}
 ERASE = Writer(
     "erase",
     Kind.CLEANS,
@@ -192,9 +194,30 @@ ERASE = Writer(
     keeps_marker=True,
     comes_back=False,
 )
+
+
+def _erases_only(name: str, keys: str, *, keeps_marker: bool) -> Writer:
+    """An erasure from a topic that is not compacted."""
+    argv = ("compact", ROOT, "--topic", "t", *SETTINGS, "--erase-keys", keys, "--input", "lines")
+    options = {"codes": frozenset({0, 3}), "comes_back": False}
+    return Writer(name, Kind.CLEANS, argv, keeps_marker=keeps_marker, **options)
+
+
+ERASE_ONLY = _erases_only("erase-only", KEYS_OF_CLOSED_SEGMENTS, keeps_marker=True)
+ROLL_AND_ERASE = _erases_only("roll-and-erase", KEYS, keeps_marker=False)
 CHANGERS = (
     *(ROLL, RETAIN, RETAIN_NOTHING, RETAIN_AND_KEEP, RETAIN_AT_ONCE, FREE),
-    *(TRUNCATE, TRUNCATE_IN_A_BATCH, TRUNCATE_FULLY, DELETE_RECORDS, DELETE_ALL_RECORDS, COMPACT, ERASE),
+    *(
+        TRUNCATE,
+        TRUNCATE_IN_A_BATCH,
+        TRUNCATE_FULLY,
+        DELETE_RECORDS,
+        DELETE_ALL_RECORDS,
+        COMPACT,
+        ERASE,
+        ERASE_ONLY,
+        ROLL_AND_ERASE,
+    ),
 )
 WRITERS = (*REPAIRERS, *CHANGERS)
 

@@ -22,7 +22,7 @@ from kafkalog_cli.broker.cleaning.log import (
     sound,
     type_of_control,
 )
-from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
+from kafkalog_cli.broker.cleaning.marks import GONE, NO_CAUSES, TOMBSTONE, Causes, Marks, causes_of
 from kafkalog_cli.broker.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
@@ -50,7 +50,8 @@ class CleaningRequest(NamedTuple):
     """Settings of a cleaning: the current time, delete.retention.ms, limits of segments, state of producers by id.
 
     `first_uncleanable` ends the round. The batch that ends just below `retained_end` stays, empty if necessary, to keep
-    the offset: the high watermark since Kafka 4.4, before that the end of the round.
+    the offset: the high watermark since Kafka 4.4, before that the end of the round. `only_erases`: batches stay byte
+    for byte unless marks remove a record of theirs, each segment becomes one, and nothing is removed for transactions.
     """
 
     now_ms: int
@@ -60,6 +61,7 @@ class CleaningRequest(NamedTuple):
     indexes: IndexLimits
     producers: Mapping[int, ProducerEntry]
     retained_end: int
+    only_erases: bool = False
 
 
 class CleanedGroup(NamedTuple):
@@ -85,6 +87,7 @@ class CleaningCounts:
     batches_emptied: int = 0
     batches_gone: int = 0
     lost_ends: int = 0
+    causes: Causes = NO_CAUSES
 
     def followed_by(self, again: CleaningCounts) -> CleaningCounts:
         """Return the counts of two cleanings, where `again` read the segments that this cleaning wrote."""
@@ -95,6 +98,7 @@ class CleaningCounts:
             batches_rewritten=self.batches_rewritten + again.batches_rewritten,
             batches_gone=self.batches_gone + again.batches_gone,
             lost_ends=self.lost_ends + again.lost_ends,
+            causes=self.causes.plus(again.causes),
         )
 
 
@@ -129,7 +133,11 @@ class Cleaner:
         aborts = log.aborts()
         sizes = [size for size in log.sizes if size.base_offset < self._marks.end_offset]
         index_bytes = request.indexes.segment_index_bytes
-        for places in group_segments(sizes, request.segment_bytes, index_bytes, request.first_uncleanable):
+        if request.only_erases:
+            groups = [range(at, at + 1) for at in range(len(sizes))]
+        else:
+            groups = group_segments(sizes, request.segment_bytes, index_bytes, request.first_uncleanable)
+        for places in groups:
             segments = [log.segments[at] for at in places]
             mtime_ms = segments[-1].log.mtime_ms
             self._out = CleanedSegments(self._files, segments[0].base_offset, request.indexes, mtime_ms)
@@ -137,6 +145,8 @@ class Cleaner:
                 is_last = at + 1 == len(segments)
                 upper = self._next_offset(segment) if is_last else segments[at + 1].base_offset
                 self._transactions.expect(aborted_between(aborts, segment.base_offset, upper))
+                if request.only_erases:
+                    self._out.note_aborted(log.aborted_in(segment))
                 self._clean(segment)
             if self._out.is_all_below:
                 message = (
@@ -159,7 +169,8 @@ class Cleaner:
         """Write the kept records of a chunk, whose first mark is at `place`; return the position after its marks."""
         batches = chunk.batches
         is_modern = isinstance(batches, BatchArrays) and len(batches) and bool((batches.magic >= 2).all())
-        if isinstance(batches, BatchArrays) and is_modern and not batches.in_transactions():
+        is_plain = is_modern and (self._request.only_erases or not batches.in_transactions())
+        if isinstance(batches, BatchArrays) and is_plain:
             return self._clean_columns(segment, chunk, batches, place)
         fate, first, first_place = _Fate.DROP, 0, place
         for row, batch in enumerate(chunk.batches.rows()):
@@ -177,7 +188,7 @@ class Cleaner:
         return place
 
     def _clean_columns(self, segment: Segment, chunk: Chunk, batches: BatchArrays, place: int) -> int:
-        """Do the same for a chunk of v2 batches without transactions, all batches at once."""
+        """Do the same for a chunk of v2 batches, all at once; transactions do not matter for them."""
         import numpy as np
 
         counts = batches.records_count
@@ -190,13 +201,14 @@ class Cleaner:
         )
         lacks_horizon = (tombstones > 0) & (batches.attributes & DELETE_HORIZON_MASK == 0)
         fates = np.where((kept == counts) & ~lacks_horizon, _Fate.COPY, _Fate.REWRITE)
-        fates[kept == 0] = _Fate.DROP
+        fates[(kept == 0) & ((counts > 0) | np.bool_(not self._request.only_erases))] = _Fate.DROP
         may_stay = (batches.producer_id >= 0) | (batches.last_offset + 1 == self._request.retained_end)
-        for row in np.flatnonzero((kept == 0) & may_stay).tolist():
+        for row in np.flatnonzero((fates == _Fate.DROP) & may_stay).tolist():
             if self._is_retained(batches.row(row)):
                 fates[row] = _Fate.EMPTY
         self.counts.records_read += total
         self.counts.records_kept += int(kept.sum())
+        self._count_causes(place, place + total, int(kept.sum()))
         edges = [0, *(np.flatnonzero(np.diff(fates)) + 1).tolist(), len(fates)]
         for first, end in pairwise(edges):
             self._do(segment, chunk, (first, end), place + int(begins[first]), _Fate(fates[first]))
@@ -210,22 +222,38 @@ class Cleaner:
         self.counts.records_read += count
         horizon_ms = batch.delete_horizon_ms
         wants_horizon = tombstones > 0
-        if batch.is_control:
+        if self._request.only_erases:
+            self._count_causes(place, place + count, kept)
+        elif batch.is_control:
             control_type = type_of_control(self._reader, chunk, row, batch, segment.log.path)
             may_go = self._transactions.pass_control(batch, control_type)
             is_over = may_go and horizon_ms is not None and horizon_ms <= self._request.now_ms
             kept, wants_horizon = (0 if is_over else count), may_go
+            self._count(Causes(control=count - kept))
             self._out.note_aborted(self._transactions.take_kept())
         elif self._transactions.pass_data(
             batch.last_offset, batch.producer_id, is_transactional=batch.is_transactional
         ):
             kept = 0
+            self._count(Causes(aborted=count))
+        else:
+            self._count_causes(place, place + count, kept)
         self.counts.records_kept += kept
+        if kept == count and self._request.only_erases:
+            return _Fate.COPY
         if not kept:
             return _Fate.EMPTY if self._is_retained(batch) else _Fate.DROP
         if kept == count and batch.magic >= 2 and not (wants_horizon and horizon_ms is None):
             return _Fate.COPY
         return _Fate.REWRITE
+
+    def _count_causes(self, first: int, end: int, kept: int) -> None:
+        """Count the causes of the records at these marks; `kept` of them stay."""
+        if kept < end - first:
+            self._count(causes_of(self._marks.part(first, end)))
+
+    def _count(self, causes: Causes) -> None:
+        self.counts.causes = self.counts.causes.plus(causes)
 
     def _is_retained(self, batch: Batch) -> bool:
         """Whether a batch stays, as an empty batch, although none of its records stay."""
@@ -310,8 +338,12 @@ class Cleaner:
         kept, _ = self._marks.kept(begin, place)
         self.counts.records_read += place - begin
         self.counts.records_kept += kept
-        is_kept = kept or self._is_retained(batch)
-        self._do(segment, chunk, (row, row + 1), begin, _Fate.REWRITE if is_kept else _Fate.DROP)
+        self._count_causes(begin, place, kept)
+        if kept == place - begin and self._request.only_erases:
+            fate = _Fate.COPY
+        else:
+            fate = _Fate.REWRITE if kept or self._is_retained(batch) else _Fate.DROP
+        self._do(segment, chunk, (row, row + 1), begin, fate)
         return place
 
     def _keep(self, block: RecordBlock, place: int) -> Sequence[int] | Octets:

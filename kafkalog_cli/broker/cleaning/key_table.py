@@ -5,7 +5,7 @@ Kafka's SkimpyOffsetMap compares the MD5 of keys; this table compares the keys t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.broker.cleaning.marks import GONE, Marks
@@ -110,6 +110,10 @@ class SoughtKeys:
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def items(self) -> Iterable[tuple[bytes, int]]:
+        """Return the keys with their numbers."""
+        return self._numbers.items()
 
     def finder(self) -> KeyFinder:
         """Return a finder of the keys, for use in one thread."""

@@ -170,9 +170,10 @@ class CleanableLog(NamedTuple):
 
     def aborts(self) -> list[SegmentAborts]:
         """Return the transaction indexes of all segments. Raises Damaged."""
-        return [SegmentAborts(segment.base_offset, self._entries(segment)) for segment in self.segments]
+        return [SegmentAborts(segment.base_offset, self.aborted_in(segment)) for segment in self.segments]
 
-    def _entries(self, segment: Segment) -> Sequence[txnindex.AbortedTxn]:
+    def aborted_in(self, segment: Segment) -> Sequence[AbortedTxn]:
+        """Return the entries of a segment's transaction index. Raises Damaged."""
         if segment.txn_index is None:
             return []
         entries, faults = txnindex.decode(read_all(self.fs, segment.txn_index.path), segment.base_offset)

@@ -66,6 +66,14 @@ def mark(log: CleanableLog, request: MarkingRequest) -> Marks:
     return _Marking(log, request).run()
 
 
+def mark_erased(log: CleanableLog, request: MarkingRequest) -> Marks:
+    """Return the marks of all records below `request.first_uncleanable`: only those with an erased key are removed.
+
+    Raises Damaged, and the errors of opening and reading files.
+    """
+    return _Marking(log, request).run_on_erased()
+
+
 class _Marking:
     """One call of `mark`."""
 
@@ -101,6 +109,17 @@ class _Marking:
             self._read_clean(table)
         self._marks.end_offset = self._latest + 1
         return self._marks
+
+    def run_on_erased(self) -> Marks:
+        marks, finder = self._marks, self._erased
+        assert finder is not None
+        for segment in self._log.segments:
+            if segment.base_offset < self._request.first_uncleanable:
+                for block, place, _ in self._blocks(segment, None, 0):  # records of aborted transactions too
+                    marks.reach(place + block.record_count)
+                    marks.erase(place + row for row in finder.rows(block))
+        marks.end_offset = self._request.first_uncleanable
+        return marks
 
     def _table(self, part: KeySlice, dirty_bytes: int) -> KeyTable:
         request, kernels = self._request, self._log.kernels
@@ -248,7 +267,7 @@ class _Marking:
         for first, end in _expired(block, request.now_ms, is_old=is_old):
             marks.expire(place + first, place + min(end, known))
         if self._erased is not None:
-            marks.take(place + row for row in self._erased.rows(block))
+            marks.erase(place + row for row in self._erased.rows(block))
 
 
 def _index_floor(log: CleanableLog, segment: Segment, offset: int) -> int:

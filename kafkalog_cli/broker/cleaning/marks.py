@@ -1,8 +1,10 @@
 """Marks of the records that a cleaning reads: a byte per record, in log order, says whether the record is removed."""
 
+from __future__ import annotations
+
 import mmap
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkalog_cli.format.records import RecordArrays, RecordBlock
 
@@ -10,6 +12,60 @@ GONE = 1
 """The record is removed: a later record has its key, it has no key, its key is erased, or its tombstone expired."""
 TOMBSTONE = 2
 """The value of the record is null."""
+KEYLESS, EXPIRED, ERASED = 4, 8, 16
+"""Why a record is removed, beside GONE; without any of them a later record has its key."""
+
+
+class Causes(NamedTuple):
+    """Numbers of removed records by cause. `aborted` and `control` are decided by the batch, the others by marks."""
+
+    erased: int = 0
+    keyless: int = 0
+    expired: int = 0
+    superseded: int = 0
+    aborted: int = 0
+    control: int = 0
+
+    def plus(self, more: Causes) -> Causes:
+        """Return the sums by cause."""
+        return Causes(*map(sum, zip(self, more, strict=True)))
+
+    @property
+    def others(self) -> int:
+        """Records without an erased key, and no control record."""
+        return sum(self) - self.erased - self.control
+
+
+NO_CAUSES = Causes()
+
+
+def causes_of(part: bytes | bytearray) -> Causes:
+    """Return the causes of the removed records among these marks."""
+    by_cause = part.translate(_CAUSE)
+    return Causes(*map(by_cause.count, (ERASED, KEYLESS, EXPIRED, GONE)))
+
+
+def causes_in_words(causes: Causes, *, with_erased: bool = True) -> str:
+    """Return the causes of removals with their numbers, without those that removed nothing."""
+    words = [f"{number} {_WORDS[name]}" for name, number in causes._asdict().items() if number]
+    return ", ".join(words[not with_erased and causes.erased > 0 :])
+
+
+_WORDS = {
+    "erased": "of the keys to erase",
+    "keyless": "without a key",
+    "expired": "expired tombstones",
+    "superseded": "followed by a record of the same key",
+    "aborted": "of aborted transactions",
+    "control": "control records",
+}
+
+
+def _cause(mark: int) -> int:
+    return next((cause for cause in (ERASED, KEYLESS, EXPIRED, GONE) if mark & cause), 0)
+
+
+_CAUSE = bytes(map(_cause, range(256)))
 HELD_BYTES = 32 << 20
 """Marks are kept in memory up to this size, above it in an unnamed temporary file, with no more than this mapped in."""
 _ZEROS = bytes(1 << 20)
@@ -20,8 +76,7 @@ class Marks:
 
     `flags` has `count` consecutive marks, and free room after them. `starts` maps the base offset of a segment to the
     position of its first mark. `end_offset` is the offset up to which the keys of the log are known; records from
-    there on stay. `keyless` counts the records removed because they have no key. If a temporary file cannot be
-    written, all marks stay in memory.
+    there on stay. If a temporary file cannot be written, all marks stay in memory.
     """
 
     def __init__(self, held_bytes: int = HELD_BYTES) -> None:
@@ -29,7 +84,6 @@ class Marks:
         self.count = 0
         self.starts: dict[int, int] = {}
         self.end_offset = 0
-        self.keyless = 0
         self._held_bytes = held_bytes
         self._file: Any = None
         self._can_spill = True
@@ -76,8 +130,7 @@ class Marks:
             if value_size[row] < 0:
                 flags[at + row] |= TOMBSTONE
             if counts and key_size[row] < 0:
-                self.keyless += not flags[at + row] & GONE
-                flags[at + row] |= GONE
+                flags[at + row] |= GONE | KEYLESS
 
     def _note_arrays(self, records: RecordArrays, first: int, end: int, at: int, *, counts: bool) -> None:
         import numpy as np
@@ -85,26 +138,23 @@ class Marks:
         flags = np.frombuffer(self.flags, dtype=np.uint8)[at + first : at + end]
         flags |= np.where(records.value_size[first:end] < 0, TOMBSTONE, 0).astype(np.uint8)
         if counts:
-            keyless = records.key_size[first:end] < 0
-            self.keyless += int(np.count_nonzero(keyless & (flags & GONE == 0)))
-            flags |= keyless.astype(np.uint8)
+            flags |= np.where(records.key_size[first:end] < 0, GONE | KEYLESS, 0).astype(np.uint8)
 
     def expire(self, first: int, end: int) -> None:
         """Mark the tombstones at positions `first` to `end` as removed."""
         flags = self.flags
         for at in range(first, end):
             if flags[at] & TOMBSTONE:
-                flags[at] |= GONE
+                flags[at] |= GONE | EXPIRED
 
-    def take(self, places: Iterable[int]) -> None:
-        """Mark the records at `places` as removed."""
+    def erase(self, places: Iterable[int]) -> None:
+        """Mark the records at `places`, whose keys are erased, as removed."""
         for at in places:
-            self.flags[at] |= GONE
+            self.flags[at] |= GONE | ERASED
 
     def keep(self, first: int, end: int) -> None:
         """Unmark the records without a key at positions `first` to `end`."""
         for at in range(first, end):
-            self.keyless -= self.flags[at] & GONE
             self.flags[at] &= TOMBSTONE
 
     def kept(self, first: int, end: int) -> tuple[int, int]:

@@ -38,17 +38,21 @@ _PIECE_BYTES = 1 << 20
 """Threads alternate once per piece; its data is then still in a processor's cache for the other thread."""
 
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
 class PieceLines:
     """Splits a stream that arrives in pieces of any size into lines without line ends; an empty piece gives None.
 
-    Raises LineTooLong for a line that is too long to be held in memory.
+    A line may end with a carriage return before the line feed, and the first may begin with a byte order mark. Raises
+    LineTooLong for a line that is too long to be held in memory.
     """
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self._pieces = pieces
 
     def __iter__(self) -> Iterator[bytes | None]:
-        rest = bytearray()
+        rest, mark = bytearray(), _BYTE_ORDER_MARK
         for piece in self._pieces:
             if not piece:
                 yield None
@@ -56,12 +60,12 @@ class PieceLines:
             begin = len(rest)
             rest += piece
             if rest.find(b"\n", begin) >= 0:
-                *lines, tail = bytes(rest).split(b"\n")
-                yield from lines
-                rest = bytearray(tail)
+                *lines, tail = bytes(rest.removeprefix(mark)).split(b"\n")
+                yield from (line.removesuffix(b"\r") for line in lines)
+                rest, mark = bytearray(tail), b""
             check_line(len(rest))
-        if rest:
-            yield bytes(rest)
+        if rest := rest.removeprefix(mark):
+            yield bytes(rest.removesuffix(b"\r"))
 
 
 class LineTooLong(ValueError):

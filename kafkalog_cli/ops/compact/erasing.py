@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from kafkalog_cli.broker.cleaning.choosing import UpTo
 from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.change.manifest import read_manifest
 from kafkalog_cli.change.runs import run_directory
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file
-from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError
+from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, shell_word
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_logdir, open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
@@ -37,6 +38,11 @@ class KeyFile(NamedTuple):
 
     sought: SoughtKeys
     lines: tuple[int, ...]
+
+    def shown(self) -> list[tuple[int, str]]:
+        """Return the line and the key of each, quoted and without control characters."""
+        texts = ((self.lines[n], repr(key.decode("utf-8", "backslashreplace"))) for key, n in self.sought.items())
+        return sorted(texts)
 
 
 def read_keys(lines: Iterable[bytes | None], path: str, *, is_ndjson: bool) -> KeyFile:
@@ -80,6 +86,7 @@ class ErasureProof:
     def __init__(self, fs: Filesystem, keys: KeyFile, request: CompactRequest) -> None:
         self._fs = fs
         self._lines = keys.lines
+        self._missing = {number for _, number in keys.sought.items()}
         self._finder = keys.sought.finder()
         self._request = request
         self._tallies: dict[int, _Tally] = {}
@@ -87,8 +94,8 @@ class ErasureProof:
     def look(self, plan: CompactPlan) -> CompactPlan:
         """Return the plan with the records to erase, and the files that will still contain the keys.
 
-        The choice becomes NOTHING_TO_ERASE if only the erasure is a reason to clean, and no record has a key. Raises
-        the exceptions of reading.
+        Only the segments with these records are changed if nothing else is removed. The choice becomes NOTHING_TO_ERASE
+        if only the erasure is a reason to clean, and no record has a key. Raises the exceptions of reading.
         """
         assert plan.erasure is not None
         partition = open_partition(self._fs, plan.path)
@@ -99,11 +106,18 @@ class ErasureProof:
             ErasedKey(self._lines[number], tally.records, tuple(tally.offsets), tally.last_offset)
             for number, tally in sorted(self._tallies.items())
         )
-        erasure = plan.erasure._replace(keys=tuple(keys), before=tuple(before), holders=tuple(holders))
+        missing = tuple(self._lines[number] for number in sorted(self._missing))
+        erasure = plan.erasure._replace(
+            keys=tuple(keys), before=tuple(before), holders=tuple(holders), lines_without_record=missing
+        )
         plan = replace(plan, erasure=erasure)
-        if plan.choice is Choice.ERASING and not self._tallies:
+        if plan.choice in (Choice.ERASING, Choice.ERASING_ONLY) and not self._tallies:
             return replace(plan, choice=Choice.NOTHING_TO_ERASE, groups=(), line_edits=())
-        return plan
+        if plan.choice is not Choice.ERASING_ONLY:
+            return plan
+        bases = [segment.base_offset for segment in partition.segments]
+        found = [base for base, log in zip(bases, before, strict=True) if log.records and _is_cleaned(plan, base)]
+        return replace(plan, groups=tuple((base,) for base in found), rolls=found[-1] == bases[-1])
 
     def look_again(self, plan: CompactPlan) -> CompactPlan:
         """Return the plan with the logs and the holders of keys after the cleaning. Raises as reading does."""
@@ -189,8 +203,10 @@ class ErasureProof:
                     return count, fault.message
                 rows = [row for row in self._finder.rows(block) if not _is_control(block, row)]
                 count += len(rows)
-                for row in rows if tally else ():
-                    self._note(self._finder.number_of(block, row), int(block.records.offset[row]))
+                numbers = [self._finder.number_of(block, row) for row in rows if tally or self._missing]
+                self._missing.difference_update(numbers)
+                for row, number in zip(rows, numbers if tally else (), strict=False):
+                    self._note(number, int(block.records.offset[row]))
             return count, None if reader.fault is None else reader.fault.message
 
     def _note(self, number: int, offset: int) -> None:
@@ -204,7 +220,7 @@ class ErasureProof:
 def with_holders(plan: CompactPlan) -> CompactPlan:
     """Return the plan with a warning for each file that still contains erased keys."""
     holders = () if plan.erasure is None else plan.erasure.holders
-    return replace(plan, remarks=(*plan.remarks, *map(_remark, holders)))
+    return replace(plan, remarks=(*plan.remarks, *(_remark(plan, holder) for holder in holders)))
 
 
 def _is_control(block: RecordBlock, row: int) -> bool:
@@ -213,21 +229,37 @@ def _is_control(block: RecordBlock, row: int) -> bool:
 
 
 def _place_of(plan: CompactPlan, base_offset: int, active: int) -> RecordPlace:
-    if base_offset == active:
-        return RecordPlace.ACTIVE
-    is_cleaned = plan.choice.is_cleaned and plan.dirt is not None and base_offset < plan.dirt.first_uncleanable
-    return RecordPlace.CLEANED if is_cleaned else RecordPlace.UNCLEANABLE
+    if _is_cleaned(plan, base_offset):
+        return RecordPlace.CLEANED
+    return RecordPlace.ACTIVE if base_offset == active else RecordPlace.UNCLEANABLE
 
 
-def _remark(holder: Holder) -> Remark:
+def _is_cleaned(plan: CompactPlan, base_offset: int) -> bool:
+    return plan.choice.is_cleaned and plan.dirt is not None and base_offset < plan.dirt.first_uncleanable
+
+
+def _remark(plan: CompactPlan, holder: Holder) -> Remark:
     if holder.unread is not None:
         message = f"may hold the keys, it cannot be read to its end: {holder.unread}"
     else:
         records = "a record" if holder.records == 1 else f"{holder.records} records"
         message = f"holds {records} of the keys"
-    return Remark(holder.path, message, ExitCode.WARNINGS, next_step=_NEXT[holder.place])
+    return Remark(holder.path, message, ExitCode.WARNINGS, next_step=_next_step(plan, holder.place))
 
 
+def _next_step(plan: CompactPlan, place: RecordPlace) -> str:
+    if place not in (RecordPlace.ACTIVE, RecordPlace.UNCLEANABLE):
+        return _NEXT[place]
+    if plan.choice is Choice.NOT_COMPACTED:
+        topic = shell_word(plan.topic)
+        return f"--topic {topic} names the topic: then these records are erased, and no others, as it is not compacted"
+    is_unstable = plan.dirt is not None and plan.dirt.up_to is UpTo.LAST_STABLE_OFFSET
+    return _AFTER_THE_BROKER if is_unstable else _NEXT[place]
+
+
+_AFTER_THE_BROKER = (
+    "a broker that runs raises the high watermark and ends open transactions. Once it has stopped, the same command"
+)
 _NEXT = {
     RecordPlace.CLEANED: "",
     RecordPlace.UNCLEANABLE: "the same command again once it may be cleaned",

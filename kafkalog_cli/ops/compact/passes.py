@@ -1,19 +1,21 @@
 """Repeats the cleaning of a log as often as requested, before its output replaces the old segments."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.cleaner import CleanedGroup, Cleaner, CleaningCounts, CleaningRequest
 from kafkalog_cli.broker.cleaning.log import CleanableLog
-from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
+from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark, mark_erased
 from kafkalog_cli.broker.cleaning.marks import Marks
 from kafkalog_cli.broker.cleaning.output import CleanedSegment, FileMaker, IndexLimits
 from kafkalog_cli.change.journal import StagingArea
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFile
 from kafkalog_cli.disk.names import FileKind, classify_file
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.ops.compact.plan import Compaction, CompactPlan, CompactRequest, SegmentChange
+from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, CompactRequest, SegmentChange
 
 
 class Unit(NamedTuple):
@@ -32,9 +34,13 @@ class Unchanged(Exception):
     """Nothing is removed, and every new segment would equal the old."""
 
 
-def log_of(fs: Filesystem, partition: Partition, request: CompactRequest) -> CleanableLog:
-    """Return the log of a partition for cleaning."""
-    return CleanableLog(fs, partition.segments, request.limits, request.kernels)
+def log_of(fs: Filesystem, partition: Partition, plan: CompactPlan, request: CompactRequest) -> CleanableLog:
+    """Return the log of a partition for cleaning; if keys are erased and nothing else, the segments with these keys."""
+    segments = partition.segments
+    if plan.choice is Choice.ERASING_ONLY:
+        changed = {base_offset for group in plan.groups for base_offset in group}
+        segments = tuple(segment for segment in segments if segment.base_offset in changed)
+    return CleanableLog(fs, segments, request.limits, request.kernels)
 
 
 def marking_request(segments: Sequence[Segment], plan: CompactPlan, request: CompactRequest) -> MarkingRequest:
@@ -63,12 +69,12 @@ class Passes:
         self._counts: CleaningCounts | None = None
         self._units: list[Unit] = []
         self._done = 0
-        self._keyless = 0
         self.end_offset = 0
 
     def mark(self) -> None:
         """Find the records to remove. Raises Damaged."""
-        self._marks = mark(self._log, marking_request(self._log.segments, self._plan, self._request))
+        find = mark_erased if self._only_erases else mark
+        self._marks = find(self._log, marking_request(self._log.segments, self._plan, self._request))
         self.end_offset = self._marks.end_offset
 
     @property
@@ -79,12 +85,23 @@ class Passes:
         segments = tuple(
             SegmentChange(unit.sources, tuple(segment.base_offset for segment in unit.made)) for unit in self._units
         )
-        return Compaction(self.end_offset, self._counts, self._keyless, segments, self._done)
+        return Compaction(self.end_offset, self._counts, segments, self._done)
 
-    def cleaned_into(self, files: FileMaker) -> list[CleanedGroup]:
-        """Clean the log once, after `mark`, into any files. Raises Damaged."""
+    def measure(self) -> tuple[CleaningCounts, list[MeasuredGroup]]:
+        """Clean the log once without writing. Raises Damaged, and the exceptions of opening the files."""
+        self.mark()
         assert self._marks is not None
-        return self._clean(self._log, self._marks, files)[1]
+        files = _MeasuredFiles()
+        counts, groups = self._clean(self._log, self._marks, files)
+        bases = [segment.base_offset for segment in self._log.segments]
+        return counts, [
+            MeasuredGroup(
+                tuple(bases[at] for at in group.sources),
+                tuple(segment.base_offset for segment in group.segments),
+                tuple(files.sizes[name] for segment in group.segments for name in segment.names),
+            )
+            for group in groups
+        ]
 
     def write(self, area: StagingArea) -> list[Unit]:
         """Write the cleaned segments, and return the units to swap in.
@@ -92,7 +109,7 @@ class Passes:
         Raises Damaged, and Unchanged if a log without dirty part is cleaned again and stays equal.
         """
         assert self._marks is not None
-        most = self._request.passes
+        most = 1 if self._only_erases else self._request.passes
         cleaned = self._clean(self._log, self._marks, _PassFiles(area, self._prefix))
         assert self._plan.dirt is not None
         if most != 1 and not self._plan.dirt.cleanable_bytes and _is_unchanged(*cleaned):
@@ -117,6 +134,10 @@ class Passes:
     # -- one pass
 
     @property
+    def _only_erases(self) -> bool:
+        return self._plan.choice is Choice.ERASING_ONLY
+
+    @property
     def _prefix(self) -> str:
         """The prefix of the file names of the current pass."""
         return f"{self._done}." if self._done else ""
@@ -132,10 +153,10 @@ class Passes:
             IndexLimits(plan.number_of("index.interval.bytes"), plan.number_of("segment.index.bytes")),
             plan.producers,
             plan.retained_end(request.version),
+            self._only_erases,
         )
         cleaner = Cleaner(log, marks, cleaning, files)
         groups = list(cleaner.groups())
-        self._keyless += marks.keyless
         self._marks = None
         return cleaner.counts, groups
 
@@ -165,6 +186,51 @@ class Passes:
         made = [_segment(area, unit.prefix, segment) for unit in self._units for segment in unit.made]
         rest = [segment for segment in self._log.segments if segment.base_offset >= self.end_offset]
         return self._log._replace(segments=(*made, *rest))
+
+
+class MeasuredGroup(NamedTuple):
+    """Segments that a cleaning replaces, by base offsets, and the sizes of the files that replace them."""
+
+    sources: tuple[int, ...]
+    base_offsets: tuple[int, ...]
+    file_bytes: tuple[int, ...]
+
+
+class _MeasuredFiles:
+    """A FileMaker that keeps the size of each file and none of its bytes."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] = {}
+
+    def create(self, name: str, mtime_ms: int | None) -> WritableFile:
+        return _MeasuredFile(name)
+
+    def finish(self, file: WritableFile) -> None:
+        assert isinstance(file, _MeasuredFile)
+        self.sizes[file.path] = file.size_bytes
+
+
+class _MeasuredFile:
+    """A WritableFile without bytes."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size_bytes = 0
+
+    def write(self, position: int, data: bytes | memoryview) -> None:
+        self.size_bytes = max(self.size_bytes, position + len(data))
+
+    def truncate(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> WritableFile:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 class _PassFiles:

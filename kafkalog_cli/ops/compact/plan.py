@@ -13,6 +13,7 @@ from kafkalog_cli.broker.cleaning.choosing import (
     Dirt,
     LogEnds,
     SegmentTimes,
+    UpTo,
     find_dirt,
     group_segments,
 )
@@ -21,6 +22,7 @@ from kafkalog_cli.broker.cleaning.explaining import RecordFate
 from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.log import CleanableLog
 from kafkalog_cli.broker.cleaning.marking import MEMORY_BYTES
+from kafkalog_cli.broker.cleaning.marks import Causes
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.change.checkpoint_lines import LineEdit
@@ -29,6 +31,7 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.checkpoints import HighWatermark
 from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import first_timestamp
@@ -56,8 +59,8 @@ class CompactRequest(LogRequest):
     `memory_bytes`: the memory for keys and marks. `delay_ms`: how long `.deleted` files stay; None: as
     file.delete.delay.ms says. `most_keys`: stop early, like a broker whose
     offset map is full with this number of keys. `passes`: the largest number of cleaning passes; None: until another
-    pass would change nothing. `erased`: keys whose records are all removed. `version`: the Kafka whose cleaner is
-    mirrored.
+    pass would change nothing. `erased`: keys whose records are all removed; a topic that is not compacted loses no
+    other record. `version`: the Kafka whose cleaner is mirrored.
     """
 
     is_forced: bool = False
@@ -77,6 +80,7 @@ class Choice(Enum):
     OVERDUE = "max-compaction-lag"
     FORCED = "forced"
     ERASING = "erase-keys"
+    ERASING_ONLY = "erase-keys-only"  # the topic is not compacted: no other record is removed
     NOT_DIRTY_ENOUGH = "not-dirty-enough"
     NOTHING_DIRTY = "nothing-dirty"
     NOTHING_TO_ERASE = "no-such-key"  # no record of the keys, and not dirty enough
@@ -87,15 +91,15 @@ class Choice(Enum):
     @property
     def is_cleaned(self) -> bool:
         """Whether the log is cleaned."""
-        return self in (Choice.DIRTY, Choice.OVERDUE, Choice.FORCED, Choice.ERASING)
+        return self in (Choice.DIRTY, Choice.OVERDUE, Choice.FORCED, Choice.ERASING, Choice.ERASING_ONLY)
 
 
 class Estimate(NamedTuple):
-    """An estimate of a cleaning in records, without aborted records. `keyless` of the `gone` records have no key."""
+    """The records that a cleaning would read, and those that it would remove, with control records; by causes too."""
 
     records: int
     gone: int
-    keyless: int
+    causes: Causes
 
 
 class SegmentChange(NamedTuple):
@@ -110,7 +114,6 @@ class Compaction(NamedTuple):
 
     end_offset: int
     counts: CleaningCounts
-    keyless: int
     segments: tuple[SegmentChange, ...]
     passes: int = 1
 
@@ -123,7 +126,8 @@ class CompactPlan(LogPlan):
     the segments of each group, which become one segment. `due` contains files of earlier runs that are removed now.
     `delay_ms` is how long this run's `.deleted` files stay. `outcome` and `estimate` are set after a cleaning or an
     estimate. `retention` is the retention plan that follows if cleanup.policy has delete too, `retention_run` the id of
-    its run. `explained` contains the records of the explained key. `erasure` is set if keys are erased.
+    its run. `explained` contains the records of the explained key. `erasure` is set if keys are erased. `rolls`: the
+    active segment has records to erase, and is rolled first.
     """
 
     choice: Choice = Choice.NOT_COMPACTED
@@ -139,6 +143,7 @@ class CompactPlan(LogPlan):
     retention_run: str | None = None
     explained: tuple[RecordFate, ...] | None = None
     erasure: Erasure | None = None
+    rolls: bool = False
 
     def number_of(self, name: str) -> int:
         """Return the value of a number setting."""
@@ -220,7 +225,7 @@ class Erasure(NamedTuple):
     """The proof of an erasure. `after` is None if nothing was erased.
 
     `wanted` is the number of requested keys. `replication` describes what is known of other replicas. `holders` are the
-    files that contain records of the keys afterwards.
+    files that contain records of the keys afterwards. `lines_without_record` are those of keys that no file contains.
     """
 
     replication: str
@@ -229,6 +234,7 @@ class Erasure(NamedTuple):
     before: tuple[LogDigest, ...] = ()
     after: tuple[LogDigest, ...] | None = None
     holders: tuple[Holder, ...] = ()
+    lines_without_record: tuple[int, ...] = ()
 
 
 USED_SETTINGS = (
@@ -260,7 +266,7 @@ def plan_compact(
     used = (*(config[name] for name in USED_SETTINGS), config.segment_size)
     plan = planned.plan(CompactPlan, used, delay_ms=planned.delay_ms(request.delay_ms))
     try:
-        if not config.is_compacted:
+        if not config.is_compacted and request.erased is None:
             return plan
         check_finished(partition)
         if not partition.segments:
@@ -286,6 +292,8 @@ class _CleanedLog(PlannedLog[WritableFilesystem, CompactRequest]):
         ends = LogEnds(log_start, log_end, producers.stable_below(high_watermark.offset))
         checkpoint = root.line(FileKind.CLEANER_CHECKPOINT)
         times = SegmentTimes(self._largest_ms, self._first_batch_ms)
+        if not self.config.is_compacted:
+            return self._erasing_only(plan, ends, high_watermark, producers)
         dirt = find_dirt(sizes, ends, checkpoint, self._limits, self.request.now_ms, times)
         choice = self._choice(dirt, sizes[0].base_offset)
         first_dirty = dirt.first_dirty if dirt.cleanable_bytes else log_start
@@ -303,6 +311,31 @@ class _CleanedLog(PlannedLog[WritableFilesystem, CompactRequest]):
             log_end_offset=log_end,
             high_watermark=high_watermark,
             line_edits=self._edits(dirt, choice),
+        )
+
+    def _erasing_only(
+        self, plan: CompactPlan, ends: LogEnds, high_watermark: HighWatermark, producers: ProducerState
+    ) -> CompactPlan:
+        """Return the plan of an erasure that removes no other record. The proof finds the segments to change.
+
+        The active segment may be changed too, once it is rolled.
+        """
+        sizes = CleanableLog(self.fs, self.partition.segments).sizes
+        times = SegmentTimes(self._largest_ms, self._first_batch_ms)
+        dirt = find_dirt(sizes, ends, None, CleaningLimits(0.0), self.request.now_ms, times)
+        if ends.last_stable >= ends.log_end:
+            dirt = dirt._replace(first_uncleanable=ends.log_end)
+        else:  # no roll helps
+            dirt = dirt._replace(up_to=UpTo.LAST_STABLE_OFFSET)
+        return replace(
+            plan,
+            choice=Choice.ERASING_ONLY,
+            dirt=dirt,
+            first_dirty=ends.log_start,
+            producers=producers.producers,
+            log_start_offset=ends.log_start,
+            log_end_offset=ends.log_end,
+            high_watermark=high_watermark,
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.explaining import explain_key
 from kafkalog_cli.broker.cleaning.log import Damaged
-from kafkalog_cli.broker.cleaning.marking import mark
+from kafkalog_cli.broker.cleaning.marks import causes_in_words
 from kafkalog_cli.change import journal
 from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
 from kafkalog_cli.change.checkpoint_lines import LineEdit
@@ -15,12 +15,14 @@ from kafkalog_cli.change.journal import CheckpointEdits, StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.change.removal import partly
 from kafkalog_cli.change.runs import begun_ms, new_run_id
+from kafkalog_cli.disk.durable import rolled_only
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, counted
 from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.append.reading import PieceLines, file_pieces
-from kafkalog_cli.ops.apply_changes import Applied, MarkerState
+from kafkalog_cli.ops.apply_changes import Applied, MarkerState, MarkerUse, apply_changes
 from kafkalog_cli.ops.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
 from kafkalog_cli.ops.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
 from kafkalog_cli.ops.compact.plan import (
@@ -32,11 +34,13 @@ from kafkalog_cli.ops.compact.plan import (
     Estimate,
     plan_compact,
 )
+from kafkalog_cli.ops.partition_facts import PartitionFacts
 from kafkalog_cli.ops.partition_state import Roots
-from kafkalog_cli.ops.plans import Remark
+from kafkalog_cli.ops.plans import Remark, in_place
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainRequest
 from kafkalog_cli.ops.retain.retain import after_due_files, apply_retain, plan_retain, unlink_at_once
+from kafkalog_cli.ops.roll import RollPlan, RollRequest, plan_roll
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
@@ -45,14 +49,16 @@ from kafkalog_cli.ops.session.work import Changed, Work
 class CompactWork(NamedTuple):
     """The work of `compact`. `keys`: all records of these keys are erased.
 
-    In a dry run only: `estimates` counts the records that would be removed. `explained_key` is the key whose records'
-    fates are reported.
+    `removes_others`: so are records of other keys, where only --config says that the topic is compacted. In a dry run
+    only: `estimates` counts the records that would be removed. `explained_key` is the key whose records' fates are
+    reported.
     """
 
     request: CompactRequest
     keys: KeyFile | None = None
     estimates: bool = False
     explained_key: str | None = None
+    removes_others: bool = False
 
 
 def keys_to_erase(fs: Filesystem, path: str, *, is_ndjson: bool) -> KeyFile:
@@ -84,10 +90,14 @@ def _ratio(session: Session, partition: Partition, request: CompactRequest) -> f
 
 
 def _run(work: Work, what: CompactWork) -> Changed[CompactPlan]:
-    plan = _plan(work, what)
+    if what.keys is not None:
+        what = _only_of_named(work, what)
+    plan, facts = _plan(work, what)
     try:
         if what.keys is not None and not plan.is_refused:
             plan = ErasureProof(work.fs, what.keys, what.request).look(plan)
+            plan = estimate(work.fs, plan, what.request)
+            _check_others(work, what, plan, facts)
         changed = Changed(_looked_into(work, what, plan), None, True) if work.dry_run else _change(work, what, plan)
     except Damaged as damage:
         changed = Changed(damaged(plan, damage), None, work.dry_run)
@@ -96,21 +106,49 @@ def _run(work: Work, what: CompactWork) -> Changed[CompactPlan]:
     return replace(changed, is_named=work.is_named)
 
 
-def _plan(work: Work, what: CompactWork) -> CompactPlan:
+def _only_of_named(work: Work, what: CompactWork) -> CompactWork:
+    """Return work that erases nothing from a topic that is neither compacted nor named: keys of others may be equal."""
+    is_compacted = work.settings.topic_config(work.log_dir, work.partition.topic).is_compacted
+    if is_compacted or work.is_named:
+        return what
+    return what._replace(request=replace(what.request, erased=None))
+
+
+def _check_others(work: Work, what: CompactWork, plan: CompactPlan, facts: PartitionFacts) -> None:
+    """Raise Refused if records of other keys would be removed, although only --config says that they may be."""
+    others = 0 if plan.estimate is None else plan.estimate.causes.others
+    own = facts.own[CLEANUP_POLICY]
+    is_compacted = facts.own.is_compacted if own.is_known else facts.is_in_cleaner_checkpoint
+    if not others or is_compacted or what.removes_others:
+        return
+    assert plan.estimate is not None
+    option = f"--config {CLEANUP_POLICY}={facts.config[CLEANUP_POLICY].text}"
+    why = own.explanation if own.is_known else "no source but the option says that the topic is compacted"
+    raise Refused(
+        path=work.partition.path,
+        reason=f"{option} would also remove {counted(others, 'record')} of other keys without undo"
+        f" ({causes_in_words(plan.estimate.causes, with_erased=False)}), and {why}."
+        f" Without {option} exactly the records of the keys are erased"
+        " (to remove the others too: --remove-other-records)",
+    )
+
+
+def _plan(work: Work, what: CompactWork) -> tuple[CompactPlan, PartitionFacts]:
     root = work.begin()
-    facts = work.check(Action.COMPACT)
+    facts = work.check(Action.COMPACT, erases=what.request.erased is not None)
     plan = plan_compact(work.fs, work.partition, root, what.request, work.places)
     if what.keys is not None:
         known = replication_words(facts.replication, facts.unknown_because)
         plan = replace(plan, erasure=Erasure(known, len(what.keys.sought)))
-    if plan.is_refused or not (facts.config.is_compacted and facts.config.is_deleted):
-        return plan
+    if plan.is_refused or what.keys is not None or not (facts.config.is_compacted and facts.config.is_deleted):
+        return plan, facts
     try:
         work.check(Action.RETAIN)
     except Refused as refused:
         work.note("retention", f"cleaned, but retention removed nothing: {refused}", work.partition.path)
-        return plan
-    return plan.followed_by(plan_retain(work.fs, work.partition, root, _retention(what.request), work.places))
+        return plan, facts
+    retention = plan_retain(work.fs, work.partition, root, _retention(what.request), work.places)
+    return plan.followed_by(retention), facts
 
 
 def _looked_into(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
@@ -126,8 +164,43 @@ def _change(work: Work, what: CompactWork, plan: CompactPlan) -> Changed[Compact
     """Make the changes of the plan, if any. Raises Damaged too."""
     if not plan.has_work:
         return Changed(plan, None)
+    if plan.rolls:
+        work.check(Action.ROLL, in_place=in_place(_planned_roll(work, what)))
     with work.ready_to_change(plan):
-        return _apply(work, what, plan, work.run_info(plan.settings))
+        if not plan.rolls:
+            return _apply(work, what, plan, work.run_info(plan.settings))
+        plan = _rolled(work, what, plan)
+        try:
+            return _apply(work, what, plan, work.run_info(plan.settings))
+        except (KafkalogError, OSError) as error:
+            raise rolled_only(plan.path, error) from error
+
+
+def _planned_roll(work: Work, what: CompactWork) -> RollPlan:
+    state = Roots(work.fs).state(work.log_dir, work.partition)
+    return plan_roll(work.fs, work.partition, state, _roll_request(what.request))
+
+
+def _rolled(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
+    """Roll the active segment, which is a run of its own, and return the plan for the log that it leaves."""
+    rolling = _planned_roll(work, what)
+    before_ms = begun_ms(work.run_id) - 1  # runs sort by name: that of the roll is before that of the cleaning
+    run = replace(work.run_info(rolling.settings), run_id=new_run_id("roll", before_ms))
+    request = _roll_request(what.request)
+    done = apply_changes(work.fs, rolling, run, MarkerUse.GIVEN_BACK, request, held=work.lock)
+    work.changed(rolling, done)
+    work.partition = open_partition(work.fs, plan.path)
+    state = Roots(work.fs).state(work.log_dir, work.partition)
+    again = plan_compact(work.fs, work.partition, state, what.request, work.places)
+    if again.is_refused:
+        return again
+    return replace(again, groups=plan.groups, erasure=plan.erasure, estimate=plan.estimate, rolls=True)
+
+
+def _roll_request(request: CompactRequest) -> RollRequest:
+    return RollRequest(
+        request.now_ms, request.settings, request.limits, request.kernels, request.now_is_given, force=True
+    )
 
 
 def _apply(work: Work, what: CompactWork, plan: CompactPlan, run: RunInfo) -> Changed[CompactPlan]:
@@ -167,7 +240,6 @@ COMPACT = Verb(Action.COMPACT.value, _run)
 
 
 _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-_PIECE = 1 << 20
 
 
 class Compacted(NamedTuple):
@@ -197,14 +269,12 @@ def apply_compact(
 
 
 def estimate(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest) -> CompactPlan:
-    """Return the plan with an estimate, from reading the log as a cleaning does. Raises Damaged."""
+    """Return the plan with an estimate: the counts of a cleaning that writes nothing. Raises Damaged."""
     if not plan.choice.is_cleaned:
         return plan
-    partition = open_partition(fs, plan.path)
-    marks = mark(log_of(fs, partition, request), marking_request(partition.segments, plan, request))
-    pieces = (marks.kept(at, min(at + _PIECE, marks.count)) for at in range(0, marks.count, _PIECE))
-    kept = sum(stays for stays, _ in pieces)
-    return replace(plan, estimate=Estimate(marks.count, marks.count - kept, marks.keyless))
+    counts, _ = Passes(log_of(fs, open_partition(fs, plan.path), plan, request), plan, request).measure()
+    gone = counts.records_read - counts.records_kept
+    return replace(plan, estimate=Estimate(counts.records_read, gone, counts.causes))
 
 
 def explain(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest, key: bytes) -> CompactPlan:
@@ -212,7 +282,7 @@ def explain(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest, 
     if plan.dirt is None or plan.is_refused:
         return plan
     partition = open_partition(fs, plan.path)
-    found = explain_key(log_of(fs, partition, request), marking_request(partition.segments, plan, request), key)
+    found = explain_key(log_of(fs, partition, plan, request), marking_request(partition.segments, plan, request), key)
     return replace(plan, explained=tuple(found))
 
 
@@ -237,7 +307,7 @@ class _Compaction:
         self._fs = fs
         self._partition = partition
         self._plan = plan
-        self._passes = Passes(log_of(fs, partition, request), plan, request) if plan.choice.is_cleaned else None
+        self._passes = Passes(log_of(fs, partition, plan, request), plan, request) if plan.choice.is_cleaned else None
 
     def done(self, manifest: Manifest | None) -> Compacted:
         """Return the result of the compaction."""
@@ -259,7 +329,7 @@ class _Compaction:
     def line_edits(self) -> tuple[LineEdit, ...]:
         """The cleaner checkpoint's line: the offset up to which the log is clean now."""
         plan = self._plan
-        if self._passes is None or plan.dirt is None:
+        if self._passes is None or plan.dirt is None or plan.choice is Choice.ERASING_ONLY:
             return plan.line_edits
         end_offset = max(plan.dirt.first_dirty, self._passes.end_offset)
         return (LineEdit(FileKind.CLEANER_CHECKPOINT, plan.topic, plan.partition, end_offset),)

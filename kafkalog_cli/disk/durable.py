@@ -21,10 +21,8 @@ from kafkalog_cli.errors import (
     NotChanged,
     NotImported,
     NotRecorded,
-    PartitionLeft,
     PartlyRemoved,
     RecordNotGone,
-    RolledOnly,
     SyncFailed,
     SyncFoundNoSpace,
     Unreadable,
@@ -383,19 +381,9 @@ def not_recorded(path: str, error: OSError | KafkalogError) -> KafkalogError:
     return _told(NotRecorded, path, _cause(error))
 
 
-def partition_left(path: str, error: OSError | KafkalogError) -> KafkalogError:
-    """Return the error to raise if a partition was made for an append that failed, and could not be removed."""
-    return _told(PartitionLeft, path, _cause(error))
-
-
-def rolled_only(path: str, error: OSError | KafkalogError) -> KafkalogError:
-    """Return the error to raise if an erasure failed after it had rolled the active segment; one that says more stays.
-
-    A run that stopped half way, or removed files, had erased the records, or is undone first.
-    """
-    if isinstance(error, KafkalogError) and (isinstance(error, PartlyRemoved) or is_half_changed(error)):
-        return error
-    return _told(RolledOnly, path, _cause(error))
+def unfinished(kind: type[KafkalogError], path: str, error: OSError | KafkalogError) -> KafkalogError:
+    """Return the error of this kind to raise if something was changed, and stays, before `error` ended the run."""
+    return _told(kind, path, _cause(error))
 
 
 def _cause(error: OSError | KafkalogError) -> OSError | KafkalogError:

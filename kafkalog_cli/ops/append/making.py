@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from kafkalog_cli.change.new_partition import Made, is_unfinished, make_alone, remove_partition
 from kafkalog_cli.change.new_partitions import has_no_record
-from kafkalog_cli.disk.durable import is_half_changed, is_marker_kept, partition_left, tells_nothing_changed
+from kafkalog_cli.disk.durable import is_half_changed, is_marker_kept, tells_nothing_changed, unfinished
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
-from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable, UsageError, shell_word
+from kafkalog_cli.errors import KafkalogError, PartitionLeft, SyncFailed, Unreadable, UsageError, shell_word
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
@@ -110,7 +110,7 @@ def made_partition(
     except (OSError, KafkalogError) as error:
         is_io = isinstance(error, (OSError, SyncFailed, Unreadable)) or tells_nothing_changed(error)
         if is_io and may_be_there(fs, path):
-            left = partition_left(path, error)
+            left = unfinished(PartitionLeft, path, error)
             left.has_no_partition = True  # it has no record to copy, and may be no partition yet
             raise left from error
         told = of_the_system(path, error) if isinstance(error, OSError) else error

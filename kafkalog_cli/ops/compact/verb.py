@@ -15,10 +15,10 @@ from kafkalog_cli.change.journal import CheckpointEdits, StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.change.removal import partly
 from kafkalog_cli.change.runs import begun_ms, new_run_id
-from kafkalog_cli.disk.durable import rolled_only
+from kafkalog_cli.disk.durable import is_half_changed, unfinished
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, counted
+from kafkalog_cli.errors import ExitCode, KafkalogError, PartlyRemoved, Refused, RolledOnly, counted
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.append.reading import PieceLines, file_pieces
@@ -173,7 +173,9 @@ def _change(work: Work, what: CompactWork, plan: CompactPlan) -> Changed[Compact
         try:
             return _apply(work, what, plan, work.run_info(plan.settings))
         except (KafkalogError, OSError) as error:
-            raise rolled_only(plan.path, error) from error
+            if isinstance(error, PartlyRemoved) or is_half_changed(error):
+                raise
+            raise unfinished(RolledOnly, plan.path, error) from error
 
 
 def _planned_roll(work: Work, what: CompactWork) -> RollPlan:

@@ -228,6 +228,23 @@ def test_a_line_leads_to_its_page_and_its_command(slug, command, line, kafka):
     assert not any("/var/lib/kafka" in word or "/etc/kafka" in word for argv in argvs for word in argv or ())
 
 
+NODE_LINES = [line.split("\t") for line in (FIXTURES / "node_lines.tsv").read_text().splitlines()]
+"""Page and line: texts of Kafka 4.4.0, Java and Linux as brokers, controllers and kafka-storage.sh print them."""
+
+
+@pytest.mark.parametrize(("slug", "line"), NODE_LINES, ids=lambda word: word[-40:])
+def test_a_line_of_a_node_leads_first_to_its_page(slug, line):
+    found = recognised(line)
+    assert [slug, True] == [found[0].message.slug, found[0].is_exact]
+    assert all(one.message.is_consequence for one in found[1:])
+
+
+def test_the_commands_for_a_controller_name_the_metadata_log_of_the_directory(kafka):
+    shutil.copytree("meta/__cluster_metadata-0", kafka / "__cluster_metadata-0")
+    lines = doctor(kafka, "Error while loading snapshot 00000000000000000090-0000000001", "--level", "quick")
+    assert ["kafkalog", "cluster", "kafka"] in [one["argv"] for one in of_type(lines, "next-command")]
+
+
 def test_causes_come_before_their_consequences():
     text = """\
 [2026-11-23 21:07:10,966] WARN Stopping serving logs in dir /srv/kafka/data (kafka.log.LogManager)

@@ -120,7 +120,9 @@ def examine(
             raise
         seen.notes.append(_note_of(error, None))
         seen.codes.append(error.exit_code)
-    places = MessagePlaces.of(log_dir, directories, text, options.metadata, options.broker_config)
+    has_metadata = any(one.directory.is_metadata_log for one in directories)
+    metadata = options.metadata or (log_dir if has_metadata else None)
+    places = MessagePlaces.of(log_dir, directories, text, metadata, options.broker_config)
     commands = [*_of_findings(seen.verifications, places, directories)]
     commands += (command for line in lines for command in commands_of_page(line.message, places))
     is_unknown = bool(text.strip()) and not lines

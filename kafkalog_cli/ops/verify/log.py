@@ -41,7 +41,7 @@ from kafkalog_cli.ops.verify.damaged_bytes import (
     range_finding,
 )
 from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
-from kafkalog_cli.ops.verify.odd_times import TimesSeen
+from kafkalog_cli.ops.verify.odd_times import TimesSeen, batch_times
 from kafkalog_cli.ops.verify.records import RecordsCheck
 from kafkalog_cli.ops.verify.task import Totals, VerifyTask
 
@@ -90,7 +90,7 @@ class LogCheck:
             self._seen_bytes = batch_run.end
         self.totals.batches += len(batches)
         self._look_at_crcs(batches)
-        self._times.see(batches.max_timestamp, batches.last_offset, batches.position)
+        self._times.see(batch_times(batches), batches.last_offset, batches.position)
         is_ordinary = _are_ordinary(batches)
         if not is_ordinary:
             self._look_at_counts(batches)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchColumns
 from kafkalog_cli.format.columns import IntColumn, least_and_largest, rows_where
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -13,6 +13,22 @@ _KINDS = {
     TimestampOddity.FUTURE: FindingKind.FUTURE_TIMESTAMP,
     TimestampOddity.NEGATIVE: FindingKind.NEGATIVE_TIMESTAMP,
 }
+
+
+def batch_times(batches: BatchColumns, rows: slice = slice(None)) -> IntColumn:
+    """Return the largest timestamps of batches; of a batch that begins with a time below zero, that time.
+
+    A broker's MemoryRecordsBuilder begins with a maximum of -1, and keeps it if all times are below.
+    """
+    largest, first, attributes = (
+        column[rows] for column in (batches.max_timestamp, batches.base_timestamp, batches.attributes)
+    )
+    if not len(first) or least_and_largest(first)[0] >= NO_TIMESTAMP:
+        return largest
+    return [
+        int(largest[row] if first[row] >= NO_TIMESTAMP or attributes[row] & TIMESTAMP_TYPE_MASK else first[row])
+        for row in range(len(first))
+    ]
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.verify.aborted import NO_MARKER
 from kafkalog_cli.ops.verify.gaps import InnerGaps
-from kafkalog_cli.ops.verify.odd_times import TimesSeen
+from kafkalog_cli.ops.verify.odd_times import TimesSeen, batch_times
 
 
 class RecordsCheck:
@@ -149,8 +149,9 @@ class RecordsCheck:
 
 
 def _batch_timestamp(block: RecordBlock, record: int) -> int:
-    """Return the largest timestamp of the batch of a record, from the batch header."""
-    return int(block.batches.max_timestamp[block.first_row + bisect_right(block.record_ends, record)])
+    """Return the timestamp of the batch of a record, from the batch header."""
+    row = block.first_row + bisect_right(block.record_ends, record)
+    return int(batch_times(block.batches, slice(row, row + 1))[0])
 
 
 def _control_rows(block: RecordBlock) -> Iterable[int]:
@@ -182,7 +183,8 @@ def _array_problems(block: RecordBlock, batches: BatchArrays, records: RecordArr
     for row in np.flatnonzero(bad).tolist():
         yield FindingKind.RECORD_OFFSET, first + int(rows[row]), _OFFSETS
     largest = np.maximum.reduceat(records.timestamp, starts)
-    for row in np.flatnonzero(largest != part.max_timestamp).tolist():
+    is_brokers = (part.max_timestamp == NO_TIMESTAMP) & (largest < NO_TIMESTAMP)
+    for row in np.flatnonzero((largest != part.max_timestamp) & ~is_brokers).tolist():
         if first + int(rows[row]) not in block.faults:
             message = _timestamp_message(int(largest[row]), int(part.max_timestamp[row]))
             yield FindingKind.MAX_TIMESTAMP, first + int(rows[row]), message
@@ -222,7 +224,8 @@ class _BatchSeen:
         begins_early = batch.base_offset != NO_OFFSET and self.first_offset < batch.base_offset
         if begins_early or self.last_offset > batch.last_offset or not self._is_ordered:
             yield FindingKind.RECORD_OFFSET, row, _OFFSETS
-        if batch.magic >= 1 and self._largest != batch.max_timestamp and is_whole:
+        is_brokers = batch.max_timestamp == NO_TIMESTAMP > self._largest  # see batch_times
+        if batch.magic >= 1 and self._largest != batch.max_timestamp and not is_brokers and is_whole:
             yield FindingKind.MAX_TIMESTAMP, row, _timestamp_message(self._largest, batch.max_timestamp)
         if not self._is_valid:
             yield FindingKind.INNER_MESSAGE, row, _INNER_CRC

@@ -66,8 +66,13 @@ def _is_of_partition(name: FileName) -> bool:
 
 
 def looks_like_partition(entries: Iterable[FileStatus]) -> bool:
-    """Whether a directory with these entries contains files of segments."""
-    return any(_data_kind(classify_file(_name(entry.path))) for entry in entries if entry.is_file)
+    """Whether a directory with these entries contains files of segments.
+
+    A log directory with a segment file of its own is no partition. A broker does not start where a run
+    left `.kafkalog`.
+    """
+    names = [classify_file(_name(entry.path)) for entry in entries if entry.is_file]
+    return any(map(_data_kind, names)) and all(name.kind is not FileKind.META_PROPERTIES for name in names)
 
 
 def holds_partition(fs: Filesystem, entries: Iterable[FileStatus]) -> bool:

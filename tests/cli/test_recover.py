@@ -66,6 +66,16 @@ def test_a_torn_tail(log_dir):
     assert recover(root, "--quiet") == (0, "", "")
 
 
+def test_a_segment_file_beside_meta_properties_makes_no_partition_of_the_log_directory(log_dir):
+    """A broker does not start while the log directory has a directory with a name such as `.kafkalog`."""
+    root = log_dir("crash-torn")
+    (root / f"{0:020}.log").write_bytes(b"x" * 100)
+    code, out, _ = recover(root)
+    assert code == 0
+    assert "crash-torn-0: 141 bytes cut" in out
+    assert not (root / ".kafkalog").exists()
+
+
 def test_a_snapshot_past_the_cut_tail_is_removed_for_its_true_reason(tmp_path):
     """No newer snapshot had its entries: the log ends before it."""
     assert run(["demo", str(tmp_path / "shop")], Environment(stdout=io.BytesIO(), stderr=io.BytesIO())) == 0

@@ -1,7 +1,7 @@
 """A whole node as the judge of `verify`, `doctor` and their steps: `python -m tests.interop.fuzz_nodes --count 300`.
 
 A case that differs is kept as a directory: `alone/data` and `advised/data` after the starts, `before` as both began,
-`case.txt`. Exit code 1 if any differs.
+`case.txt` and the node's `server.log`. Exit code 1 if any differs.
 """
 
 import os
@@ -47,7 +47,7 @@ def fuzz(nodes, sources, folder, *, seeds, families, show):
         tally.advised += tried.is_advised
         if tried.found:
             tally.different += 1
-            show(case, tried.found, home)
+            show(case, tried, home)
         shutil.rmtree(home)
     return tally
 
@@ -72,8 +72,8 @@ def fuzz_all(options, folder, kept):
     sources.mkdir()
     unpack(ARCHIVE, sources)
 
-    def show(case, found, home):
-        print(case, *found, sep="\n    ", flush=True)
+    def show(case, tried, home):
+        print(case, *tried.found, sep="\n    ", flush=True)
         target = kept / str(case.seed)
         if not target.exists():
             target.mkdir(parents=True)
@@ -81,7 +81,8 @@ def fuzz_all(options, folder, kept):
                 copy(home / name, target / name)
             copy(sources / case.base.name, target / "before")
             case.damage(target / "before")
-            (target / "case.txt").write_text("\n".join([str(case), *found]) + "\n")
+            (target / "case.txt").write_text("\n".join([str(case), *tried.found]) + "\n")
+            (target / "server.log").write_text(tried.log)
 
     with Nodes(folder, real_kafka_here().broker_class_path) as nodes:
         first = options.seed * 10_000

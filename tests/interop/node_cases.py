@@ -80,7 +80,7 @@ class Printed(NamedTuple):
 
     def about(self, data, copied):
         """The same of a copy, with the paths there."""
-        lines = json.dumps(self.commands).replace(str(data), str(copied))
+        lines = json.dumps(self.commands).replace(str(data.parent), str(copied.parent))
         return self._replace(commands=json.loads(lines))
 
     @property
@@ -217,6 +217,8 @@ class Tried(NamedTuple):
     found: list
     end: str
     is_advised: bool
+    log: str
+    """Of the node that started on the directory as it was."""
 
 
 def try_case(case, nodes, sources, folder):
@@ -239,4 +241,4 @@ def judge(data, copied, nodes, is_dynamic, as_other_user=False):
     if everything(copied) != unchanged:
         advised = nodes.start(copied, is_dynamic=is_dynamic, as_other_user=as_other_user)
         found += [f"{line} (after {[shlex.join(argv) for argv in done]})" for line in less(alone, advised)]
-    return Tried(found, alone.end, bool(done))
+    return Tried(found, alone.end, bool(done), alone.log)

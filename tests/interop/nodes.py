@@ -32,6 +32,7 @@ NODE = {
     # what a broker does some seconds or minutes after its start, and may end by
     "log.cleaner.enable": "true",
     "log.cleaner.backoff.ms": "300",
+    "log.cleaner.min.compaction.lag.ms": str(2**62),
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.flush.offset.checkpoint.interval.ms": "300",
     "log.flush.start.offset.checkpoint.interval.ms": "300",

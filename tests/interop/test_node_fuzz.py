@@ -38,7 +38,7 @@ def test_a_sound_log_directory_has_no_finding_and_its_node_serves_all_topics(nod
         (tmp_path / home).mkdir()
         copy(bases / base.name, tmp_path / home / "data")
     tried = judge(tmp_path / "alone" / "data", tmp_path / "advised" / "data", nodes, base.is_dynamic)
-    assert tried == ([], SERVED, False)
+    assert tried[:3] == ([], SERVED, False)
 
 
 @pytest.mark.parametrize("kind", KINDS)

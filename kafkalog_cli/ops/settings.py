@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from threading import RLock
 from typing import Any
 
+from kafkalog_cli.disk.directory_contents import has_root_file
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind
@@ -47,7 +48,7 @@ class SettingsSource:
         self._has_broker_properties = broker_properties is not None
         self._broker_properties = broker_properties or {}
         self._metadata_path = metadata_path
-        self._log_dirs = log_dirs
+        self.log_dirs = log_dirs
         self._kernels = kernels
         self._working = RLock()
         self._meta: dict[str, MetaProperties | None] = {}
@@ -77,9 +78,15 @@ class SettingsSource:
             return self._meta[log_dir]
 
     def broker_id(self, log_dir: str | None) -> int | None:
-        """Return the id of the broker that owns a log directory, None if it is not known."""
+        """Return the id of the broker that owns a log directory, None if it is not known.
+
+        The cluster knows the owner by the directory id; `meta.properties` may have the node id of another node. Raises
+        as `metadata` does.
+        """
         meta = self.meta(log_dir)
-        return None if meta is None else meta.node_id
+        metadata = None if meta is None else self.metadata(log_dir)
+        owner = None if meta is None or metadata is None else metadata.node_of_directory(meta.directory_id)
+        return meta.node_id if owner is None and meta is not None else owner
 
     def metadata(self, log_dir: str | None) -> ClusterMetadata | None:
         """Return the metadata log of `--metadata`, of this log directory, or of another directory of this broker.
@@ -87,12 +94,32 @@ class SettingsSource:
         Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError if `--metadata` belongs to another cluster.
         """
         path = self._metadata_log(log_dir)
-        if path is None:
-            return None
+        return None if path is None else self._read(path)
+
+    def is_kraft(self, log_dir: str | None) -> bool:
+        """Whether the broker of a log directory is known to be in KRaft mode.
+
+        A metadata log proves it, and so does the file that a controller starts from. `meta.properties` may be missing
+        or damaged, and a cluster that migrated from ZooKeeper keeps its version 0. Raises as `metadata` does.
+        """
+        meta = self.meta(log_dir)
+        if meta is not None and not meta.is_of_zookeeper:
+            return True
+        bootstrap = None if log_dir is None else f"{log_dir.rstrip('/')}/{FileKind.BOOTSTRAP_SNAPSHOT.value}"
+        is_formatted = bootstrap is not None and self._fs.status(bootstrap) is not None
+        return is_formatted or self._metadata_log(log_dir) is not None
+
+    def is_metadata_directory(self, log_dir: str) -> bool:
+        """Whether server.properties was given and names a log directory as that of the metadata log (KRaftConfigs)."""
+        words = (self._broker_properties.get(name, "") for name in ("metadata.log.dir", "log.dirs", "log.dir"))
+        named = next((word.partition(",")[0].strip() for word in words if word.strip()), None)
+        return named is not None and os.path.realpath(named) == os.path.realpath(log_dir)
+
+    def _read(self, metadata_log: str) -> ClusterMetadata:
         with self._working:
-            if path not in self._metadata:
-                self._metadata[path] = read_cluster_metadata(self._fs, path, self._kernels)
-            return self._metadata[path]
+            if metadata_log not in self._metadata:
+                self._metadata[metadata_log] = read_cluster_metadata(self._fs, metadata_log, self._kernels)
+            return self._metadata[metadata_log]
 
     def topic_config(self, log_dir: str | None, topic: str) -> TopicConfig:
         """Return the settings of a topic. Raises as `metadata` does."""
@@ -120,7 +147,10 @@ class SettingsSource:
         layers = ConfigLayers(
             command_line=self._command_line,
             static_broker=self._broker_properties,
-            unread=(*_unread_in(metadata, topic, self.meta(log_dir)), *self._unread_of_broker(log_dir, metadata)),
+            unread=(
+                *_unread_in(metadata, topic, has_none=metadata is None and self._is_of_zookeeper(log_dir)),
+                *self._unread_of_broker(log_dir, metadata),
+            ),
         )
         if metadata is None:
             return layers
@@ -138,6 +168,10 @@ class SettingsSource:
             return (UnreadSource(f"{why} broker this is", f"{BROKER_CONFIG} with node.id"),)
         return ()
 
+    def _is_of_zookeeper(self, log_dir: str | None) -> bool:
+        meta = self.meta(log_dir)
+        return meta is not None and meta.is_of_zookeeper and not self.is_kraft(log_dir)
+
     def _settings_broker_id(self, log_dir: str | None) -> int | None:
         """Return the broker id for settings: from the log directory, else from server.properties, else None."""
         found = self.broker_id(log_dir)
@@ -154,14 +188,24 @@ class SettingsSource:
         own = metadata_log_in(self._fs, log_dir)
         if own is not None:
             return own
-        cluster, broker = self._cluster(log_dir), self.broker_id(log_dir)
-        for other in self._log_dirs:
-            # Directories of two brokers may be on one disk: only a directory of the same broker will do.
-            is_same = cluster is not None and cluster == self._cluster(other) and broker == self.broker_id(other)
-            found = metadata_log_in(self._fs, other) if is_same else None
-            if found is not None:
-                return found
-        return None
+        found = [(other, path) for other in self.log_dirs if (path := metadata_log_in(self._fs, other)) is not None]
+        is_only = len(found) == 1
+        return next((path for other, path in found if self._is_of(log_dir, other, path, is_only=is_only)), None)
+
+    def _is_of(self, log_dir: str, other: str, metadata_log: str, *, is_only: bool) -> bool:
+        """Whether the metadata log in `other` is that of the node of `log_dir`.
+
+        Directories of two brokers may be on one disk: only a directory of the same broker will do.
+        """
+        ours, theirs = self.meta(log_dir), self.meta(other)
+        if ours is None or (ours.cluster_id is None and not ours.is_of_zookeeper):
+            return is_only and has_root_file(self._fs, log_dir)
+        if theirs is None:
+            return False
+        if ours.cluster_id is not None and (ours.cluster_id, ours.node_id) == (theirs.cluster_id, theirs.node_id):
+            return True
+        owner = self._read(metadata_log).node_of_directory(ours.directory_id)
+        return owner is not None and owner == theirs.node_id
 
     def _named_log(self, path: str, log_dir: str | None) -> str:
         if self._fs.status(path) is None:
@@ -178,11 +222,12 @@ class SettingsSource:
         return None if meta is None else meta.cluster_id
 
 
-def _unread_in(
-    metadata: ClusterMetadata | None, topic: str | None, meta: MetaProperties | None
-) -> tuple[UnreadSource, ...]:
-    """Return why the metadata log does not have all settings of a topic (None: of the broker); empty if it has."""
-    if metadata is None and meta is not None and meta.is_of_zookeeper:
+def _unread_in(metadata: ClusterMetadata | None, topic: str | None, *, has_none: bool) -> tuple[UnreadSource, ...]:
+    """Return why the metadata log does not have all settings of a topic (None: of the broker); empty if it has.
+
+    `has_none`: the broker is one with ZooKeeper.
+    """
+    if has_none:
         return (UnreadSource("a broker with ZooKeeper has no metadata log", "", is_of_topic=True),)
     if metadata is None:
         why = "no metadata log was found"

@@ -35,11 +35,12 @@ from tests.ops.test_verify_places import (
     with_crc,
 )
 from tests.support.commands import kafkalog
+from tests.support.damaged_nodes import DAMAGES, node
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
 
 COMMAND = re.compile(r"`([^`]+)`")
-RUN = ("kafkalog", "sudo", "mv", "cp", "rm", "sed")
+RUN = ("kafkalog", "sudo", "mv", "cp", "rm", "sed", "sh")
 STATED = re.compile(
     r"nothing (has to|can) be done|the only remedy is|decides|from a backup|(?:^|; )import the records|keep that directory|move the other away"
 )
@@ -147,6 +148,17 @@ def setting(position, value):
 def from_corpus(name):
     def make(corpus):
         shutil.copytree(corpus / name / "before", DISK)
+        return [DISK]
+
+    return make
+
+
+def of_node(damage):
+    """The log directory of a real node with a static quorum, damaged."""
+
+    def make(corpus):
+        node("static", Path()).rename(DISK)
+        DAMAGES[damage].make(DISK)
         return [DISK]
 
     return make
@@ -462,6 +474,9 @@ case("checkpoints-disagree")(line("replication", 3, ("replication", "topic", 0, 
 case("checkpoint-damaged")(added("recovery-point-offset-checkpoint", b"0\n2\ntopic 0 2\ntopic x 5\n"))
 case("checkpoint-malformed")(added("recovery-point-offset-checkpoint", b"0\n1\nnonsense\n"))
 case("meta-properties")(added("meta.properties", b"version=1\n"))
+case("directory-id-unknown")(of_node("directory.id of another disk"))
+case("metadata-log-lost")(of_node("metadata log empty"))
+case("metadata-log-missing")(of_node("metadata log missing"))
 case("shutdown-marker")(added(".kafka_cleanshutdown", b"{"))
 
 

@@ -1,6 +1,8 @@
 """Reads `__cluster_metadata` as a broker does when it starts: the newest snapshot, then the log after it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -74,6 +76,7 @@ class ClusterMetadata(NamedTuple):
 
     `topics` are by name, `configs` by (resource type, resource name). `end_offset` is the offset of the next record.
     With several `voters`, records at the log's end may be uncommitted: no file shows whether they are committed.
+    `voter_directories` are their directory ids (KIP-853); there are none with static voters.
     `registry` has the further parts of the state if they were asked for. `last_timestamp_ms` is that of the last batch.
     `faults` are pairs (path, fault). Later records may be missing only if `is_complete` is False.
     """
@@ -91,6 +94,7 @@ class ClusterMetadata(NamedTuple):
     registry: ClusterRegistry | None = None
     leader: QuorumLeader | None = None
     last_timestamp_ms: int | None = None
+    voter_directories: Mapping[int, str] = MappingProxyType({})
 
     def topic_of_id(self, topic_id: str) -> TopicState | None:
         """Return the topic with an id, None if it does not exist or was deleted."""
@@ -108,6 +112,17 @@ class ClusterMetadata(NamedTuple):
     def broker_settings(self, broker_id: int | None) -> dict[str, str]:
         """Return the dynamic settings of a single broker; none if `broker_id` is None."""
         return {} if broker_id is None else self.configs.get((BROKER_RESOURCE, str(broker_id)), {})
+
+    def directories_of(self, node_id: int | None) -> frozenset[str]:
+        """Return the directory ids of a node's log directories (KIP-858); none if it never registered any."""
+        broker = None if node_id is None else self.brokers.get(node_id)
+        return frozenset() if broker is None else frozenset(broker.log_dirs)
+
+    def node_of_directory(self, directory_id: str | None) -> int | None:
+        """Return the node that registered a directory id, None if no node did."""
+        owners = (node for node, known in self.voter_directories.items() if known == directory_id)
+        registered = (node for node, broker in self.brokers.items() if directory_id in broker.log_dirs)
+        return next(chain(owners, registered), None)
 
     @property
     def has_broker_settings(self) -> bool:
@@ -187,6 +202,7 @@ class _Replay:
         self._leader: QuorumLeader | None = None
         self._last_timestamp_ms: int | None = None
         self._voters: tuple[int, ...] = ()
+        self._voter_directories: dict[int, str] = {}
         self._next_offset = 0
 
     def snapshot(self, path: str) -> bool:
@@ -236,7 +252,7 @@ class _Replay:
                     return False
             if len(self._faults) > known:
                 return at == len(parts) and self._faults[-1][1].kind in _TORN
-        return bool(segments) or start > 0
+        return self._next_offset > 0
 
     def _parts(self, segments: Sequence[Segment], start: int) -> list[SegmentPart]:
         """Return the parts of the log to read, from the offset index's entry for `start` on.
@@ -265,6 +281,7 @@ class _Replay:
             self._registry,
             self._leader,
             self._last_timestamp_ms,
+            self._voter_directories,
         )
 
     def _records(self, path: str, start: int, position: int = 0) -> Iterator[_Read]:
@@ -321,6 +338,8 @@ class _Replay:
             self._last_timestamp_ms = record.message["lastContainedLogTimestamp"]
         if record.type_id in (_LEADER_CHANGE, _VOTERS):
             self._voters = tuple(voter["voterId"] for voter in record.message["voters"])
+        if record.type_id == _VOTERS:
+            self._voter_directories = {one["voterId"]: one["voterDirectoryId"] for one in record.message["voters"]}
 
     def _apply(self, path: str, batch: Batch, value: bytes) -> bool:
         """Replay a record if its type is known; return False, with a fault, if it is invalid or does not fit."""

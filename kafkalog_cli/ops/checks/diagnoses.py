@@ -20,6 +20,12 @@ _RESTORE = (
     " broker's other directories, and directory.id as in the metadata log (RegisterBrokerRecord). Do not format the"
     " directory: with a new directory.id its partitions have no leader"
 )
+NEVER_LED = "with controller.quorum.bootstrap.servers and no other controller, the node waits for a leader for ever"
+SET_ALL_ASIDE = (
+    "with controller.quorum.voters and no other controller, the node begins an empty cluster and renames every"
+    " partition to -stray"
+)
+"""What a node does without its metadata log, by the kind of its quorum."""
 
 
 FILE_DIAGNOSES = {
@@ -187,6 +193,23 @@ FILE_DIAGNOSES = {
         _CORRUPTION,
         "a broker does not start with directories of several clusters or brokers, or with one directory id twice",
         "the administrator decides which directory is the copy: a broker must have only one of them in log.dirs",
+    ),
+    FindingKind.DIRECTORY_ID: Diagnosis(
+        _CORRUPTION,
+        "the partitions here have no leader, since the cluster assigns them to another directory id",
+        f"restore meta.properties {_RESTORE}",
+    ),
+    FindingKind.METADATA_LOG_LOST: Diagnosis(
+        _CORRUPTION,
+        f"{SET_ALL_ASIDE}; {NEVER_LED}",
+        "do not start the node before its metadata log is there again: copy __cluster_metadata-0 from a backup. If"
+        " other controllers are running, the node fetches it from them, and nothing has to be done",
+    ),
+    FindingKind.METADATA_LOG_MISSING: Diagnosis(
+        _INFO,
+        f"none if metadata.log.dir or another log directory of the node has it. Else {SET_ALL_ASIDE}; {NEVER_LED}",
+        "nothing has to be done if another directory of the node has it (--metadata names it). Else do not start"
+        " the node before __cluster_metadata-0 is there again, from a backup",
     ),
     FindingKind.SHUTDOWN_MARKER: Diagnosis(
         _WARNING,

@@ -19,6 +19,7 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.doctor.broker_pages import Recognised, messages, recognised
 from kafkalog_cli.ops.doctor.commands import (
@@ -289,7 +290,7 @@ def start_steps(
         yield StartStep(StartAction.NOTHING, root.path, f"a broker is running{pid}: stop it before anything is changed")
         return
     at_root = [*findings.get(root.path, ())]
-    yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in at_root if one.kind in _AT_ROOT_FIRST)
+    yield from _of_identity(at_root)
     directories = [*directories]
     copies = sum(one.directory.kind is DirectoryKind.FUTURE for one in directories)
     yield _of_shutdown(root, copies + sum(not path.endswith(DirectoryKind.STRAY.value) for path in plans))
@@ -302,6 +303,20 @@ def start_steps(
             yield _of_copy(root, directory.path)
         yield from _of_directory(directory, plans.get(directory.path), findings.get(directory.path, ()), stopped)
     yield from _of_checkpoints(at_root, at_start=False)
+    missing = (one for one in at_root if one.kind is FindingKind.METADATA_LOG_MISSING)
+    yield from (_of_finding(one, StartAction.SETS_ASIDE) for one in missing)
+
+
+def _of_identity(at_root: Iterable[Finding]) -> Iterator[StartStep]:
+    """Yield what a node does about its own files at the root, and about its metadata log."""
+    for one in at_root:
+        if one.kind in _AT_ROOT_FIRST:
+            yield _of_finding(one, StartAction.DOES_NOT_START)
+        elif one.kind is FindingKind.DIRECTORY_ID:
+            yield _of_finding(one, StartAction.TAKES_OFFLINE)
+        elif one.kind is FindingKind.METADATA_LOG_LOST:
+            yield StartStep(StartAction.SETS_ASIDE, one.path, f"{one.message}: {SET_ALL_ASIDE}")
+            yield StartStep(StartAction.DOES_NOT_START, one.path, f"{one.message}: {NEVER_LED}")
 
 
 def _of_finding(found: Finding, action: StartAction) -> StartStep:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kafkalog_cli.disk.directory_contents import holds_partition
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
@@ -22,6 +23,7 @@ from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.partition_facts import Replication, is_set_aside, path_of_stray
 from kafkalog_cli.ops.settings import SettingsSource
 
+_MOVE_OUT = "move it out of the log directory, before a broker starts: `mv -nT PATH PATH_AWAY`"
 _GIVE_THE_ID = (FindingKind.TOPIC_ID_DIFFERS, FindingKind.METADATA_FILE_MISSING)
 """Findings whose next step gives the directory the topic id of the metadata log."""
 
@@ -212,8 +214,8 @@ def _facts(
     directory = partition.directory
     if directory.kind is not DirectoryKind.PARTITION or directory.is_metadata_log:
         return TopicFacts(None, compacted, _stray_step(fs, partition, log_dir, settings))
-    metadata, meta = settings.metadata(log_dir), settings.meta(log_dir)
-    missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta, log_dir, settings)
+    metadata = settings.metadata(log_dir)
+    missing = () if topic_id.topic_id or topic_id.problems else _missing_id(fs, partition, log_dir, settings)
     step = _id_step(partition, log_dir, settings) if topic_id.problems else ""
     problems = (p._replace(next_step=step) if p.kind is FindingKind.METADATA_FILE else p for p in topic_id.problems)
     findings = (*problems, *missing)
@@ -245,14 +247,24 @@ def _is_compacted(topic: str, log_dir: str | None, settings: SettingsSource) -> 
 
 
 def _missing_id(
-    partition: Partition, meta: MetaProperties | None, log_dir: str | None, settings: SettingsSource
+    fs: Filesystem, partition: Partition, log_dir: str | None, settings: SettingsSource
 ) -> Sequence[Finding]:
     """Return a finding for a missing partition.metadata if the broker is known to be in KRaft mode.
 
-    ZooKeeper's brokers worked without the file, and a copy of a directory may have been made without it.
+    ZooKeeper's brokers worked without the file, and a copy of a directory may have been made without it. A directory
+    whose name is only like that of a partition (backup-2024) gets no topic id.
     """
-    if meta is None or meta.is_of_zookeeper:
+    if not settings.is_kraft(log_dir):
         return ()
+    metadata = settings.metadata(log_dir)
+    is_known = metadata is not None and metadata.is_complete
+    if metadata is not None and is_known and metadata.partition(partition.topic, partition.number) is None:
+        why = f"the metadata log has no partition {partition.number} of a topic {partition.topic}"
+        step = "" if holds_partition(fs, partition.entries) else _MOVE_OUT
+        return (finding(FindingKind.NOT_IN_METADATA, partition.path, why, next_step=step),)
+    if not is_known and not holds_partition(fs, partition.entries):
+        why = "no partition, only a directory with such a name: it has no file of a log"
+        return (finding(FindingKind.NOT_IN_METADATA, partition.path, why, next_step=_MOVE_OUT),)
     path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
     step = _id_step(partition, log_dir, settings)
     return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing", next_step=step),)

@@ -16,6 +16,8 @@ from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, OddFile
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, Shutdown
+from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.verify.identity import identity_findings, restore_step, second_metadata_log
 
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
@@ -28,18 +30,25 @@ CHECKED_ROOT_KINDS = frozenset(_KINDS)
 """The files at the root whose contents `root_findings` checks."""
 
 
-def root_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
-    """Yield the findings about files at the root, without the checkpoint lines about single partitions."""
+def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> Iterator[Finding]:
+    """Yield the findings about files at the root, without the checkpoint lines about single partitions.
+
+    Raises as `SettingsSource.metadata`.
+    """
     if root.lock_owner is not None:
         who = "a broker" if root.lock_owner.is_exclusive else "a kafkalog command"
         pid = "" if root.lock_owner.pid is None else f", pid {root.lock_owner.pid}"
         yield finding(FindingKind.LOCKED, root.path, f"locked by {who}{pid}")
-    yield from _fault_findings(fs, root)
+    for one in _fault_findings(fs, root):
+        is_meta = one.kind is FindingKind.META_PROPERTIES
+        step = restore_step(fs, root, settings) if is_meta else ""
+        yield one._replace(next_step=step or one.next_step)
+    yield from identity_findings(fs, root, settings)
     names = {classify_file(file.path.rpartition("/")[2]).kind for file in root.files}
-    has_checkpoints = not names.isdisjoint(OFFSET_CHECKPOINTS)
-    if FileKind.META_PROPERTIES not in names and has_checkpoints and not _may_be_of_08(fs, root, names):
+    if FileKind.META_PROPERTIES not in names and _has_run(fs, root, names, settings):
         path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
-        yield finding(FindingKind.META_PROPERTIES_MISSING, path, "missing")
+        step = restore_step(fs, root, settings)
+        yield finding(FindingKind.META_PROPERTIES_MISSING, path, "missing", next_step=step)
     if root.marker_held_for:
         path = f"{root.path.rstrip('/')}/{FileKind.HELD_CLEAN_SHUTDOWN.value}"
         message = (
@@ -109,6 +118,13 @@ def first_in_the_way(root: LogDirRoot) -> Finding | None:
 
 
 _WRITTEN = frozenset({FileKind.LOCK, FileKind.CLEAN_SHUTDOWN, FileKind.HELD_CLEAN_SHUTDOWN, *OFFSET_CHECKPOINTS})
+
+
+def _has_run(fs: Filesystem, root: LogDirRoot, names: set[FileKind], settings: SettingsSource) -> bool:
+    """Whether a broker that keeps meta.properties used the directory: a copy of partitions has no file at its root."""
+    if names.isdisjoint(OFFSET_CHECKPOINTS):
+        return FileKind.BOOTSTRAP_SNAPSHOT in names or FileKind.CLEAN_SHUTDOWN in names
+    return settings.is_kraft(root.path) or not _may_be_of_08(fs, root, names)
 
 
 def _may_be_of_08(fs: Filesystem, root: LogDirRoot, names: Collection[FileKind]) -> bool:
@@ -278,7 +294,7 @@ def _undo_step(root: LogDirRoot) -> str:
     return f"{' and '.join(commands)} restores the marker, with the bytes that were cut off"
 
 
-def findings_across(roots: Sequence[LogDirRoot]) -> dict[str, list[Finding]]:
+def findings_across(fs: Filesystem, roots: Sequence[LogDirRoot]) -> dict[str, list[Finding]]:
     """Compare the log directories of one run; returns findings by the path of the later directory of each pair.
 
     A directory.id must be unique among all of them. Markers of a clean shutdown are compared only within one broker,
@@ -287,7 +303,9 @@ def findings_across(roots: Sequence[LogDirRoot]) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {root.path: [] for root in roots}
     first_of: dict[tuple[str | None, int | None], LogDirRoot] = {}
     directories: dict[str, LogDirRoot] = {}
+    metadata_logs: dict[object, str] = {}
     for root in roots:
+        found[root.path] += second_metadata_log(fs, root, metadata_logs)
         meta = root.meta
         if meta is None:
             continue

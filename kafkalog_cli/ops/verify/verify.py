@@ -127,7 +127,7 @@ class VerifyPlanner:
         session.observer.begin(session.shared.verb.name, total_bytes)
         if total_bytes is not None and not is_here:
             session.context.kernels.expect(total_bytes)  # each process sees only a few of the partitions
-        across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
+        across = findings_across(self._fs, [root for path in log_dirs if (root := self._root(path)) is not None])
         yield from self._failed
         if not targets and not self._failed:
             yield _failed("", nothing_selected(self._fs, list(paths), self._selection))
@@ -252,7 +252,7 @@ class VerifyPlanner:
             now, seen = seen, None
             if now is None:
                 now = read_root(fs, root.path, frozenset(one.path for one in partition_paths(fs, root.path)))
-            return tuple(root_findings(fs, now))
+            return tuple(root_findings(fs, now, self.settings))
 
         return settled_findings(looks, look)
 

@@ -1,0 +1,228 @@
+"""Whose log directory it is: meta.properties and the metadata log against the cluster's state and other directories.
+
+A node in KRaft mode reads them first (KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.verify).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.names import (
+    METADATA_TOPIC,
+    DirectoryKind,
+    FileKind,
+    classify_directory,
+    partition_directory_name,
+)
+from kafkalog_cli.errors import shell_word
+from kafkalog_cli.format.meta_properties import ODD_CLUSTER_ID, MetaProperties
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.settings import SettingsSource
+
+_NO_LEADER = (
+    "a node starts with it, and its partitions have no leader: the cluster assigns them to another directory id"
+)
+_OTHER_VOTER = (
+    "the node waits for a leader for ever, since the voter of the quorum is the node with the other directory id"
+)
+_ENDS = "a node does not start with it"
+
+
+class _Identity(NamedTuple):
+    """The ids that meta.properties should have; None if neither the directory nor the metadata log shows one."""
+
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
+
+
+def identity_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> Iterator[Finding]:
+    """Yield the findings about ids in meta.properties that are missing, or that are another node's or directory's.
+
+    Also the finding about a metadata log that is missing or empty. Raises as `SettingsSource.metadata`.
+    """
+    is_kraft = settings.is_kraft(root.path)
+    if is_kraft:
+        yield from _metadata_log(fs, root, settings)
+    meta, path = root.meta, _meta_path(root)
+    faults = (located.fault.message for located in root.faults if located.path == path)
+    if meta is None or any(message != ODD_CLUSTER_ID for message in faults):
+        return  # the faults of the file itself come first
+    step = restore_step(fs, root, settings)
+    if meta.node_id is None:
+        message = "node ID not found: the file has no broker.id, and no version=1 with node.id"
+        yield finding(FindingKind.META_PROPERTIES, path, message, next_step=step)
+    elif is_kraft and meta.cluster_id is None:
+        message = "cluster.id was not found. With ZooKeeper a broker needs none, in KRaft mode it does"
+        yield finding(FindingKind.META_PROPERTIES, path, message, next_step=step)
+    metadata = settings.metadata(root.path)
+    if is_kraft and meta.node_id is not None and metadata is not None and metadata.is_complete:
+        yield from _against_cluster(fs, root, settings, meta, metadata, step)
+
+
+def _against_cluster(  # noqa: PLR0913, PLR0917
+    fs: Filesystem,
+    root: LogDirRoot,
+    settings: SettingsSource,
+    meta: MetaProperties,
+    metadata: ClusterMetadata,
+    step: str,
+) -> Iterator[Finding]:
+    """Yield the findings about ids that are not those with which the cluster knows the node and the directory."""
+    path = _meta_path(root)
+    owner = metadata.node_of_directory(meta.directory_id)
+    expected = _expected(fs, root, settings, metadata)
+    if owner is not None and owner != meta.node_id:
+        message = f"node.id is {meta.node_id}, and directory.id {meta.directory_id} is that of node {owner}"
+        yield _differs(path, message, str(owner), str(meta.node_id), step, _ENDS)
+    elif expected.directory_id not in (None, meta.directory_id):
+        is_voter = _is_voter(fs, root, metadata, meta.node_id)
+        kind = FindingKind.META_PROPERTIES_DIFFER if is_voter else FindingKind.DIRECTORY_ID
+        effect = _OTHER_VOTER if is_voter else _NO_LEADER
+        if meta.directory_id is None:
+            effect = f"a node that starts writes a new id: {effect}"
+            message = f"directory.id is missing: that of this directory is {expected.directory_id}"
+        elif owner is None:
+            message = f"directory.id {meta.directory_id} is of no node of the cluster: expected {expected.directory_id}"
+        else:
+            effect = "a node does not start if another of its directories has the id too"
+            message = f"directory.id is that of another directory of the node: expected {expected.directory_id}"
+        got = meta.directory_id or "none"
+        yield _differs(path, message, str(expected.directory_id), got, step, effect)._replace(kind=kind)
+    if expected.cluster_id is not None and meta.cluster_id not in (None, expected.cluster_id):
+        message = f"cluster.id {meta.cluster_id}, in another directory of node {meta.node_id} {expected.cluster_id}"
+        yield _differs(path, message, expected.cluster_id, str(meta.cluster_id), step, _ENDS)
+
+
+def _differs(path: str, message: str, expected: str, got: str, step: str, effect: str) -> Finding:  # noqa: PLR0913, PLR0917
+    kind = FindingKind.META_PROPERTIES_DIFFER
+    return finding(kind, path, message, expected=expected, got=got, next_step=step, broker_effect=effect)
+
+
+def _meta_path(root: LogDirRoot) -> str:
+    return f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
+
+
+def _is_voter(fs: Filesystem, root: LogDirRoot, metadata: ClusterMetadata, node_id: int | None) -> bool:
+    """Whether the quorum knows a voter by the directory id of this directory (KIP-853)."""
+    return node_id in metadata.voter_directories and metadata_log_in(fs, root.path) is not None
+
+
+def restore_step(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> str:
+    """Return the commands that write meta.properties with the ids that it should have.
+
+    "" where the metadata log does not show node.id and directory.id. Raises as `SettingsSource.metadata`.
+    """
+    metadata = settings.metadata(root.path)
+    if metadata is None or not metadata.is_complete:
+        return ""
+    ids = _expected(fs, root, settings, metadata)
+    if ids.node_id is None or ids.directory_id is None:
+        return ""
+    why, cluster_id = "", ids.cluster_id
+    if cluster_id is None:
+        where = "the node's log has the old cluster.id, after the words in cluster"
+        why, cluster_id = f". CLUSTER_ID: {where}, and so has meta.properties of any other node", "CLUSTER_ID"
+        if {*metadata.brokers, *metadata.voters} <= {ids.node_id}:
+            why, cluster_id = f". For a cluster of one node any cluster.id will do; {where}", ids.directory_id
+    path = _meta_path(root)
+    lines = f"version=1 node.id={ids.node_id} cluster.id={cluster_id} directory.id={ids.directory_id}"
+    script = f'set -C; printf "%s\\n" {lines} > {shell_word(path)}'
+    aside = "" if fs.status(path) is None else "`mv -nT FILE FILE_ASIDE` keeps the file. Then "
+    return f"{aside}`sh -c {shell_word(script)}` writes it with the ids of the metadata log{why}"
+
+
+def _expected(fs: Filesystem, root: LogDirRoot, settings: SettingsSource, metadata: ClusterMetadata) -> _Identity:
+    """Return the ids that this directory should have.
+
+    The directory id is one that its node registered. Where the node has several, it is the one that the cluster assigns
+    the partitions of this directory to.
+    """
+    meta = root.meta
+    own_id = None if meta is None else meta.directory_id
+    others = [one for path in settings.log_dirs if path != root.path and (one := settings.meta(path)) is not None]
+    node_id = metadata.node_of_directory(own_id)
+    if node_id is None and meta is not None and metadata.directories_of(meta.node_id):
+        node_id = meta.node_id
+    if node_id is None:
+        known = {*metadata.brokers, *metadata.voters}
+        node_id = next(iter(known)) if len(known) == 1 else None
+    clusters = {one.cluster_id for one in others if one.node_id == node_id and one.directory_id != own_id}
+    cluster_id = next(iter(clusters)) if len(clusters) == 1 else None
+    if cluster_id is None and meta is not None:
+        cluster_id = meta.cluster_id
+    taken = {one.directory_id for one in others}
+    return _Identity(cluster_id, node_id, _directory_id(fs, root, metadata, node_id, own_id, taken))
+
+
+def _directory_id(  # noqa: PLR0913, PLR0917
+    fs: Filesystem,
+    root: LogDirRoot,
+    metadata: ClusterMetadata,
+    node_id: int | None,
+    own_id: str | None,
+    taken: set[str | None],
+) -> str | None:
+    if node_id is not None and _is_voter(fs, root, metadata, node_id):
+        return metadata.voter_directories[node_id]
+    assigned = Counter[str]()
+    for topic, number in _partitions(fs, root.path):
+        state = metadata.partition(topic, number)
+        if state is not None and node_id in state.replicas and state.directories:
+            assigned[state.directories[state.replicas.index(node_id)]] += 1
+    registered = metadata.directories_of(node_id)
+    if own_id in registered and (own_id in assigned or not registered & {*assigned}):
+        return own_id
+    free = [one for one, _ in assigned.most_common() if one in registered - taken]
+    return free[0] if free else None
+
+
+def _partitions(fs: Filesystem, path: str) -> Iterator[tuple[str, int]]:
+    for entry in fs.list_directory(path):
+        found = classify_directory(entry.name)
+        if entry.is_directory and found.kind is DirectoryKind.PARTITION and not found.is_metadata_log:
+            yield found.shown_topic, found.shown_partition
+
+
+def _metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> Iterator[Finding]:
+    """Yield a finding for a metadata log that is missing or empty, where no other directory is known to have it."""
+    path = f"{root.path.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
+    own = metadata_log_in(fs, root.path)
+    if own is not None and _is_empty(fs, own):
+        yield finding(FindingKind.METADATA_LOG_LOST, path, "the metadata log is empty")
+    elif own is None and settings.metadata(root.path) is None and _is_formatted_and_used(fs, root):
+        is_here = settings.is_metadata_directory(root.path)
+        kind = FindingKind.METADATA_LOG_LOST if is_here else FindingKind.METADATA_LOG_MISSING
+        yield finding(kind, path, "missing" if is_here else "not in this directory")
+
+
+def _is_empty(fs: Filesystem, path: str) -> bool:
+    partition = open_partition(fs, path)
+    has_records = any(segment.log.size_bytes or segment.base_offset for segment in partition.segments)
+    return not has_records and not any(one.name.offset for one in partition.metadata_snapshots)
+
+
+def _is_formatted_and_used(fs: Filesystem, root: LogDirRoot) -> bool:
+    """Whether a node was formatted for the directory and made partitions in it."""
+    names = {file.name for file in root.files}
+    return FileKind.BOOTSTRAP_SNAPSHOT.value in names and any(_partitions(fs, root.path))
+
+
+def second_metadata_log(fs: Filesystem, root: LogDirRoot, first: dict[object, str]) -> Iterator[Finding]:
+    """Yield a finding if a node has a metadata log in `root` and in an earlier directory; `first` has those by node."""
+    own = None if root.meta is None else metadata_log_in(fs, root.path)
+    if root.meta is None or own is None:
+        return
+    other = first.setdefault((root.meta.cluster_id, root.meta.node_id), own)
+    if other != own:
+        both = f"`kafkalog cluster {shell_word(other)}` and `kafkalog cluster {shell_word(own)}`"
+        step = f"{both} show the state of both: keep the log in metadata.log.dir (if not set, the first of log.dirs)."
+        message = f"the metadata log of node {root.meta.node_id} also lies in {other}"
+        effect = "a node does not start with a metadata log outside metadata.log.dir"
+        step = f"{step} `mv -nT FILE FILE_AWAY` moves the log of this directory away"
+        yield finding(FindingKind.TWIN_DIRECTORIES, own, message, broker_effect=effect, next_step=step)

@@ -1,0 +1,105 @@
+"""Log directories of single nodes of Kafka 4.2.0 that stopped cleanly, and what may be wrong with their files.
+
+`static` has controller.quorum.voters, `dynamic` controller.quorum.bootstrap.servers (kraft.version 1). Both have the
+topics in-a (2 partitions) and in-b. tests/ops holds verify and doctor against the table, tests/interop real nodes.
+"""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.archives import FIXTURES, unpack
+
+OTHER_ID = "ZGlyLQAAAAAAAAAHLS0tLQ"
+FLAVOURS = ("static", "dynamic")
+
+
+class Damage(NamedTuple):
+    """What is made of a node's log directory, and what verify finds in it.
+
+    `starts`: whether a node starts, by the flavour of its quorum. `actions` are steps of doctor, by the flavour.
+    `mends`: whether the printed commands, done literally, lead to a sound directory.
+    """
+
+    make: Callable[[Path], object]
+    found: tuple[str, str]
+    starts: tuple[bool, bool] = (False, False)
+    actions: tuple[str, str] = ("does-not-start", "does-not-start")
+    mends: bool = True
+
+
+def node(flavour, folder):
+    """The log directory of a sound node, `folder`/data."""
+    unpack(FIXTURES / "nodes" / f"{flavour}.tar.xz", folder)
+    return (folder / flavour).rename(folder / "data")
+
+
+def meta(pattern, text):
+    def make(data):
+        path = data / "meta.properties"
+        path.write_text(re.sub(pattern, text, path.read_text(), flags=re.MULTILINE))
+
+    return make
+
+
+def written(name, content):
+    return lambda data: (data / name).write_bytes(content)
+
+
+def removed(name):
+    def make(data):
+        path = data / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return make
+
+
+def emptied(name):
+    def make(data):
+        shutil.rmtree(data / name)
+        (data / name).mkdir()
+
+    return make
+
+
+def of_zookeeper(data):
+    path = data / "meta.properties"
+    path.write_text("version=0\nbroker.id=1\n" + re.search(r"cluster\.id=.*", path.read_text())[0] + "\n")
+
+
+def both(make, found, **more):
+    return Damage(make, (found, found), **more)
+
+
+def other_directory(make):
+    """A node of a static quorum starts without leaders, that of a dynamic one waits for the voter with the old id."""
+    found = ("directory-id-unknown", "meta-properties-differ")
+    return Damage(make, found, (True, False), ("takes-offline", "does-not-start"))
+
+
+def without_log(make, found):
+    actions = ("sets-aside", "does-not-start") if found == "metadata-log-lost" else ("sets-aside", "sets-aside")
+    return Damage(make, (found, found), (True, False), actions, mends=False)
+
+
+DAMAGES = {
+    "meta.properties missing": both(removed("meta.properties"), "meta-properties-missing"),
+    "meta.properties empty": both(written("meta.properties", b""), "meta-properties"),
+    "meta.properties of zeros": both(written("meta.properties", bytes(122)), "meta-properties"),
+    "meta.properties of garbage": both(written("meta.properties", bytes(range(128, 250))), "meta-properties"),
+    "node.id of another node": both(meta(r"^node.id=.*", "node.id=2"), "meta-properties-differ"),
+    "node.id below 0": both(meta(r"^node.id=.*", "node.id=-1"), "meta-properties-differ"),
+    "node.id out of range": both(meta(r"^node.id=.*", "node.id=3000000000"), "meta-properties"),
+    "node.id missing": both(meta(r"^node.id=.*\n", ""), "meta-properties"),
+    "cluster.id missing": both(meta(r"^cluster.id=.*\n?", ""), "meta-properties"),
+    "version 2": both(meta(r"^version=.*", "version=2"), "meta-properties"),
+    "version missing": both(meta(r"^version=.*\n", ""), "meta-properties"),
+    "directory.id that is none": both(meta(r"^directory.id=.*", "directory.id=hello"), "meta-properties"),
+    "directory.id missing": other_directory(meta(r"^directory.id=.*\n", "")),
+    "directory.id of another disk": other_directory(meta(r"^directory.id=.*", f"directory.id={OTHER_ID}")),
+    "meta.properties of ZooKeeper": other_directory(of_zookeeper),
+    "metadata log missing": without_log(removed("__cluster_metadata-0"), "metadata-log-missing"),
+    "metadata log empty": without_log(emptied("__cluster_metadata-0"), "metadata-log-lost"),
+}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Topics
-from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, delay_ms_of
+from kafkalog_cli.cli.options import Delay, Input, KeyFormatOption, Metrics, PartitionPaths, SchemasOption, delay_ms_of
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, Spark, session_options
 from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
@@ -29,6 +29,8 @@ def compact(  # noqa: PLR0913
     erase_keys: Annotated[str | None, Option(metavar="FILE",
         help="Erase all records of the keys in FILE without undo, prove it, and report other places with"
         " them.")] = None,
+    key_format: KeyFormatOption = None,
+    schemas: SchemasOption = None,
     remove_other_records: Annotated[bool, Option("--remove-other-records",
         help="With --erase-keys: also remove the records of other keys that --config cleanup.policy=compact removes"
         " from a topic that is not known to be compacted.")] = False,
@@ -57,7 +59,8 @@ def compact(  # noqa: PLR0913
     """
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.compact.plan import CompactRequest
-    from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
+    from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase, keys_to_explain
+    from kafkalog_cli.ops.decoding import Decoding
     from kafkalog_cli.output.compact_view import ErasureWatch, compact_view
 
     if estimate and not safety.dry_run:
@@ -68,6 +71,8 @@ def compact(  # noqa: PLR0913
         raise UsageError(reason="--remove-other-records needs --erase-keys")
     if erase_keys is not None and (delay is not None or explain is not None):
         raise UsageError(reason="--erase-keys cannot be combined with --delay, as no removal waits, or with --explain")
+    decoding = Decoding(key_format, None, schemas)
+    decoding.check()
     environment = context.environment
     options = session_options(
         environment, topics, safety, settings=settings, pacing=pacing, spark=spark, as_json=printing.output.is_json
@@ -84,10 +89,13 @@ def compact(  # noqa: PLR0913
     partitions = run.session.writable_partitions(paths or [])
     if safety.dry_run and not explains and not erases and len(partitions) > 1:
         run.printer.view = compact_view(has_table=True)
-    keys = None if erase_keys is None else keys_to_erase(environment.fs, erase_keys, is_ndjson=input.is_json)
+    keys = None if erase_keys is None else keys_to_erase(
+        environment.fs, erase_keys, partitions, decoding, is_ndjson=input.is_json
+    )  # fmt: skip
     request = run.session.request(CompactRequest, partitions, **own, erased=None if keys is None else keys.sought)
     ordered = dirtiest_first(run.session, partitions, request)
-    work = CompactWork(request, keys, estimate, explain, removes_others=remove_other_records)
+    explained = None if explain is None else keys_to_explain(environment.fs, explain, partitions, decoding)
+    work = CompactWork(request, keys, estimate, explained, removes_others=remove_other_records)
     if keys is None:
         return run.complete(work, ordered)
     found = ErasureWatch()

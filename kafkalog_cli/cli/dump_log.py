@@ -27,7 +27,8 @@ class DumpLogOptions(NamedTuple):
     topics: ReadTopics = ReadTopics()
     range: WantedRange = WantedRange()
     key: Annotated[str | None, selection_option("--key", metavar="KEY",
-        help="Print only records with this key (UTF-8). Implies --deep-iteration.")] = None
+        help="Print only records with this key: as --key-format prints it, or bytes as hex:00FF or base64:AP8=. Implies"
+        " --deep-iteration.")] = None
     max_records: Annotated[int | None, selection_option(metavar="N", min=1, help="Stop after N records.")] = None
     now: Now = None
     strict: Annotated[bool, tool_flag("strict", "Exit with 3 on tail damage and with 4 on corruption.")] = False

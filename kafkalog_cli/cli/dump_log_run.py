@@ -33,6 +33,7 @@ from kafkalog_cli.output.stream import ResultStream, printable
 if TYPE_CHECKING:
     from kafkalog_cli.cli.dump_log import DumpLogOptions
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
+    from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.output.block_lines import CompiledLogText
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.record_json_printer import JsonPrinter
@@ -49,7 +50,7 @@ class DumpLogRun:
         self._options, self._tool = options, options.tool
         self._is_json = options.output_format.is_json
         self._redaction = _redaction(options.redact)
-        self._wanted = options.range.wanted(environment, options.now, options.key)
+        self._wanted = options.range.wanted(environment, options.now, _wanted_key(options))
         self._version = kafka_version_of(options.kafka_version)
         self._contents, self._deep, self._limits = options.contents, options.deep, options.decoding.limits
         self._fs = environment.fs
@@ -269,6 +270,8 @@ class DumpLogRun:
         if wanted is not None:
             from kafkalog_cli.ops.ranges import window
 
+            if wanted.key is not None:
+                wanted = wanted._replace(key=self._values.wanted_key(wanted.key, path))
             segment = segment_of_file(self._fs, path)
             if segment is not None and not segment.is_seven:
                 found = window(self._fs, segment, file, wanted)
@@ -409,3 +412,11 @@ def segment_header(name: str) -> str | None:
     if snapshot.kind is not FileKind.METADATA_SNAPSHOT or snapshot.offset is None:
         return None
     return f"Snapshot end offset: {snapshot.offset}, epoch: {snapshot.epoch}\n"
+
+
+def _wanted_key(options: DumpLogOptions) -> WantedKey | None:
+    if options.key is None:
+        return None
+    from kafkalog_cli.ops.keys import WantedKey
+
+    return WantedKey(options.key, options.values.key_format)

@@ -9,11 +9,13 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import directory_name
 from kafkalog_cli.output.dump_text import java_path
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.decoder import ValueDecoder
     from kafkalog_cli.ops.decoding import Decoding
+    from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.output.decoded_values import DecodedValues
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.progress import Progress
@@ -37,6 +39,10 @@ class DumpedValues:
 
         directories = [java_path(path).rpartition("/")[0] or "." for path in paths]
         self._decoder = decoder_of(self._decoding, self._fs, directories, self._messages)
+
+    def wanted_key(self, key: WantedKey, path: str) -> WantedKey:
+        """Return the key for the records of the file at `path`."""
+        return key.with_decoder(self._decoder).in_topic(directory_name(java_path(path).rpartition("/")[0]).topic or "")
 
     def of_topic(self, topic: str | None) -> DecodedValues | None:
         """Return what decodes the records of a topic; None if nothing is decoded."""

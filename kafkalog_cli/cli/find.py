@@ -17,15 +17,16 @@ class FindOptions(NamedTuple):
 
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, or globs of them.")]
-    key: Annotated[str | None, _condition("--key", metavar="KEY", help="The key is KEY (UTF-8).")] = None
+    key: Annotated[str | None, _condition("--key", metavar="KEY",
+        help="The key is KEY: as --key-format prints it, or bytes as hex:00FF or base64:AP8=.")] = None
     value: Annotated[str | None, _condition("--value", metavar="TEXT", help="The value contains TEXT.")] = None
     regex: Annotated[str | None, _condition("--regex", "-e", metavar="REGEX",
         help="The key or the value contains a match of Python's regular expression REGEX, on bytes.")] = None
     header: Annotated[list[str] | None, _condition("--header", metavar="NAME[=VALUE]",
-        help="The record has a header NAME, with this value; may be repeated.")] = None
+        help="The record has a header NAME, with this value (bytes: hex:00FF or base64:AP8=); may be repeated.")] = None
     json_path: Annotated[list[str] | None, _condition("--json", metavar="PATH[=VALUE]",
         help="The value is JSON, and has something at PATH, such as order.items[0].id; [*] is each element. With VALUE,"
-        " it is this text or JSON value. May be repeated.")] = None
+        " it is this text or JSON value. With --key-format, key.PATH leads into the key. May be repeated.")] = None
     ignore_case: Annotated[bool, _condition("--ignore-case", "-i",
         help="Ignore the case of ASCII letters in --value and --regex.")] = False
     topics: ReadTopics = ReadTopics()
@@ -67,8 +68,8 @@ def find(context: CommandContext, options: FindOptions) -> int:
     stored bytes. Values that cannot be decoded do not match --json. The reason is a warning, and the exit code is 3.
 
     Without a condition every record matches: --count counts them, and --last 10 prints the last ten of each
-    partition. A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never
-    matches --json.
+    partition. A partition without the offsets or times of the range has no match. JSON values of more than 64 MiB, or
+    of more than 2 million elements, are not searched for --json: that is a warning, too, and the exit code is 3.
     """
     from kafkalog_cli.cli.find_run import FindRun
 

@@ -25,6 +25,7 @@ from kafkalog_cli.ops.find.partition_search import (
     SearchedPartition,
     find_records,
 )
+from kafkalog_cli.ops.keys import WantedKey, bytes_as_given, bytes_of
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.selection import select_served
 from kafkalog_cli.ops.session.observer import LockWarnings
@@ -188,16 +189,14 @@ class FindRun:
         headers = []
         for text in options.header or ():
             name, sign, value = text.partition("=")
-            headers.append(HeaderCondition(_bytes(name), _bytes(value) if sign else None))
+            headers.append(HeaderCondition(bytes_as_given(name), bytes_of(value) if sign else None))
+        key_format = options.contents.key_format
+        paths = (parse_json_condition(one, has_keys=key_format is not None) for one in options.json_path or ())
         return Conditions(
-            None if options.key is None else _bytes(options.key),
-            None if options.value is None else _bytes(options.value),
-            options.ignore_case, pattern, tuple(headers), tuple(map(parse_json_condition, options.json_path or ())),
+            None if options.key is None else WantedKey(options.key, key_format),
+            None if options.value is None else bytes_as_given(options.value),
+            options.ignore_case, pattern, tuple(headers), tuple(paths),
         )  # fmt: skip
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _exit_code(done: list[SearchedPartition]) -> ExitCode:

@@ -29,6 +29,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.decoding import Decoding
+    from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.ops.ranges import Range
     from kafkalog_cli.ops.read.request import Start
     from kafkalog_cli.ops.selection import Selection
@@ -80,15 +81,14 @@ class WantedRange(NamedTuple):
     since: Since = None
     until: Until = None
 
-    def wanted(self, environment: Environment, now: str | None, key: str | None = None) -> "Range | None":
+    def wanted(self, environment: Environment, now: str | None, key: "WantedKey | None" = None) -> "Range | None":
         """Return the range, also of a key; None without any of them. `now` is that of --now. Raises UsageError."""
         if key is None and not any(value is not None for value in self):
             return None
         from kafkalog_cli.ops.ranges import Range
 
         since_ms, until_ms = (None if text is None else time_of(environment, text, now) for text in self[2:])
-        key_bytes = None if key is None else key.encode("utf-8", "surrogateescape")
-        return Range(self.from_offset, self.to_offset, since_ms, until_ms, key_bytes)
+        return Range(self.from_offset, self.to_offset, since_ms, until_ms, key)
 
 
 class RangeOptions(NamedTuple):

@@ -157,7 +157,7 @@ _CONTENTS = (
     " uuid, hex or base64."
 )
 KeyFormatOption = Annotated[ValueFormat | None, output_option("--key-format", metavar="FORMAT",
-    help=f"Decode keys: {_CONTENTS}")]
+    help=f"Decode keys: {_CONTENTS} windowed-string, session-windowed-avro and the like are keys of Kafka Streams.")]
 ValueFormatOption = Annotated[ValueFormat | None, output_option("--value-format", metavar="FORMAT",
     help=f"Decode values: {_CONTENTS}")]
 SchemasOption = Annotated[str | None, output_option("--schemas", metavar="DIR",

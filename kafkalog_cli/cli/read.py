@@ -41,7 +41,7 @@ class ReadOptions(NamedTuple):
     max_records: Annotated[int | None, selection_option(metavar="N", min=1,
         help="Stop after N records, over all partitions.")] = None
     key: Annotated[str | None, selection_option("--key", metavar="KEY",
-        help="Print only records with this key (UTF-8).")] = None
+        help="Print only records with this key: as --key-format prints it, or bytes (hex:00FF or base64:AP8=).")] = None
     merge_by_time: Annotated[bool, selection_option("--merge-by-time",
         help="Merge the partitions by record timestamp. Without it, one partition follows another. Records of a"
         " partition always keep the order of their offsets.")] = False

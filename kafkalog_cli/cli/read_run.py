@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.cli.read import ReadOptions
     from kafkalog_cli.disk.fs import Filesystem
     from kafkalog_cli.format.values.decoder import ValueDecoder
+    from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.output.decoded_values import DecodedValues
 
 MERGE_BYTES = 16 << 20
@@ -56,6 +57,7 @@ class ReadRun:
         self._reads: list[PartitionRead] = []
         self._codes: list[ExitCode] = []
         self._outside: list[NoRecordAtTime] = []
+        self._keys: list[tuple[str, WantedKey]] = []
 
     def run(self) -> int:
         """Read; return the exit code.
@@ -92,6 +94,7 @@ class ReadRun:
         else:
             self._in_turn(chosen, request)
         self._end_outside(len(chosen))
+        self._end_keys()
         return is_cut
 
     def _one(self, read: PartitionRead) -> int:
@@ -127,6 +130,10 @@ class ReadRun:
         return records == most
 
     def _log(self, partition: Partition, request: ReadRequest) -> LogRead:
+        if request.key is not None:
+            key = request.key.with_decoder(self._output.decoder).in_topic(partition.topic)
+            self._keys.append((partition.path, key))
+            request = request._replace(key=key)
         return LogRead(self._environment.fs, partition, request, self._environment.kernels)
 
     def _opened(self, partition: Partition, request: ReadRequest) -> LogRead | None:
@@ -142,6 +149,14 @@ class ReadRun:
             self._messages.not_read(partition.path, error)
             self._codes.append(ExitCode.FAILURE)
         return None
+
+    def _end_keys(self) -> None:
+        """Report keys that could not be decoded, and so not be compared with the wanted key."""
+        for path, key in self._keys:
+            for one in key.undecoded.failures():
+                self._out.flush()
+                self._messages.warn("undecoded", one.message, path=path)
+                self._codes.append(ExitCode.WARNINGS)
 
     def _end_outside(self, selected: int) -> None:
         """Report partitions without a record at or after --from-time, if no selected partition has such a record."""
@@ -167,12 +182,14 @@ class ReadRun:
             raise UsageError(reason="--framing fetch writes bytes that are not for a terminal")
 
     def _request(self) -> ReadRequest:
+        from kafkalog_cli.ops.keys import WantedKey
+
         options, environment = self._options, self._environment
         if options.max_chunk_bytes < options.chunk_bytes:
             raise UsageError(reason="--max-chunk-bytes is below --chunk-bytes")
         bounds = options.range.bounds(environment, options.now, "read")
         limits = options.limits.limits(options.max_chunk_bytes)
-        key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
+        key = None if options.key is None else WantedKey(options.key, options.contents.key_format)
         return ReadRequest(
             *bounds, options.max_records, options.isolation,
             limits, options.chunk_bytes, key=key,

@@ -30,8 +30,9 @@ def stats(context: CommandContext, options: StatsOptions) -> int:
     """Print sizes, codecs, keys, producers and times of logs.
 
     Each topic has a row, the largest first. All records are decoded. SIZE is the size of the log files. RAW is the
-    size of keys and values after decompression. KEYS counts different keys, exactly up to about 260,000 per
-    partition, and as an estimate above. DUPLICATES counts records whose key an earlier record of the partition has.
+    size of keys and values after decompression. KEYS counts different keys per partition, exactly up to about
+    260,000, and as an estimate above; the numbers of several partitions are added up. PRODUCERS counts different
+    producer ids. DUPLICATES counts records whose key an earlier record of the partition has.
     TOMBSTONES counts records with a key and a null value. OVER TIME shows the records from the first to the last
     timestamp of all rows.
 

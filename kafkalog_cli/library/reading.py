@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
     from kafkalog_cli.ops.find.conditions import FindRequest
     from kafkalog_cli.ops.inspect import InspectedPartition
+    from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.ops.replay.cluster import Cluster
     from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
     from kafkalog_cli.ops.serve.options import ServeOptions
@@ -104,10 +105,11 @@ def find(  # noqa: PLR0913
     )
 
     wanted = tuple(HeaderCondition(name.encode(), _as_bytes(one)) for name, one in (headers or {}).items())
+    decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))
     conditions = Conditions(
-        _as_bytes(key), _as_bytes(value), ignore_case,
+        _wanted_key(key, decoding), _as_bytes(value), ignore_case,
         parse_regex(regex, ignores_case=ignore_case) if isinstance(regex, str) else regex,
-        wanted, tuple(map(parse_json_condition, json)),
+        wanted, tuple(parse_json_condition(one, has_keys=key_format is not None) for one in json),
     )  # fmt: skip
     start = Start.EARLIEST if from_offset is None else from_offset
     read = ReadRequest(
@@ -116,11 +118,18 @@ def find(  # noqa: PLR0913
     request = FindRequest(conditions, read, first, last, before, after)
     fs = RealFilesystem()
     chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
-    decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))
     decoder, notes = decoding.decoder(fs, [one.path for one in chosen])
     for note in notes:
         warn(note.message, note.path)
     return _found(fs, chosen, replace(request, decoder=decoder), jobs)
+
+
+def _wanted_key(key: bytes | str | None, decoding: Decoding) -> WantedKey | None:
+    from kafkalog_cli.ops.keys import WantedKey
+
+    if isinstance(key, bytes):
+        return WantedKey.of_bytes(key)
+    return None if key is None else WantedKey(key, decoding.key_format)
 
 
 def _view(data: bytes | None) -> memoryview | None:

@@ -37,7 +37,9 @@ class Decoding(NamedTuple):
         return found
 
     def check(self) -> None:
-        """Raise UsageError for schemas that no format needs."""
+        """Raise UsageError for schemas that no format needs, and for values in a format of keys."""
+        if self.value_format is not None and self.value_format.is_windowed:
+            raise UsageError(reason=f"{self.value_format.value} is a format of keys, not of values")
         if self.schemas is not None and not self:
             raise UsageError(reason="--schemas is for --value-format or --key-format")
 

@@ -145,7 +145,7 @@ class LogContents:
     duplicates: int = 0
     tombstones: int = 0
     frequent_keys: tuple[KeyTotal, ...] = ()
-    producers: int = 0
+    producer_ids: frozenset[int] = frozenset()
     more_producers: bool = False
     top_producers: tuple[ProducerCounts, ...] = ()
     first_timestamp_ms: int | None = None
@@ -155,6 +155,11 @@ class LogContents:
     times: TimeCounts = field(default_factory=TimeCounts)
 
     @property
+    def producers(self) -> int:
+        """The number of different producer ids."""
+        return len(self.producer_ids)
+
+    @property
     def batch_bytes(self) -> int:
         """The size of all batches that were counted."""
         return sum(codec.bytes for codec in self.codecs)
@@ -162,7 +167,7 @@ class LogContents:
 
 _SUMS = (
     "bytes", "raw_bytes", "batches", "records", "control_records", "keys", "null_keys", "duplicates", "tombstones",
-    "producers", "out_of_order",
+    "out_of_order",
 )  # fmt: skip
 
 
@@ -184,6 +189,7 @@ def together(logs: Sequence[LogContents], top: int) -> LogContents:
         codecs=_codecs(codec for log in logs for codec in log.codecs),
         keys_relative_error=spread / sums["keys"] if sums["keys"] else 0.0,
         frequent_keys=_frequent(key for log in logs for key in log.frequent_keys),
+        producer_ids=frozenset().union(*(log.producer_ids for log in logs)),
         more_producers=any(log.more_producers for log in logs),
         top_producers=_producers(one for log in logs for one in log.top_producers),
         largest=tuple(nlargest(top, (one for log in logs for one in log.largest), key=lambda one: one.bytes)),

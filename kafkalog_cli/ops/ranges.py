@@ -1,19 +1,24 @@
 """Ranges of offsets, times and keys: finds the bytes of a segment that may contain a range, and cuts records to it."""
 
+from __future__ import annotations
+
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from itertools import groupby, pairwise, zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import offset_of_file_name
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.columns import Flags, IntColumn, reduced
-from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.format.records import RecordArrays, RecordBlock, RecordColumns
 from kafkalog_cli.log.partition import Segment, segment_of_file
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segment_search import SegmentIndexes, first_batch_reaching
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.keys import WantedKey
 
 _FEW_RECORDS = 16
 
@@ -29,7 +34,7 @@ class Range(NamedTuple):
     to_offset: int | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    key: bytes | None = None
+    key: WantedKey | None = None
 
 
 def window(fs: Filesystem, segment: Segment, log: ReadableFile, wanted: Range) -> tuple[int, int] | None:
@@ -173,21 +178,21 @@ def cut(block: RecordBlock, wanted: Range, most_records: int | None = None) -> R
     """Return the block with only the records of the range, and no more than `most_records`. All batches stay."""
     if isinstance(block.records, RecordArrays):
         return _cut_arrays(block, block.records, wanted, most_records)
-    found = block.only(lambda row: _wants(row, block.buffer, wanted))
+    offsets = None if wanted.key is None else {int(block.records.offset[row]) for row in wanted.key.rows(block)}
+    found = block.only(lambda row: _wants(row, wanted) and (offsets is None or row[0] in offsets))
     if most_records is None:
         return found
     ends = tuple(min(end, most_records) for end in found.record_ends)
     return replace(found, records=found.records.part(0, most_records), record_ends=ends)
 
 
-def _wants(row: tuple[int, ...], buffer: memoryview, wanted: Range) -> bool:
+def _wants(row: tuple[int, ...], wanted: Range) -> bool:
     offset, timestamp = row[:2]
     return (
         (wanted.from_offset is None or offset >= wanted.from_offset)
         and (wanted.to_offset is None or offset < wanted.to_offset)
         and (wanted.since_ms is None or timestamp >= wanted.since_ms)
         and (wanted.until_ms is None or timestamp < wanted.until_ms)
-        and (wanted.key is None or (row[3] != OUTSIDE and field_bytes(buffer, row[3], row[4]) == wanted.key))
     )
 
 
@@ -204,44 +209,15 @@ def _cut_arrays(block: RecordBlock, records: RecordArrays, wanted: Range, most_r
     if wanted.until_ms is not None:
         mask &= records.timestamp < wanted.until_ms
     if wanted.key is not None:
-        mask = _with_key(block, records, mask, wanted.key)
+        with_key = np.zeros_like(mask)
+        with_key[wanted.key.rows(block)] = True
+        mask &= with_key
     kept = np.cumsum(mask)
     if most_records is not None:
         mask &= kept <= most_records
         kept = np.minimum(kept, most_records)
     new_ends = np.concatenate((np.zeros(1, dtype=np.int64), kept))[np.asarray(block.record_ends)]
     return replace(block, records=RecordColumns.from_matrix(records.matrix[:, mask]), record_ends=new_ends)
-
-
-def _with_key(block: RecordBlock, records: RecordArrays, mask: Flags, key: bytes) -> Flags:
-    """Remove records with other keys from the mask. Compares byte by byte, so that a long key needs no extra memory."""
-    import numpy as np
-
-    data = np.frombuffer(block.buffer, dtype=np.uint8)
-    rows = np.flatnonzero(mask & (records.key_size == len(key)) & (records.key_position != OUTSIDE))
-    for at, byte in enumerate(key):
-        if not len(rows):
-            break
-        rows = rows[data[records.key_position[rows] + at] == byte]
-    mask = np.zeros_like(mask)
-    mask[rows] = True
-    return mask
-
-
-def rows_with_key(block: RecordBlock, key: bytes) -> list[int]:
-    """Return the rows of the records of a block with this key, in ascending order."""
-    if isinstance(block.records, RecordArrays):
-        import numpy as np
-
-        mask = _with_key(block, block.records, np.ones(len(block.records), dtype=bool), key)
-        rows: list[int] = np.flatnonzero(mask).tolist()
-        return rows
-    places = zip(block.records.key_position, block.records.key_size, strict=True)
-    return [
-        row
-        for row, (at, size) in enumerate(places)
-        if at != OUTSIDE and size == len(key) and block.buffer[at : at + size] == key
-    ]
 
 
 def with_records(block: RecordBlock) -> list[RecordBlock]:

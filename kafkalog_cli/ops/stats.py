@@ -266,7 +266,7 @@ class ContentsCollector:
             duplicates=max(0, with_key - keys.keys),
             tombstones=keys.tombstones,
             frequent_keys=keys.most_frequent,
-            producers=len(self._producers),
+            producer_ids=frozenset(self._producers),
             more_producers=self._more_producers,
             top_producers=tuple(nlargest(self._kept, producers, key=lambda one: one.records)),
             first_timestamp_ms=self._first,

@@ -257,7 +257,7 @@ class ErasureWatch:
         missing = [f"line {line}: {key}" for line, key in keys.shown() if line in self._missing]
         more = f", and {len(missing) - _MOST_MISSING} more" if len(missing) > _MOST_MISSING else ""
         shown = ", ".join(missing[:_MOST_MISSING])
-        what = f"{len(missing)} of {counted(len(keys.sought), 'key')} in no record: {shown}{more}"
+        what = f"{len(missing)} of {counted(len(keys.shown()), 'key')} in no record: {shown}{more}"
         why = "Quotes and blanks are part of a key, and --input has to fit the file"
         return Note("keys", f"{what}. {why}", path)
 

@@ -52,7 +52,7 @@ def write_stats(out: ResultStream, rows: Sequence[StatsRow], total: LogContents,
     write_table(out, TextTable((*first, *_COLUMNS), cells))
     paint = paint_of(out)
     bars = _ALL_BARS if paint.width is None else max(_ROW_BARS, min(_ALL_BARS, paint.width - len("  ||")))
-    for line in _details(total, top, bars):
+    for line in _details(total, top, bars, partitions):
         out.write(f"{paint.wrapped(line, indent='  ')}\n")
 
 
@@ -93,7 +93,7 @@ def bars_text(counts: Sequence[int]) -> str:
     return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in counts)
 
 
-def _details(found: LogContents, top: int, bars: int) -> Iterator[str]:
+def _details(found: LogContents, top: int, bars: int, partitions: int) -> Iterator[str]:
     """Yield the lines below the table; the records over time have so many `bars`."""
     yield ""
     for codec in found.codecs:
@@ -106,8 +106,7 @@ def _details(found: LogContents, top: int, bars: int) -> Iterator[str]:
         yield (
             f"batches: {sized(found.smallest_batch)} to {sized(found.largest_batch)}, {sized(mean)} on average{most}"
         )
-    if found.keys_relative_error:
-        yield f"keys: an estimate, with a standard error of {100 * found.keys_relative_error:.1f} %"
+    yield from _about_keys(found, partitions)
     yield from _over_time(found, bars)
     if found.largest:
         yield "largest records:"
@@ -127,6 +126,13 @@ def _details(found: LogContents, top: int, bars: int) -> Iterator[str]:
             epochs = f"{one.epochs} {'epoch' if one.epochs == 1 else 'epochs'}"
             batches = f"{one.batches:,} {'batch' if one.batches == 1 else 'batches'}"
             yield f"  {one.producer_id}: {_counted(one.records)} in {batches}, {epochs}"
+
+
+def _about_keys(found: LogContents, partitions: int) -> Iterator[str]:
+    if partitions > 1 and found.keys:
+        yield "keys: counted per partition and added up, so that a key of several partitions counts several times"
+    if found.keys_relative_error:
+        yield f"keys: an estimate, with a standard error of {100 * found.keys_relative_error:.1f} %"
 
 
 def _over_time(found: LogContents, bars: int) -> Iterator[str]:
@@ -208,13 +214,13 @@ class StatsObject(TypedDict):
     smallest_batch_bytes: Annotated[int | None, From("smallest_batch")]
     largest_batch_bytes: Annotated[int | None, From("largest_batch")]
     most_batch_records: int | None
-    keys: Annotated[Count, "different keys; those of several partitions are added up"]
+    keys: Annotated[Count, "different keys per partition; those of several partitions are added up"]
     keys_relative_error: Annotated[float, "standard error of the estimate; 0: exact"]
     null_keys: Annotated[Count, "records without a key"]
     duplicates: Annotated[Count, "records with a key that an earlier record of the partition has"]
     tombstones: Annotated[Count, "records with a key and a null value"]
     frequent_keys: list[FrequentKeyObject]
-    producers: Annotated[Count, "different producer ids; those of several partitions are added up"]
+    producers: Annotated[Count, "different producer ids"]
     more_producers: Annotated[bool, "whether a partition has more producers than were counted"]
     top_producers: list[ProducerCountsObject]
     first_timestamp_ms: int | None

@@ -21,6 +21,7 @@ from kafkalog_cli.log.reading import resync
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops import lookup_time as by_time
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
+from kafkalog_cli.ops.keys import WantedKey
 from kafkalog_cli.ops.lookup_offset import Found, largest_timestamp_in, lookup_offset, with_remarks
 from kafkalog_cli.ops.lookup_time import BrokerSearch, TimeSearch, joined_errors, lookup_max_timestamp
 from kafkalog_cli.ops.partition_state import broker_view
@@ -115,7 +116,7 @@ def test_records_of_a_range(as_arrays):
     batches = [[0, 1], [], [2], [3, 4]]
     for low, high, since, until in product((None, 3, 4, 5), (None, 4, 6, 7), (None, 3, 4, 5), (None, 4, 5, 6)):
         for key, most in product((None, 1), (None, 0, 1, 2, 5)):
-            wanted = Range(low, high, since, until, None if key is None else bytes([key]))
+            wanted = Range(low, high, since, until, None if key is None else WantedKey.of_bytes(bytes([key])))
             fits = [
                 at
                 for at, (offset, time) in enumerate(zip(offsets, times, strict=True))

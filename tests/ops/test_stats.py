@@ -124,6 +124,27 @@ def test_random_logs_against_a_decoder_of_everything(seed, evidence):
     evidence("R56b", logs_measured, 20)
 
 
+def test_a_producer_of_several_partitions_counts_once_and_the_text_says_how_keys_count(tmp_path):
+    for number in range(2):
+        folder = tmp_path / "logs" / f"t-{number}"
+        folder.mkdir(parents=True)
+        records = [R(at, BASE_TIME_MS + at, b"key", b"v") for at in range(2)]
+        batches = [batch_v2(records, producer=(7, 0, 0))]
+        batches.append(batch_v2([R(2, BASE_TIME_MS, b"key", b"v")], producer=(8 + number, 0, 0)))
+        (folder / f"{0:020d}.log").write_bytes(b"".join(batches))
+    code, out, _ = kafkalog("stats", tmp_path / "logs", "--format", "json")
+    found = {one["scope"]: one for one in map(json.loads, out.splitlines()) if one["type"] == "stats"}
+    assert (code, found["partition"]["producers"], found["topic"]["producers"], found["total"]["producers"]) == (
+        0,
+        2,
+        3,
+        3,
+    )
+    text = kafkalog("stats", tmp_path / "logs").out
+    assert "keys: counted per partition and added up" in text
+    assert "counted per partition" not in kafkalog("stats", tmp_path / "logs" / "t-0").out
+
+
 def test_what_audit_counts():
     """The verification and statistics of `audit`, which Spark's tasks make, of the same partitions."""
     results = {one.partition.path: one.contents for one in kl.stats("docs/example").results}

@@ -29,10 +29,13 @@ _MOST_REFERENCES = 1000
 
 
 _KINDS = {ValueFormat.AVRO: AVRO, ValueFormat.PROTOBUF: PROTOBUF}
-_NUMBERS = {
+NUMBER_LAYOUTS = {
     ValueFormat.SHORT: ">h", ValueFormat.INT: ">i", ValueFormat.LONG: ">q", ValueFormat.FLOAT: ">f",
     ValueFormat.DOUBLE: ">d",
 }  # fmt: skip
+
+
+_WINDOW, _WINDOW_OF_STORE, _SESSION = struct.Struct(">q"), struct.Struct(">qi"), struct.Struct(">qq")
 
 
 class DecodedContents(NamedTuple):
@@ -104,6 +107,8 @@ class ValueDecoder:
         if len(data) > MOST_PAYLOAD_BYTES:
             return Undecoded(f"it has {len(data)} bytes, and at most {MOST_PAYLOAD_BYTES} are decoded")
         try:
+            if wanted.is_windowed:
+                return self._windowed(wanted, subject, data, headers)
             if wanted.needs_schemas:
                 return self._by_schema(wanted, subject, data, framing_of(data, headers, header))
             if wanted is ValueFormat.JSON:
@@ -116,6 +121,27 @@ class ValueDecoder:
             return Undecoded(NEEDED)
         except RecursionError:
             return Undecoded(f"it is nested more than {MOST_DEPTH} deep")
+
+    def _windowed(
+        self, wanted: ValueFormat, subject: str, data: memoryview, headers: Headers | None
+    ) -> DecodedContents | Undecoded | None:
+        """Decode a key with its window, as WindowKeySchema and SessionKeySchema of Kafka Streams write it.
+
+        The changelog of a window store has a sequence number after the start of the window.
+        """
+        of_store = subject.removesuffix("-key").endswith("-changelog")
+        layout = _SESSION if wanted.is_session else _WINDOW_OF_STORE if of_store else _WINDOW
+        if len(data) < layout.size:
+            raise ValueError(f"it has {len(data)} bytes, and the window alone has {layout.size}")
+        end = len(data) - layout.size
+        key = self._decode(wanted.inner, subject, data[:end], headers, KEY_HEADER)
+        if not isinstance(key, DecodedContents):
+            return key
+        first, *more = layout.unpack(data[end:])
+        window = (
+            {"window_start_ms": more[0], "window_end_ms": first} if wanted.is_session else {"window_start_ms": first}
+        )
+        return DecodedContents({"key": key.value, **window}, wanted.value, key.schema)
 
     def _by_schema(
         self, wanted: ValueFormat, subject: str, data: memoryview, framing: SchemaFraming | None
@@ -240,7 +266,7 @@ def _json(data: memoryview) -> Any:
 
 
 def _number(wanted: ValueFormat) -> Callable[[memoryview], DecodedContents]:
-    form = struct.Struct(_NUMBERS[wanted])
+    form = struct.Struct(NUMBER_LAYOUTS[wanted])
     shown = {ValueFormat.FLOAT: json_float, ValueFormat.DOUBLE: json_double}.get(wanted)
 
     def decode(data: memoryview) -> DecodedContents:
@@ -272,5 +298,5 @@ _PLAIN: dict[ValueFormat, Callable[[memoryview], DecodedContents]] = {
     ValueFormat.UUID: _uuid,
     ValueFormat.HEX: lambda data: DecodedContents(data.hex(), "hex", is_text=True),
     ValueFormat.BASE64: _base64,
-    **{wanted: _number(wanted) for wanted in _NUMBERS},
+    **{wanted: _number(wanted) for wanted in NUMBER_LAYOUTS},
 }

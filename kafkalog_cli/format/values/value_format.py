@@ -5,6 +5,8 @@ indexes of the message in its file follow. The same bytes may be in a header of 
 (DualSchemaIdDeserializer). Commands have the formats as choices, so this module imports little.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from enum import Enum, unique
 from typing import NamedTuple
@@ -27,11 +29,47 @@ class ValueFormat(Enum):
     UUID = "uuid"
     HEX = "hex"
     BASE64 = "base64"
+    WINDOWED_STRING = "windowed-string"
+    WINDOWED_INT = "windowed-int"
+    WINDOWED_LONG = "windowed-long"
+    WINDOWED_SHORT = "windowed-short"
+    WINDOWED_UUID = "windowed-uuid"
+    WINDOWED_JSON = "windowed-json"
+    WINDOWED_AVRO = "windowed-avro"
+    WINDOWED_PROTOBUF = "windowed-protobuf"
+    WINDOWED_HEX = "windowed-hex"
+    WINDOWED_BASE64 = "windowed-base64"
+    SESSION_WINDOWED_STRING = "session-windowed-string"
+    SESSION_WINDOWED_INT = "session-windowed-int"
+    SESSION_WINDOWED_LONG = "session-windowed-long"
+    SESSION_WINDOWED_SHORT = "session-windowed-short"
+    SESSION_WINDOWED_UUID = "session-windowed-uuid"
+    SESSION_WINDOWED_JSON = "session-windowed-json"
+    SESSION_WINDOWED_AVRO = "session-windowed-avro"
+    SESSION_WINDOWED_PROTOBUF = "session-windowed-protobuf"
+    SESSION_WINDOWED_HEX = "session-windowed-hex"
+    SESSION_WINDOWED_BASE64 = "session-windowed-base64"
 
     @property
     def needs_schemas(self) -> bool:
         """Whether a value of this format cannot be decoded without its schema."""
-        return self in (ValueFormat.AUTO, ValueFormat.AVRO, ValueFormat.PROTOBUF)
+        return self.inner in (ValueFormat.AUTO, ValueFormat.AVRO, ValueFormat.PROTOBUF)
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether these are keys of Kafka Streams with a window: only keys have such a format."""
+        return self.inner is not self
+
+    @property
+    def is_session(self) -> bool:
+        """Whether the window has an end of its own (SessionKeySchema)."""
+        return self.value.startswith("session-")
+
+    @property
+    def inner(self) -> ValueFormat:
+        """The format of a windowed key without its window; else the format itself."""
+        _, is_windowed, name = self.value.rpartition("windowed-")
+        return ValueFormat(name) if is_windowed else self
 
 
 KEY_HEADER, VALUE_HEADER = b"__key_schema_id", b"__value_schema_id"

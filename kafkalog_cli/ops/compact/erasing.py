@@ -1,19 +1,23 @@
 """Proves that keys were erased: reads every log before and after, and other files that may contain the keys."""
 
 import hashlib
+import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import UpTo
-from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
+from kafkalog_cli.broker.cleaning.key_table import SoughtKeys, key_of
 from kafkalog_cli.change.manifest import read_manifest
 from kafkalog_cli.change.runs import run_directory
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file
-from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, shell_word
+from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, UsageError, shell_word
+from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.format.values.decoder import ValueDecoder
+from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import Partition, open_logdir, open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.append.reading import bad_line, file_pieces, parse_ndjson
@@ -27,48 +31,87 @@ from kafkalog_cli.ops.compact.plan import (
     LogDigest,
     RecordPlace,
 )
+from kafkalog_cli.ops.keys import PrintedKeys, forms_of, stored_forms
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.plans import Remark
+from kafkalog_cli.ops.values import UndecodedCounts
 
 _LOGS = (FileKind.LOG, FileKind.SEVEN_LOG)
 
 
 class KeyFile(NamedTuple):
-    """Keys, and the line of each in their file."""
+    """Keys, and the line of each in their file.
+
+    `printed`: the lines of keys that only decoded keys can be compared with, with the texts; see `with_stored_keys`.
+    """
 
     sought: SoughtKeys
     lines: tuple[int, ...]
+    printed: tuple[tuple[int, str], ...] = ()
 
     def shown(self) -> list[tuple[int, str]]:
         """Return the line and the key of each, quoted and without control characters."""
-        texts = ((self.lines[n], repr(key.decode("utf-8", "backslashreplace"))) for key, n in self.sought.items())
-        return sorted(texts)
+        found = {line: repr(text) for line, text in self.printed}
+        for key, number in self.sought.items():
+            found.setdefault(self.lines[number], repr(key.decode("utf-8", "backslashreplace")))
+        return sorted(found.items())
 
 
-def read_keys(lines: Iterable[bytes | None], path: str, *, is_ndjson: bool) -> KeyFile:
+def read_keys(
+    lines: Iterable[bytes | None], path: str, *, is_ndjson: bool, key_format: ValueFormat | None = None
+) -> KeyFile:
     """Read the keys in `path`: from records as NDJSON, or one key per line, without empty lines. Raises BadInput."""
     keys: list[bytes] = []
     numbers: list[int] = []
+    printed: list[tuple[int, str]] = []
     for number, line in enumerate(lines, 1):
         try:
-            key = _key_of(line, is_ndjson=is_ndjson) if line else None
-        except ValueError as error:
-            raise bad_line(path, number, error) from error
-        if key is not None:
-            keys.append(key)
-            numbers.append(number)
-    if not keys:
+            found = _keys_of(line, None if is_ndjson else key_format, is_ndjson=is_ndjson) if line else ()
+        except (ValueError, UsageError) as error:
+            reason = error if isinstance(error, ValueError) else ValueError(str(error))
+            raise bad_line(path, number, reason) from error
+        if found is None:
+            printed.append((number, os.fsdecode(line or b"")))
+            continue
+        keys += found
+        numbers += [number] * len(found)
+    if not keys and not printed:
         raise BadInput(path=path, reason="the file has no key: give one key per line")
-    return KeyFile(SoughtKeys(keys), tuple(numbers))
+    return KeyFile(SoughtKeys(keys), tuple(numbers), tuple(printed))
 
 
-def _key_of(line: bytes, *, is_ndjson: bool) -> bytes | None:
+def _keys_of(line: bytes, key_format: ValueFormat | None, *, is_ndjson: bool) -> tuple[bytes, ...] | None:
     if not is_ndjson:
-        return line
+        return stored_forms(line.decode("utf-8", "surrogateescape"), key_format)
     record = parse_ndjson(line)
     if record is not None and record.key is None:
         raise ValueError("a record without a key: what has none is not erased")
-    return None if record is None else record.key
+    return () if record is None or record.key is None else (record.key,)
+
+
+def with_stored_keys(
+    fs: Filesystem, keys: KeyFile, partitions: Sequence[Partition], decoder: ValueDecoder | None, limits: Limits
+) -> KeyFile:
+    """Return the keys with the bytes that the logs of the partitions have for printed keys: all keys are decoded.
+
+    Raises the exceptions of reading.
+    """
+    if not keys.printed:
+        return keys
+    lines = {form: line for line, text in keys.printed for form in forms_of(text)}
+    found: dict[bytes, int] = {}
+    for partition in partitions:
+        printed = PrintedKeys(decoder, partition.topic, UndecodedCounts())
+        for segment in partition.segments:
+            with fs.open_read(segment.log.path) as file:
+                for block in SegmentReader(file, limits=limits).blocks():
+                    for row, forms in printed(block):
+                        line = next((lines[form] for form in forms if form in lines), None)
+                        if line is not None:
+                            found[key_of(block, row) or b""] = line
+    stored = [key for key, _ in keys.sought.items()]
+    numbers = [keys.lines[number] for _, number in keys.sought.items()]
+    return keys._replace(sought=SoughtKeys([*stored, *found]), lines=(*numbers, *found.values()))
 
 
 @dataclass(slots=True)
@@ -86,6 +129,7 @@ class ErasureProof:
     def __init__(self, fs: Filesystem, keys: KeyFile, request: CompactRequest) -> None:
         self._fs = fs
         self._lines = keys.lines
+        self._all_lines = {line for line, _ in keys.shown()}
         self._missing = {number for _, number in keys.sought.items()}
         self._finder = keys.sought.finder()
         self._request = request
@@ -106,7 +150,8 @@ class ErasureProof:
             ErasedKey(self._lines[number], tally.records, tuple(tally.offsets), tally.last_offset)
             for number, tally in sorted(self._tallies.items())
         )
-        missing = tuple(self._lines[number] for number in sorted(self._missing))
+        found_lines = {line for number, line in enumerate(self._lines) if number not in self._missing}
+        missing = tuple(sorted(self._all_lines - found_lines))
         erasure = plan.erasure._replace(
             keys=tuple(keys), before=tuple(before), holders=tuple(holders), lines_without_record=missing
         )

@@ -1,11 +1,11 @@
 """The verb `compact`: cleaning, retention after it if cleanup.policy has delete too, and erasure of keys."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.explaining import explain_key
+from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.broker.cleaning.marks import causes_in_words
 from kafkalog_cli.change import journal
@@ -19,11 +19,19 @@ from kafkalog_cli.disk.durable import is_half_changed, unfinished
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, PartlyRemoved, Refused, RolledOnly, counted
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.append.reading import PieceLines, file_pieces
 from kafkalog_cli.ops.apply_changes import Applied, MarkerState, MarkerUse, apply_changes
-from kafkalog_cli.ops.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
+from kafkalog_cli.ops.compact.erasing import (
+    ErasureProof,
+    KeyFile,
+    read_keys,
+    replication_words,
+    with_holders,
+    with_stored_keys,
+)
 from kafkalog_cli.ops.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
 from kafkalog_cli.ops.compact.plan import (
     Choice,
@@ -34,6 +42,8 @@ from kafkalog_cli.ops.compact.plan import (
     Estimate,
     plan_compact,
 )
+from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.keys import stored_forms
 from kafkalog_cli.ops.partition_facts import PartitionFacts
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.plans import Remark, in_place
@@ -50,21 +60,41 @@ class CompactWork(NamedTuple):
     """The work of `compact`. `keys`: all records of these keys are erased.
 
     `removes_others`: so are records of other keys, where only --config says that the topic is compacted. In a dry run
-    only: `estimates` counts the records that would be removed. `explained_key` is the key whose records' fates are
-    reported.
+    only: `estimates` counts the records that would be removed. `explained_keys` are the keys whose records' fates
+    are reported.
     """
 
     request: CompactRequest
     keys: KeyFile | None = None
     estimates: bool = False
-    explained_key: str | None = None
+    explained_keys: tuple[bytes, ...] | None = None
     removes_others: bool = False
 
 
-def keys_to_erase(fs: Filesystem, path: str, *, is_ndjson: bool) -> KeyFile:
-    """Read the keys to erase from a file. Raises BadInput, and as `open_read` does."""
+def keys_to_erase(
+    fs: Filesystem, path: str, partitions: Sequence[Partition], decoding: Decoding, *, is_ndjson: bool
+) -> KeyFile:
+    """Read the keys to erase from a file; printed keys are looked up in the partitions.
+
+    Raises BadInput, and the exceptions of reading.
+    """
     with fs.open_read(path) as file:
-        return read_keys(PieceLines(file_pieces(file)), path, is_ndjson=is_ndjson)
+        lines = PieceLines(file_pieces(file))
+        keys = read_keys(lines, path, is_ndjson=is_ndjson, key_format=decoding.key_format)
+    decoder, _ = decoding.decoder(fs, [partition.path for partition in partitions] if keys.printed else [])
+    return with_stored_keys(fs, keys, partitions, decoder, DEFAULT_LIMITS)
+
+
+def keys_to_explain(
+    fs: Filesystem, text: str, partitions: Sequence[Partition], decoding: Decoding
+) -> tuple[bytes, ...]:
+    """Return the bytes of the key to explain, as `keys_to_erase` does."""
+    stored = stored_forms(text, decoding.key_format)
+    if stored is not None:
+        return stored
+    decoder, _ = decoding.decoder(fs, [partition.path for partition in partitions])
+    keys = KeyFile(SoughtKeys(()), (), ((1, text),))
+    return tuple(key for key, _ in with_stored_keys(fs, keys, partitions, decoder, DEFAULT_LIMITS).sought.items())
 
 
 def dirtiest_first(session: Session, partitions: Sequence[Partition], request: CompactRequest) -> list[Partition]:
@@ -139,7 +169,7 @@ def _plan(work: Work, what: CompactWork) -> tuple[CompactPlan, PartitionFacts]:
     plan = plan_compact(work.fs, work.partition, root, what.request, work.places)
     if what.keys is not None:
         known = replication_words(facts.replication, facts.unknown_because)
-        plan = replace(plan, erasure=Erasure(known, len(what.keys.sought)))
+        plan = replace(plan, erasure=Erasure(known, len(what.keys.shown())))
     if plan.is_refused or what.keys is not None or not (facts.config.is_compacted and facts.config.is_deleted):
         return plan, facts
     try:
@@ -155,8 +185,8 @@ def _looked_into(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPla
     """Add the estimate and explanation to the plan, if requested; both read the log. Raises Damaged."""
     if what.estimates:
         plan = estimate(work.fs, plan, what.request)
-    if what.explained_key is not None:
-        plan = explain(work.fs, plan, what.request, os.fsencode(what.explained_key))
+    if what.explained_keys is not None:
+        plan = explain(work.fs, plan, what.request, what.explained_keys)
     return plan
 
 
@@ -279,13 +309,13 @@ def estimate(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest)
     return replace(plan, estimate=Estimate(counts.records_read, gone, counts.causes))
 
 
-def explain(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest, key: bytes) -> CompactPlan:
-    """Return the plan with the fate of each record of `key`, if the log can be cleaned. Raises Damaged."""
+def explain(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest, keys: Sequence[bytes]) -> CompactPlan:
+    """Return the plan with the fate of each record of `keys`, if the log can be cleaned. Raises Damaged."""
     if plan.dirt is None or plan.is_refused:
         return plan
     partition = open_partition(fs, plan.path)
-    found = explain_key(log_of(fs, partition, plan, request), marking_request(partition.segments, plan, request), key)
-    return replace(plan, explained=tuple(found))
+    log, marking = log_of(fs, partition, plan, request), marking_request(partition.segments, plan, request)
+    return replace(plan, explained=tuple(fate for key in keys for fate in explain_key(log, marking, key)))
 
 
 def damaged(plan: CompactPlan, damage: Damaged) -> CompactPlan:

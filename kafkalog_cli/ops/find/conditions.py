@@ -13,12 +13,12 @@ from kafkalog_cli.format.columns import integers
 from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, header_views, view_of
 from kafkalog_cli.format.values.decoder import Undecoded, ValueDecoder
 from kafkalog_cli.log.reading.scan import Chunk, Rows
-from kafkalog_cli.ops.ranges import rows_with_key
+from kafkalog_cli.ops.keys import WantedKey, is_equal
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.values import UndecodedCounts
 
-LARGEST_JSON_BYTES = 4 << 20
-"""A larger value is not parsed: Python needs many times its size for the objects in it."""
+LARGEST_JSON_BYTES, _MOST_JSON_VALUES = 64 << 20, 2 << 20
+"""Larger values, and values with more elements, are not parsed: each element is an object of Python."""
 
 _STEP = re.compile(
     r"""\.?(?P<name>[^.\[\]"'=\s]+)|\[(?:(?P<index>-?\d+)|(?P<every>\*)|(?P<quoted>"(?:[^"\\]|\\.)*"))\]"""
@@ -30,28 +30,52 @@ Step = Any
 
 
 class JsonCondition(NamedTuple):
-    """A condition on a JSON value: something is at the path; with `wanted`, it is equal to that text or JSON value."""
+    """A condition on a JSON value: something is at the path; with `wanted`, it is equal to that text or JSON value.
+
+    `of_key`: it is a condition on the key.
+    """
 
     steps: tuple[Step, ...]
     wanted: str | None = None
+    of_key: bool = False
 
     def holds(self, data: bytes | memoryview) -> bool:
-        """Whether these bytes are JSON and meet the condition. Large values do not: see LARGEST_JSON_BYTES."""
-        if len(data) > LARGEST_JSON_BYTES:
-            return False
-        try:
-            value = json.loads(bytes(data))
-        except (ValueError, RecursionError):  # not JSON, not UTF-8, a number that is too long
-            return False
-        return self.holds_of(value)
+        """Whether these bytes are JSON and meet the condition. Raises ValueError if they are too large to be parsed."""
+        value = _parsed(data)
+        return value is not ... and self.holds_of(value)
 
     def holds_of(self, value: Any) -> bool:
         """Whether a JSON value meets the condition."""
-        return any(self.wanted is None or _is_equal(found, self.wanted) for found in _at(value, self.steps))
+        return any(self.wanted is None or is_equal(found, self.wanted) for found in _at(value, self.steps))
 
 
-def parse_json_condition(text: str) -> JsonCondition:
-    """Return the condition of PATH or PATH=VALUE. Raises UsageError."""
+def _parsed(data: bytes | memoryview) -> Any:
+    """Return a JSON value as it is stored; `...` for bytes that are not JSON. Raises ValueError if it is not parsed."""
+    if bytes(data[:1]) not in _BEGINNINGS_OF_JSON:
+        return ...
+    if len(data) > LARGEST_JSON_BYTES:
+        raise ValueError(f"it has {len(data)} bytes, and at most {LARGEST_JSON_BYTES} are searched for --json")
+    raw = bytes(data)
+    if sum(map(raw.count, (b",", b"[", b"{"))) > _MOST_JSON_VALUES:
+        raise ValueError(f"it has more than {_MOST_JSON_VALUES} elements, the most that are searched for --json")
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise ValueError("it is nested too deep to be searched for --json") from None
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        return ...
+    except ValueError:
+        raise ValueError("it has a number of too many digits to be searched for --json") from None
+
+
+_BEGINNINGS_OF_JSON = frozenset(bytes((byte,)) for byte in b' \t\r\n{["-0123456789tfnIN\xef')
+
+
+def parse_json_condition(text: str, *, has_keys: bool = False) -> JsonCondition:
+    """Return the condition of PATH or PATH=VALUE. Raises UsageError.
+
+    `has_keys`: keys are decoded, so that a path that begins with `key` leads into the key.
+    """
     at = 2 if text.startswith("$.") else 1 if text.startswith(("$[", "$=")) or text == "$" else 0
     steps: list[Step] = []
     while at < len(text) and text[at] != "=":
@@ -62,7 +86,8 @@ def parse_json_condition(text: str) -> JsonCondition:
         at = found.end()
     if not steps and not text.startswith("$"):
         raise UsageError(reason=f"--json {text}: there is no path before the value; $ is the whole value")
-    return JsonCondition(tuple(steps), text[at + 1 :] if at < len(text) else None)
+    of_key = has_keys and steps[:1] == ["key"] and not text.startswith("$")
+    return JsonCondition(tuple(steps[of_key:]), text[at + 1 :] if at < len(text) else None, of_key)
 
 
 def _step(found: re.Match[str]) -> Step:
@@ -90,21 +115,6 @@ def _at(value: Any, steps: tuple[Step, ...]) -> Iterator[Any]:
     yield value
 
 
-def _is_equal(found: Any, wanted: str) -> bool:
-    """Whether a JSON value is the wanted text, or equal to the JSON value that the text stands for."""
-    if isinstance(found, str) and found == wanted:
-        return True
-    try:
-        value = json.loads(wanted)
-    except (ValueError, RecursionError):
-        return False
-    return bool(type(value) is type(found) or _are_numbers(value, found)) and bool(value == found)
-
-
-def _are_numbers(*values: Any) -> bool:
-    return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-
-
 _COPIED_BYTES = 8 << 20
 """Most bytes that are copied to search them at once. Larger values are searched one by one, without a copy."""
 
@@ -123,11 +133,11 @@ class HeaderCondition(NamedTuple):
 class Conditions(NamedTuple):
     """Conditions on a record, all of which it must meet; None or empty: no condition.
 
-    `key` is the whole key, and `value` a part of the value. `pattern` is searched in the key, then in the value.
+    `key` is the key, and `value` a part of the value. `pattern` is searched in the key, then in the value.
     `ignores_case` holds for `value`, and for ASCII letters.
     """
 
-    key: bytes | None = None
+    key: WantedKey | None = None
     value: bytes | None = None
     ignores_case: bool = False
     pattern: re.Pattern[bytes] | None = None
@@ -137,14 +147,17 @@ class Conditions(NamedTuple):
     @property
     def literal(self) -> bytes | None:
         """The longest bytes that each matching record has as they are; None if there are none."""
-        found = [self.key, None if self.ignores_case else self.value]
+        found = [None if self.ignores_case else self.value]
+        if self.key is not None and self.key.stored is not None and len(self.key.stored) == 1:
+            found += self.key.stored
         for header in self.headers:
             found += [header.name, header.value]
         return max((one for one in found if one), key=len, default=None)
 
     def spans(self, data: bytes) -> list[tuple[int, int]]:
         """Return the parts of a key or value to highlight, in ascending order."""
-        found = [(0, len(data))] if data and data == self.key else []
+        is_key = data and self.key is not None and data in (self.key.stored or ())
+        found = [(0, len(data))] if is_key else []
         for pattern in (self._value_pattern, self.pattern):
             if pattern is not None:
                 found += [one.span() for one in pattern.finditer(data) if one.end() > one.start()]
@@ -177,6 +190,9 @@ class Matcher:
         self._topic = topic
         # Its readers belong to one thread.
         self._decoder = None if decoder is None else decoder.of_another_thread()
+        self._key = (
+            None if conditions.key is None else conditions.key.with_decoder(decoder).in_topic(topic, self.undecoded)
+        )
         self._literal = conditions.literal
         # The regular expression is the last and slowest question, but JSON is slower still.
         questions: list[Callable[[memoryview, Sequence[int]], bool]] = []
@@ -243,8 +259,8 @@ class Matcher:
         """Return the rows of the records of a block that meet all conditions, in ascending order."""
         records, conditions = block.records, self._conditions
         rows: Sequence[int] = range(len(records))
-        if conditions.key is not None:
-            rows = rows_with_key(block, conditions.key)
+        if self._key is not None:
+            rows = self._key.rows(block)
         if conditions.value is not None and not conditions.ignores_case and rows:
             rows = self._rows_with_value(block, rows, conditions.value)
         if not self._questions or not rows:
@@ -291,18 +307,30 @@ class Matcher:
         return all(any(one.holds(*header) for header in headers) for one in self._conditions.headers)
 
     def _has_json(self, buffer: memoryview, place: Sequence[int]) -> bool:
-        data, wanted = view_of(buffer, place[2], place[3]), self._conditions.json
+        for of_key, at in ((True, 0), (False, 2)):
+            wanted = [one for one in self._conditions.json if one.of_key == of_key]
+            if wanted and not self._holds(wanted, buffer, place, at):
+                return False
+        return True
+
+    def _holds(self, wanted: Sequence[JsonCondition], buffer: memoryview, place: Sequence[int], at: int) -> bool:
+        """Whether the conditions hold for the key (`at` 0) or the value (`at` 2)."""
+        data, what = view_of(buffer, place[at], place[at + 1]), "value" if at else "key"
         if data is None:
             return False
+        found: Any = None
         if self._decoder is not None:
             headers: Any = partial(header_views, buffer, place[4], place[5]) if place[5] else None
-            found = self._decoder.value(self._topic, data, headers)
-            if isinstance(found, Undecoded):
-                self.undecoded.add("value", found.reason, place[6])
-                return False
-            if found is not None:
-                return all(one.holds_of(found.value) for one in wanted)
-        return all(one.holds(data) for one in wanted)
+            found = (self._decoder.value if at else self._decoder.key)(self._topic, data, headers)
+        if found is None:
+            try:
+                return all(one.holds(data) for one in wanted)
+            except ValueError as error:
+                found = Undecoded(str(error))
+        if isinstance(found, Undecoded):
+            self.undecoded.add(what, found.reason, place[6])
+            return False
+        return all(one.holds_of(found.value) for one in wanted)
 
 
 def _part_with_values(block: RecordBlock) -> tuple[int, int]:

@@ -1,9 +1,11 @@
 """The request of a consumer, its range of offsets, the end of a growing log, and several partitions in one order."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from enum import Enum, unique
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import InRemoteStorage, KafkalogError, OffsetOutOfRange
@@ -20,6 +22,9 @@ from kafkalog_cli.ops.lookup_time import lookup_time, outside_times
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
 from kafkalog_cli.ops.ranges import part_of
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.keys import WantedKey
 
 NO_END = (1 << 63) - 1
 
@@ -52,7 +57,7 @@ class ReadRequest(NamedTuple):
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
     since_ms: int | None = None
     with_control: bool = False
-    key: bytes | None = None
+    key: WantedKey | None = None
     read_ahead: bool = True
 
     @property

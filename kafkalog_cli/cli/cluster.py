@@ -18,6 +18,7 @@ from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 from kafkalog_cli.ops.cluster_entries import ClusterPart
+from kafkalog_cli.ops.option_values import is_date
 
 POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIME_HELP}"
 
@@ -72,7 +73,9 @@ def _point(environment: Environment, text: str | None, now: str | None) -> Metad
     """Return the point of an option. Raises UsageError."""
     if text is None:
         return None
-    return MetadataPoint(int(text)) if text.isdecimal() else MetadataPoint(None, time_of(environment, text, now))
+    if text.isdecimal() and not is_date(text):
+        return MetadataPoint(int(text))
+    return MetadataPoint(None, time_of(environment, text, now))
 
 
 command = Command(cluster, surroundings=shown_reading)

@@ -15,7 +15,7 @@ from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotChanged, UsageError, as_typed
 from kafkalog_cli.format.surroundings import restored_variables
-from kafkalog_cli.ops.option_values import as_if_milliseconds, parse_clock_ms, parse_time_ms, wall_clock_ms
+from kafkalog_cli.ops.option_values import parse_clock_ms, parse_time_ms, unit_doubt, wall_clock_ms
 from kafkalog_cli.output.stream import has_styles, terminal_columns
 
 if TYPE_CHECKING:
@@ -151,18 +151,8 @@ def now_of(environment: Environment, text: str) -> int:
 
 def _other_reading(text: str, argv: Sequence[str]) -> str | None:
     """Return a message with an integer's time in ms and its probable meaning; None if no other unit is probable."""
-    from kafkalog_cli.output.human import iso_time
-
-    found = as_if_milliseconds(text)
-    if found is None:
-        return None
-    number, unit, meant_ms = found
-    time = iso_time(number)
-    when = "a time after the year 9999" if time == str(number) else time
-    return (
-        f"{text} is taken as milliseconds since 1970, which is {when}. It seems to be {unit}, which is"
-        f" {iso_time(meant_ms)}: {_again(argv, text, meant_ms)}"
-    )
+    doubt = unit_doubt(text)
+    return None if doubt is None else f"{doubt.message}: {_again(argv, text, doubt.meant_ms)}"
 
 
 def _again(argv: Sequence[str], text: str, meant_ms: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -14,7 +13,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library import reading, verbs
 from kafkalog_cli.library.appending import append_arrow
-from kafkalog_cli.library.verbs import VerbOptions, epoch_ms
+from kafkalog_cli.library.verbs import Time, VerbOptions, epoch_ms
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.partition import open_partition as listed_partition
@@ -137,9 +136,9 @@ class PartitionLog(OnPath):
         *,
         columns: Sequence[str] | None = None,
         from_offset: int | None = None,
-        from_time: int | datetime | None = None,
+        from_time: Time = None,
         to_offset: int | None = None,
-        until: int | datetime | None = None,
+        until: Time = None,
         max_records: int | None = None,
         isolation: IsolationLevel = "read_uncommitted",
         key_format: str | None = None,
@@ -235,7 +234,7 @@ class PartitionLog(OnPath):
         broker_config: str | PathLike[str] | None = None,
         metadata: str | PathLike[str] | None = None,
         single_replica: bool = False,
-        now: int | datetime | None = None,
+        now: Time = None,
         wait_seconds: float = 0,
     ) -> Appended:
         """Append records as the partition's leader would (UnifiedLog.appendAsLeader), as `kafkalog append` does.
@@ -283,9 +282,9 @@ class PartitionLog(OnPath):
     def _read(  # noqa: PLR0913, PLR0917
         self,
         from_offset: int | None,
-        from_time: int | datetime | None,
+        from_time: Time,
         to_offset: int | None,
-        until: int | datetime | None,
+        until: Time,
         max_records: int | None,
         isolation: str,
         limits: Limits,

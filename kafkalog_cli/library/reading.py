@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from os import PathLike, fspath
 from threading import Thread
@@ -18,7 +17,7 @@ from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
-from kafkalog_cli.library.verbs import Call, Run, VerbOptions, epoch_ms, path_texts
+from kafkalog_cli.library.verbs import Call, Run, Time, VerbOptions, epoch_ms, path_texts
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
@@ -74,9 +73,9 @@ def find(  # noqa: PLR0913
     topics: Sequence[str] = (),
     partitions: Sequence[int] = (),
     from_offset: int | None = None,
-    from_time: int | datetime | None = None,
+    from_time: Time = None,
     to_offset: int | None = None,
-    until: int | datetime | None = None,
+    until: Time = None,
     isolation: str = "read_uncommitted",
     first: int | None = None,
     last: int | None = None,
@@ -237,9 +236,9 @@ def replay(  # noqa: PLR0913
     topics: Sequence[str] = (),
     partitions: Sequence[int] = (),
     from_offset: int | None = None,
-    from_time: int | datetime | None = None,
+    from_time: Time = None,
     to_offset: int | None = None,
-    until: int | datetime | None = None,
+    until: Time = None,
     isolation: str = "read_committed",
     bytes_per_second: int | None = None,
     metadata: str | PathLike[str] | None = None,
@@ -326,7 +325,7 @@ def serve(  # noqa: PLR0913
     *,
     host: str = "127.0.0.1",
     port: int = 0,
-    at: int | datetime | None = None,
+    at: Time = None,
     commit_to: str | PathLike[str] | None = None,
     on_damage: str = "stop",
     topics: Sequence[str] = (),

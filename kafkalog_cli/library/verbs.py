@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import date
+from operator import index
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypedDict, TypeVar
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
+from kafkalog_cli.ops.option_values import is_date, parse_time_ms, unit_doubt
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, Pace, SessionOptions
@@ -45,16 +47,28 @@ if TYPE_CHECKING:
     Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MILLISECOND = timedelta(milliseconds=1)
+Time: TypeAlias = int | str | date | None
+"""A time: epoch ms, a text as on the command line (ISO 8601, -2h), or a date or datetime (without a zone: UTC)."""
 
 
-def epoch_ms(time: int | datetime | None) -> int | None:
-    """Return epoch milliseconds; a datetime without a zone is UTC. None stays None."""
-    if not isinstance(time, datetime):
-        return time
-    zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
-    return (zoned - _EPOCH) // _MILLISECOND
+def epoch_ms(time: Time, *, is_clock: bool = False) -> int | None:
+    """Return epoch milliseconds; None stays None. Warns of an integer that seems to be in another unit.
+
+    Raises UsageError for anything else than a time, and with `is_clock` for another unit.
+    """
+    if time is None:
+        return None
+    if isinstance(time, date):
+        return parse_time_ms(time.isoformat(), 0)
+    if isinstance(time, bool) or not isinstance(time, str | SupportsIndex):
+        raise UsageError(reason=f"{time!r} is not a time: give epoch ms, ISO 8601, or a datetime")
+    text = time if isinstance(time, str) else str(index(time))
+    doubt = unit_doubt(text)
+    if doubt is not None and is_clock:
+        raise UsageError(reason=f"{doubt.message}: write {doubt.meant_ms}")
+    if doubt is not None:
+        warn(f"{doubt.message}: write {doubt.meant_ms}", None)
+    return parse_time_ms(text, Context().now_ms())
 
 
 ResultT = TypeVar("ResultT")
@@ -63,13 +77,13 @@ ResultT = TypeVar("ResultT")
 class VerbOptions(TypedDict, total=False):
     """The options that every verb takes, with the names and meanings of the command line's options.
 
-    `config` has topic settings by name. `now` is a datetime (without a zone: UTC) or epoch milliseconds.
+    `config` has topic settings by name. `now` is a time, see `Time`.
     """
 
     topics: Sequence[str]
     partitions: Sequence[int]
     dry_run: bool
-    now: int | datetime | None
+    now: Time
     config: Mapping[str, object]
     broker_config: str | PathLike[str] | None
     metadata: str | PathLike[str] | None
@@ -170,7 +184,7 @@ def _text_of(path: str | PathLike[str] | None) -> str | None:
 def _session_options(options: VerbOptions) -> SessionOptions:
     return SessionOptions(
         selection=Selection(frozenset(options.get("topics", ())), frozenset(options.get("partitions", ()))),
-        now_ms=epoch_ms(options.get("now")),
+        now_ms=epoch_ms(options.get("now"), is_clock=True),
         dry_run=options.get("dry_run", False),
         wait_seconds=options.get("wait_seconds", 0),
         single_replica=options.get("single_replica", False),
@@ -199,8 +213,8 @@ def verify(
 def cluster(
     paths: Paths,
     *,
-    at: int | datetime | None = None,
-    since: int | datetime | None = None,
+    at: Time = None,
+    since: Time = None,
     topics: Sequence[str] = (),
     metadata: str | PathLike[str] | None = None,
 ) -> ClusterDescription:
@@ -220,10 +234,12 @@ def cluster(
     return found
 
 
-def _point(point: int | datetime | None) -> MetadataPoint | None:
+def _point(point: Time) -> MetadataPoint | None:
     if point is None:
         return None
-    return MetadataPoint(point) if isinstance(point, int) else MetadataPoint(None, epoch_ms(point))
+    text = str(point)
+    is_offset = text.isdecimal() and not is_date(text)
+    return MetadataPoint(int(text)) if is_offset else MetadataPoint(None, epoch_ms(point))
 
 
 def metadump(paths: Paths, out: str | PathLike[str], *, hash_names: bool = False) -> Metadump:
@@ -243,7 +259,7 @@ def doctor(  # noqa: PLR0913 options
     level: str = "normal",
     broker_config: str | PathLike[str] | None = None,
     metadata: str | PathLike[str] | None = None,
-    now: int | datetime | None = None,
+    now: Time = None,
 ) -> Examination:
     """Examine a log directory as `kafkalog doctor` does; `text` has lines of its broker's log.
 
@@ -307,7 +323,7 @@ def transactions(
     paths: Paths,
     *,
     max_transaction_timeout_ms: int = 15 * 60_000,
-    now: int | datetime | None = None,
+    now: Time = None,
     metadata: str | PathLike[str] | None = None,
 ) -> Run[TransactionalId | OpenInLog]:
     """Return the transactional ids, then the transactions that are open in logs, as `kafkalog transactions` does.
@@ -319,7 +335,7 @@ def transactions(
     from kafkalog_cli.ops.open_transactions import find_transactions
 
     log_dirs = LogDirs(RealFilesystem(), path_texts(paths), _text_of(metadata))
-    now_ms = epoch_ms(now)
+    now_ms = epoch_ms(now, is_clock=True)
     found = find_transactions(log_dirs, Context().now_ms() if now_ms is None else now_ms, max_transaction_timeout_ms)
     return _without_session(found, log_dirs)
 

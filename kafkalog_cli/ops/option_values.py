@@ -10,6 +10,10 @@ _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO = re.compile(r"-(\d{1,12})([smhd])")
 _SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
 _INTEGER = re.compile(r"-?\d{1,19}")
+_BASIC_DATE = re.compile(r"((?:19[7-9]|2[01]\d)\d)(0[1-9]|1[0-2])([0-2]\d|3[01])")
+_BASIC_TIME = re.compile(r"([T ]\d\d)(\d\d)(\d\d)?")
+_DIGITS_OF_DATE = re.compile(rf"(?:{_BASIC_DATE.pattern}(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?|(?:19[7-9]|2[01]\d)\d)")
+"""A year, or date and time without the T that ISO 8601 has between them: as milliseconds no clock ever showed them."""
 
 
 MAX_MS = 253_402_300_799_999
@@ -35,18 +39,27 @@ def time_words(timestamp_ms: int) -> str:
 def parse_time_ms(text: str, now_ms: int) -> int:
     """Parse an integer as epoch ms, ISO 8601 (UTC without a zone), or `-90s -15m -2h -7d` before now, into epoch ms.
 
-    Raises UsageError.
+    Eight digits that are a date are ISO 8601 too: 20261126. Raises UsageError.
     """
-    ago = _AGO.fullmatch(text.strip())
+    text = text.strip()
+    ago = _AGO.fullmatch(text)
     if ago:
         return now_ms - int(ago[1]) * _UNIT_MS[ago[2]]
-    if _INTEGER.fullmatch(text):
+    if _DIGITS_OF_DATE.fullmatch(text):
+        day = f"{text[:8]}T{text[8:]}" if text[4:] else f"{text}-01-01"
+        raise UsageError(reason=f"{text} is a date or milliseconds: write {day}, or {iso_time(int(text))}")
+    if _INTEGER.fullmatch(text) and not is_date(text):
         return int(text)
     from datetime import datetime, timezone
 
+    # Before Python 3.11, fromisoformat accepts neither Z nor the basic format.
+    extended = re.sub("[Zz]$", "+00:00", text)
+    date = _BASIC_DATE.match(extended)
+    if date:
+        rest = _BASIC_TIME.sub(lambda found: ":".join(filter(None, found.groups())), extended[date.end() :], count=1)
+        extended = "-".join(date.groups()) + re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", rest)
     try:
-        # Before Python 3.11, fromisoformat does not accept Z.
-        moment = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text))
+        moment = datetime.fromisoformat(extended)
     except ValueError as error:
         reason = f"{text!r} is not a time: give epoch ms, ISO 8601, or -90s, -15m, -2h, -7d"
         raise UsageError(reason=reason) from error
@@ -54,6 +67,11 @@ def parse_time_ms(text: str, now_ms: int) -> int:
         moment = moment.replace(tzinfo=timezone.utc)
     since_epoch = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
     return since_epoch.days * 86_400_000 + since_epoch.seconds * 1_000 + since_epoch.microseconds // 1_000
+
+
+def is_date(text: str) -> bool:
+    """Whether digits are a date in the basic format of ISO 8601, such as 20261126."""
+    return _BASIC_DATE.fullmatch(text) is not None
 
 
 def parse_clock_ms(text: str, now_ms: int) -> int:
@@ -64,17 +82,27 @@ def parse_clock_ms(text: str, now_ms: int) -> int:
     return found
 
 
-def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
-    """Return an integer that looks like a time in another unit, with the unit's name and the time in ms; else None."""
-    from kafkalog_cli.ops.timestamp_units import TimestampOddity, unit_of
+class UnitDoubt(NamedTuple):
+    """A time in epoch ms that looks like another unit. `message` says both readings, `meant_ms` is the second."""
 
-    number = int(text) if _INTEGER.fullmatch(text) else 0
-    unit = unit_of(number, number)
-    if unit is TimestampOddity.SECONDS:
-        return number, unit.value, number * 1_000
-    if unit in (TimestampOddity.MICROSECONDS, TimestampOddity.NANOSECONDS):
-        return number, unit.value, number // (1_000 if unit is TimestampOddity.MICROSECONDS else 1_000_000)
-    return None
+    message: str
+    meant_ms: int
+
+
+def unit_doubt(text: str) -> UnitDoubt | None:
+    """Return the probable meaning of an integer that is no probable number of milliseconds, None for any other text."""
+    from kafkalog_cli.ops.timestamp_units import OTHER_UNITS, other_unit_of
+
+    number = int(text) if _INTEGER.fullmatch(text.strip()) else 0
+    unit = other_unit_of(number)
+    if unit is None:
+        return None
+    first_second = OTHER_UNITS[0][1]
+    per_second = next(first for known, first, _ in OTHER_UNITS if known is unit) // first_second
+    meant_ms, time = number * 1000 // per_second, iso_time(number)
+    when = "a time after the year 9999" if time == str(number) else time
+    taken = f"{number} is taken as milliseconds since 1970, which is {when}"
+    return UnitDoubt(f"{taken}. It seems to be {unit.value}, which is {iso_time(meant_ms)}", meant_ms)
 
 
 def days_in_seconds(text: str) -> int | None:

@@ -11,7 +11,7 @@ from enum import Enum, unique
 from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.ops.option_values import parse_time_ms
+from kafkalog_cli.ops.option_values import iso_time, parse_time_ms, unit_doubt
 
 EARLIEST, LATEST = -2, -1
 """The special values in the maps of startingOffsets and endingOffsets."""
@@ -126,12 +126,14 @@ def _limit(options: dict[str, str], side: str, default: LimitKind) -> OffsetLimi
     or_latest = side == "ending" or _strategy(options) == "latest"
     if f"{side}timestamp" in options:
         time = options[f"{side}timestamp"].strip()
-        if not re.fullmatch(r"\d{1,19}", time) or int(time) > _MAX_INT64:
+        time_ms = _in_ms(f"{side}Timestamp", time) if _TIME.fullmatch(time) else -1
+        if not 0 <= time_ms <= _MAX_INT64:
             raise UsageError(reason=f"Expected a single long value, got {time} (option '{side}Timestamp', epoch ms)")
-        return OffsetLimit(LimitKind.TIME, None, int(time), or_latest)
+        return OffsetLimit(LimitKind.TIME, None, time_ms, or_latest)
     if f"{side}offsetsbytimestamp" in options:
         text = options[f"{side}offsetsbytimestamp"].strip()
         times = _map(text, '{"topicA": {"0": 123456789, "1": 123456789}}', lowest=0)
+        times = {one: _in_ms(f"{side}OffsetsByTimestamp", str(time)) for one, time in times.items()}
         return OffsetLimit(LimitKind.TIMES, times, 0, or_latest)
     text = options.get(f"{side}offsets", default.value).strip()
     if text.lower() in (LimitKind.EARLIEST.value, LimitKind.LATEST.value):
@@ -172,6 +174,7 @@ OF_RECORDS = ("fromOffset", "toOffset", "since", "until")
 
 _OFFSET = re.compile(r"\d{1,19}")
 _AGO = re.compile(r"-.*[a-z]")
+_TIME = re.compile(r"\d{1,19}|\d{4}-.*|\d{8}T.*")
 
 
 class RecordRange(NamedTuple):
@@ -238,4 +241,15 @@ def _time_ms(options: dict[str, str], name: str) -> int | None:
     # A relative time would change each time that Spark plans the read.
     if _AGO.fullmatch(text.strip()):
         raise UsageError(reason=f"{name} is a time in epoch ms or ISO 8601, not {text}")
-    return parse_time_ms(text.strip(), now_ms=0)
+    return _in_ms(name, text)
+
+
+def _in_ms(name: str, text: str) -> int:
+    """Return the time of an option in epoch ms. Raises UsageError, also for a number in another unit."""
+    doubt = unit_doubt(text)
+    if doubt is not None:
+        raise UsageError(reason=f"{name}: {doubt.message}: write {doubt.meant_ms}, or {iso_time(int(text))}")
+    try:
+        return parse_time_ms(text, now_ms=0)
+    except UsageError as error:
+        raise UsageError(reason=f"{name}: {error}") from error

@@ -30,6 +30,7 @@ from kafkalog_cli.output.sql_output import (
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.sql import SqlOptions
+    from kafkalog_cli.spark.queries.catalog import Catalog
     from kafkalog_cli.spark.queries.query import Result
 
 PartT = TypeVar("PartT")
@@ -78,10 +79,9 @@ class SqlRun:
             ) as spark,
             query(spark, catalog, options.query, reading, allowed) as result,
         ):
-            self._answer(result)
-        return ExitCode.OK
+            return int(self._answer(result, catalog))
 
-    def _answer(self, result: Result) -> None:
+    def _answer(self, result: Result, catalog: Catalog) -> ExitCode:
         if self._options.output is not None:
             written = self._write_file(result, self._options.output)
         elif self._as_json:
@@ -89,11 +89,16 @@ class SqlRun:
         else:
             written = self._write_table(result)
         file = {} if self._options.output is None else {"path": PathText(self._options.output)}
-        self._shown.end(ExitCode.OK, rows=written.rows, more_rows=written.more, **file)
+        undecoded = catalog.undecoded_notes()
+        for one in undecoded:
+            self._shown.messages.warn(one.kind, one.message, path=one.path)
+        code = ExitCode.WARNINGS if undecoded else ExitCode.OK
+        self._shown.end(code, rows=written.rows, more_rows=written.more, **file)
         if written.more and not self._as_json:
             self._shown.messages.warn(
                 "more-rows", f"there are more than these {written.rows} rows: --max-rows N shows more"
             )
+        return code
 
     def _waited_for(self, parts: Iterable[PartT]) -> Iterator[PartT]:
         """Yield the parts of the result; until the first arrives, the terminal shows that the query runs."""

@@ -7,6 +7,7 @@ The files are:
 - `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
 - `reading.py`: find, stats, inspect, replay, and serve, a read-only broker that runs during a `with` block.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
+- `times.py`: times as programs give them.
 - `warning.py`: LogWarning, the library's only warning.
 
 A verb returns its results as values and never prints. Only `append` and the verbs that change logs take locks.

@@ -13,7 +13,8 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library import reading, verbs
 from kafkalog_cli.library.appending import append_arrow
-from kafkalog_cli.library.verbs import Time, VerbOptions, epoch_ms
+from kafkalog_cli.library.times import Time, epoch_ms
+from kafkalog_cli.library.verbs import VerbOptions
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.partition import open_partition as listed_partition

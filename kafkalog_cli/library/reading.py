@@ -17,7 +17,8 @@ from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
-from kafkalog_cli.library.verbs import Call, Run, Time, VerbOptions, epoch_ms, path_texts
+from kafkalog_cli.library.times import Time, epoch_ms
+from kafkalog_cli.library.verbs import Call, Run, VerbOptions, path_texts
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start

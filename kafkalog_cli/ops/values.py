@@ -245,15 +245,15 @@ class UndecodedCounts:
     _counts: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     _others: int = 0
 
-    def add(self, what: str, reason: str, offset: int) -> None:
-        """Count a key or value (`what`) that was not decoded; `offset` is the offset of its record."""
+    def add(self, what: str, reason: str, offset: int, records: int = 1) -> None:
+        """Count keys or values (`what`) that were not decoded; `offset` is the offset of the first record."""
         place = (what, reason)
         if place in self._counts:
-            self._counts[place][1] += 1
-        elif len(self._counts) < _MOST_REASONS:
-            self._counts[place] = [offset, 1]
+            self._counts[place][1] += records
+        elif len(self._counts) < _MOST_REASONS and offset >= 0:
+            self._counts[place] = [offset, records]
         else:
-            self._others += 1
+            self._others += records
 
     def failures(self) -> list[Failures]:
         """Return the counts so far, by reason, and forget them."""

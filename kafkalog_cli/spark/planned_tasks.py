@@ -8,7 +8,7 @@ from pyspark.sql.datasource import InputPartition
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.options import SourceOptions
-from kafkalog_cli.spark.rows import rows_of
+from kafkalog_cli.spark.rows import rows_of, warn_of_undecoded
 from kafkalog_cli.spark.splits import Task
 
 
@@ -29,8 +29,13 @@ def planned(tasks: Sequence[Task]) -> list[Any]:
     return [PlannedTask(task, job_bytes) for task in tasks]
 
 
-def planned_rows(partition: Any, options: SourceOptions) -> Iterator[Any]:
-    """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value."""
+def planned_rows(partition: Any, options: SourceOptions, *, warns: bool = True) -> Iterator[Any]:
+    """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value.
+
+    `warns`: what was not decoded is printed; else the caller takes it.
+    """
     if isinstance(partition, PlannedTask):
         with without_traceback():
             yield from rows_of(RealFilesystem(), partition.value, partition.job_bytes, options)
+            if warns:
+                warn_of_undecoded()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
-from kafkalog_cli.ops.values import NEEDED, DecodedColumns
+from kafkalog_cli.ops.values import NEEDED, DecodedColumns, Failures
 from kafkalog_cli.spark.options import SourceOptions
 from kafkalog_cli.spark.schema import (
     FAULT,
@@ -47,6 +48,27 @@ ALONE_BYTES = 1 << 20
 
 _MOST_MS = ((1 << 63) - 1) // 1000
 """The latest timestamp that fits into Spark's microseconds."""
+
+
+Place = tuple[str, int]
+"""The path and the first offset of a piece."""
+_undecoded: dict[Place, list[Failures]] = {}
+"""What the tasks of this process have not decoded, and nobody has taken yet."""
+
+
+def take_undecoded() -> dict[Place, list[Failures]]:
+    """Return what the tasks of this process did not decode since the last call."""
+    found = dict(_undecoded)
+    _undecoded.clear()
+    return found
+
+
+def warn_of_undecoded() -> None:
+    """Print what the tasks of this process did not decode: where Spark plans a read, no other way leads out of them."""
+    for (path, _), failures in take_undecoded().items():
+        for one in failures:
+            sys.stderr.write(f"kafkalog: {path}: {one.message}\n")
+    sys.stderr.flush()
 
 
 def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: SourceOptions) -> Iterator[Any]:
@@ -123,6 +145,16 @@ class _PieceRows:
         self._is_dense = headers_tell_all(wanted.columns)
 
     def batches(self) -> Iterator[Any]:
+        try:
+            yield from self._batches()
+        finally:  # also where Spark needs no more rows
+            structs = (one.undecoded for one in self._structs.values())
+            counts = [*structs, *([] if self._decoded is None else [self._decoded.undecoded])]
+            failures = [one for count in counts for one in count.failures()]
+            if failures:
+                _undecoded[self._piece.path, self._piece.first] = failures
+
+    def _batches(self) -> Iterator[Any]:
         for segment in self._log().segments():
             for is_fault, group in groupby(self._found(segment), lambda one: isinstance(one, Fault)):
                 if is_fault:

@@ -80,6 +80,8 @@ class Reader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self.warns = True
+        """Whether tasks print what they do not decode."""
 
     @without_traceback()
     def partitions(self) -> list[Any]:
@@ -92,7 +94,7 @@ class Reader(DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Iterate over the RecordBatches of a task."""
-        return planned_rows(partition, self._options)
+        return planned_rows(partition, self._options, warns=self.warns)
 
 
 def _with_columns(options: SourceOptions, schema: Any) -> SourceOptions:

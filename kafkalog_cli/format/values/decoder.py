@@ -12,7 +12,15 @@ from uuid import UUID
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.limits import MOST_DEPTH, MOST_PAYLOAD_BYTES, MOST_VALUES
 from kafkalog_cli.format.values.avro_value import AvroNames, AvroNode, decode_avro, json_double, json_float
-from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
+from kafkalog_cli.format.values.schema_set import (
+    AVRO,
+    JSON,
+    PROTOBUF,
+    Reference,
+    SchemaSet,
+    StoredSchema,
+    in_context_of,
+)
 from kafkalog_cli.format.values.value_format import (
     KEY_HEADER,
     VALUE_HEADER,
@@ -23,11 +31,16 @@ from kafkalog_cli.format.values.value_format import (
     message_indexes,
 )
 
-NEEDED = "Protobuf needs two libraries: pip install 'kafkalog-cli[values]'"
+NEEDED = "Protobuf needs libraries: pip install 'kafkalog-cli[values]'"
 _MOST_CACHED = 2000
 _MOST_REFERENCES = 1000
 
 
+_OTHER_REGISTRIES = {
+    "Apicurio": ": --schemas DIR with the schema as ID.avsc has it",
+    "AWS Glue": ": `aws glue get-schema-version` gives it, and --schemas DIR with UUID.avsc takes it",
+}
+"""What to do about a schema of a registry that does not keep its schemas in a topic like Confluent's."""
 _KINDS = {ValueFormat.AVRO: AVRO, ValueFormat.PROTOBUF: PROTOBUF}
 NUMBER_LAYOUTS = {
     ValueFormat.SHORT: ">h", ValueFormat.INT: ">i", ValueFormat.LONG: ">q", ValueFormat.FLOAT: ">f",
@@ -110,10 +123,10 @@ class ValueDecoder:
             if wanted.is_windowed:
                 return self._windowed(wanted, subject, data, headers)
             if wanted.needs_schemas:
-                return self._by_schema(wanted, subject, data, framing_of(data, headers, header))
+                return self._by_schema(wanted, subject, data, _framings(framing_of(data, headers, header)))
             if wanted is ValueFormat.JSON:
-                framing = framing_of(data, headers, header)
-                return DecodedContents(_json(data if framing is None else _payload(framing)), "json")
+                payloads = [*map(_payload, _framings(framing_of(data, headers, header))), data]
+                return DecodedContents(_json(next((one for one in payloads if _may_be_json(one)), data)), "json")
             return _PLAIN[wanted](data)
         except ValueError as error:
             return Undecoded(str(error))
@@ -144,28 +157,55 @@ class ValueDecoder:
         return DecodedContents({"key": key.value, **window}, wanted.value, key.schema)
 
     def _by_schema(
-        self, wanted: ValueFormat, subject: str, data: memoryview, framing: SchemaFraming | None
+        self, wanted: ValueFormat, subject: str, data: memoryview, framings: list[SchemaFraming]
     ) -> DecodedContents | Undecoded | None:
-        kind = _KINDS.get(wanted)
-        if framing is None:
-            schema = None if kind is None else self.schemas.latest(subject)
-            if kind is None:
-                return None
+        """Decode by the schema that a framing names, else, in a format of its own, by the subject's newest schema.
+
+        The first bytes of a value without framing may look like one: 0 and 1 are common in Avro.
+        """
+        kind, reason = _KINDS.get(wanted), ""
+        for framing in framings:
+            schema = self.schemas.by_guid(framing.guid) if framing.guid else self.schemas.by_id(framing.schema_id or 0)
             if schema is None:
-                return Undecoded(f"it has no framing of a Schema Registry, and there is no schema {subject}")
-            return DecodedContents(self._read(schema, data, (0,)), schema.kind.lower(), schema)
-        schema = self.schemas.by_guid(framing.guid) if framing.guid else self.schemas.by_id(framing.schema_id or 0)
-        if schema is None:
-            return Undecoded(f"no {framing.name} in {' or '.join(self.schemas.places) or 'any place'}")
+                reason = reason or f"no {framing.name} in {self._places}{_OTHER_REGISTRIES.get(framing.registry, '')}"
+                continue
+            try:
+                return self._framed(kind, schema, framing)
+            except ValueError as error:
+                reason = str(error)
+                break
+        is_in_header = any(framing.payload is not None for framing in framings)
+        newest = None if kind is None or is_in_header else self.schemas.latest(subject)
+        if newest is not None and newest.kind == kind:
+            try:
+                return DecodedContents(self._read(newest, data, (0,)), newest.kind.lower(), newest)
+            except ValueError as error:
+                reason = f"{reason}, and without a framing by {subject}: {error}" if reason else str(error)
+        if kind is not None and not reason:
+            reason = f"it has no framing of a Schema Registry, and there is no schema {subject}"
+        return Undecoded(reason) if reason else None
+
+    @property
+    def _places(self) -> str:
+        return " or ".join(self.schemas.places) or "any place"
+
+    def _framed(self, kind: str | None, schema: StoredSchema, framing: SchemaFraming) -> DecodedContents:
+        """Decode what follows a framing. Raises ValueError."""
         if kind is not None and schema.kind != kind:
-            return Undecoded(f"{framing.name} is of the type {schema.kind}, not {kind}")
+            raise ValueError(f"{framing.name} is of the type {schema.kind}, not {kind}")
+        data = _payload(framing)
         if schema.kind == JSON and self._shape is None:
-            return DecodedContents(_json(_payload(framing)), "json", schema)
+            return DecodedContents(_json(data), "json", schema)
         if schema.kind != PROTOBUF:
-            return DecodedContents(self._read(schema, _payload(framing), ()), schema.kind.lower(), schema)
-        indexes, rest = message_indexes(framing.rest)
-        payload = rest if framing.payload is None else framing.payload
-        return DecodedContents(self._read(schema, payload, indexes), "protobuf", schema)
+            return DecodedContents(self._read(schema, data, ()), schema.kind.lower(), schema)
+        if framing.registry == "Apicurio":
+            raise ValueError("Apicurio's framing of Protobuf is not decoded")
+        if framing.registry:
+            indexes, data = message_indexes(data)
+        else:
+            indexes, rest = message_indexes(framing.rest)
+            data = rest if framing.payload is None else framing.payload
+        return DecodedContents(self._read(schema, data, indexes), "protobuf", schema)
 
     def _read(self, schema: StoredSchema, data: memoryview, indexes: tuple[int, ...]) -> Any:
         """Return the value. Raises ValueError."""
@@ -214,7 +254,7 @@ class ValueDecoder:
                 continue
             waiting.append((one, True))
             for reference in one.references:
-                other = self._reference(reference)
+                other = self._reference(one, reference)
                 if other not in begun:
                     begun.add(other)
                     waiting.append((other, False))
@@ -227,21 +267,42 @@ class ValueDecoder:
         texts: dict[str, str] = {}
         for one in (*self._referenced(schema), schema):
             for reference in one.references:
-                texts.setdefault(reference.name, self._reference(reference).text)
+                texts.setdefault(reference.name, self._reference(one, reference).text)
         return texts
 
-    def _reference(self, reference: Reference) -> StoredSchema:
-        found = self.schemas.version(reference.subject, reference.version)
+    def _reference(self, schema: StoredSchema, reference: Reference) -> StoredSchema:
+        """Return the schema that a schema refers to, in its own context (QualifiedSubject.qualifySubjectWithParent)."""
+        subject = in_context_of(schema.subject, reference.subject)
+        found = self.schemas.version(subject, reference.version)
         if found is None:
-            raise ValueError(
-                f"it refers to version {reference.version} of {reference.subject}, which is not in"
-                f" {' or '.join(self.schemas.places)}"
-            )
+            raise ValueError(f"it refers to version {reference.version} of {subject}, which is not in {self._places}")
         return found
 
 
+def _framings(found: SchemaFraming | None) -> list[SchemaFraming]:
+    """Return the framing and the same bytes with a long id, as far as there are such."""
+    return [one for one in (found, None if found is None else found.with_long_id) if one is not None]
+
+
 def _payload(framing: SchemaFraming) -> memoryview:
-    return framing.rest if framing.payload is None else framing.payload
+    """Return what follows the framing. Raises ValueError for data that cannot be unpacked."""
+    data = framing.rest if framing.payload is None else framing.payload
+    if not framing.is_packed:
+        return data
+    import zlib
+
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(data, MOST_PAYLOAD_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"its payload is not zlib data: {error}") from error
+    if not unpacker.eof:
+        raise ValueError(f"its payload is cut off, or has more than {MOST_PAYLOAD_BYTES} bytes")
+    return memoryview(found)
+
+
+def _may_be_json(data: memoryview) -> bool:
+    return len(data) > 0 and data[0] > 8  # JSON has no control character but blanks
 
 
 def _json(data: memoryview) -> Any:

@@ -10,6 +10,11 @@ from kafkalog_cli.format.values.proto_file import parse_proto
 
 _KNOWN = ("any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type", "wrappers")
 """The files google/protobuf/NAME.proto that the library brings; descriptor.proto is another."""
+_GOOGLE_TYPES = (
+    *("calendar_period", "color", "date", "datetime", "dayofweek", "decimal", "expr", "fraction", "interval", "latlng"),
+    *("localized_text", "money", "month", "phone_number", "postal_address", "quaternion", "timeofday"),
+)
+"""The files google/type/NAME.proto that clients of Confluent know without a reference, and the others of the folder."""
 _DECIMAL = """syntax = "proto3"; package confluent.type;
 message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"""
 _BUILT_IN = {"confluent/type/decimal.proto": _DECIMAL, "confluent/meta.proto": 'syntax = "proto3";'}
@@ -119,11 +124,13 @@ def _known_file(name: str) -> Any:
 
     from google.protobuf import descriptor_pb2
 
-    short = name.removeprefix("google/protobuf/").removesuffix(".proto")
-    if name != f"google/protobuf/{short}.proto" or short not in (*_KNOWN, "descriptor"):
+    folder, _, file = name.rpartition("/")
+    short = file.removesuffix(".proto")
+    known = {"google/protobuf": (*_KNOWN, "descriptor"), "google/type": _GOOGLE_TYPES}.get(folder, ())
+    if file != f"{short}.proto" or short not in known:
         return None
     found = descriptor_pb2.FileDescriptorProto()
-    import_module(f"google.protobuf.{short}_pb2").DESCRIPTOR.CopyToProto(found)
+    import_module(f"{folder.replace('/', '.')}.{short}_pb2").DESCRIPTOR.CopyToProto(found)
     return found
 
 

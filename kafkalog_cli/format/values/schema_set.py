@@ -39,7 +39,26 @@ class StoredSchema(NamedTuple):
     @property
     def is_in_default_context(self) -> bool:
         """Whether the subject belongs to the default context of the registry, which has ids of its own."""
-        return not self.subject.startswith(":.") or self.subject.startswith(":.:")
+        return _context(self.subject) == _DEFAULT
+
+
+_DEFAULT = ":.:"
+
+
+def _context(subject: str) -> str:
+    """Return the context of a subject as it stands before the name: `:.NAME:`."""
+    if not subject.startswith(":.") or ":" not in subject[2:]:
+        return _DEFAULT
+    return subject[: subject.index(":", 2) + 1]
+
+
+def in_context_of(parent: str, subject: str) -> str:
+    """Return the subject as a schema of the subject `parent` means it: in the context of `parent`, or in its own."""
+    own, context = _context(subject), _context(parent)
+    plain = subject.removeprefix(own)
+    if own != _DEFAULT:
+        return subject
+    return plain if context == _DEFAULT else context + plain
 
 
 class SchemaSet:

@@ -1,8 +1,9 @@
-"""The formats of keys and values, and the framing of Confluent's serialisers, which names the schema of a value.
+"""The formats of keys and values, and the framing of serialisers, which names the schema of a value.
 
 The payload follows the byte 0 and a schema id of four bytes, or the byte 1 and a GUID of 16 bytes. For Protobuf, the
 indexes of the message in its file follow. The same bytes may be in a header of the record instead, which goes first
-(DualSchemaIdDeserializer). Commands have the formats as choices, so this module imports little.
+(DualSchemaIdDeserializer). Apicurio has ids of eight bytes, also in headers of its own; AWS Glue has the byte 3, a byte
+for the compression, and a UUID. Commands have the formats as choices, so this module imports little.
 """
 
 from __future__ import annotations
@@ -75,23 +76,38 @@ class ValueFormat(Enum):
 KEY_HEADER, VALUE_HEADER = b"__key_schema_id", b"__value_schema_id"
 """The headers that may hold the framing of the key and of the value."""
 
-_ID_BYTES, _GUID_BYTES = 4, 16
+_ID_BYTES, _LONG_ID_BYTES, _GUID_BYTES = 4, 8, 16
+_GLUE, _GLUE_PLAIN, _GLUE_ZLIB = 3, 0, 5
 _MOST_INDEXES = 64
 
 
 class SchemaFraming(NamedTuple):
-    """A schema id or a GUID (the other is None), and the bytes that follow it: indexes or the payload."""
+    """A schema id or a GUID (the other is None), and the bytes that follow it: indexes or the payload.
+
+    `registry` is the program whose framing it is, "" for Confluent's. `is_packed`: the payload is compressed (zlib).
+    """
 
     schema_id: int | None
     guid: str | None
     rest: memoryview
     payload: memoryview | None = None
     """The payload, if the framing is in a header: then `rest` is what follows in the header."""
+    registry: str = ""
+    is_packed: bool = False
 
     @property
     def name(self) -> str:
         """The id or GUID, for messages."""
-        return f"schema id {self.schema_id}" if self.guid is None else f"schema GUID {self.guid}"
+        name = f"schema id {self.schema_id}" if self.guid is None else f"schema GUID {self.guid}"
+        return f"{self.registry} {name}" if self.registry else name
+
+    @property
+    def with_long_id(self) -> SchemaFraming | None:
+        """The framing with an id of eight bytes, as Apicurio writes it, if the first four are 0."""
+        if self.guid is not None or self.schema_id or self.payload is not None or len(self.rest) < _ID_BYTES:
+            return None
+        schema_id = int.from_bytes(self.rest[:_ID_BYTES], "big")
+        return self._replace(schema_id=schema_id, rest=self.rest[_ID_BYTES:], registry="Apicurio")
 
 
 Headers = Callable[[], Iterable[tuple[bytes, bytes | None]]]
@@ -100,22 +116,35 @@ Headers = Callable[[], Iterable[tuple[bytes, bytes | None]]]
 
 def framing_of(data: memoryview, headers: Headers | None, header_name: bytes) -> SchemaFraming | None:
     """Return the framing of a key or value; None if it has none."""
-    if headers is not None:
-        found = [value for key, value in headers() if key == header_name]
-        if found and found[-1] is not None:
-            framing = _read(memoryview(found[-1]))
-            return None if framing is None else framing._replace(payload=data)
+    apicurio = b"apicurio.key." if header_name == KEY_HEADER else b"apicurio.value."
+    named = {bytes(name): value for name, value in headers()} if headers is not None else {}
+    for name in (b"globalId", b"contentId"):
+        found = named.get(apicurio + name)
+        if found is not None and len(found) == _LONG_ID_BYTES:
+            return SchemaFraming(int.from_bytes(found, "big"), None, data[:0], data, "Apicurio")
+    found = named.get(header_name)
+    if found is not None:
+        framing = _read(memoryview(found))
+        return None if framing is None else framing._replace(payload=data)
     return _read(data)
 
 
 def _read(data: memoryview) -> SchemaFraming | None:
     if len(data) > _ID_BYTES and data[0] == 0:
-        return SchemaFraming(int.from_bytes(data[1 : 1 + _ID_BYTES], "big"), None, data[1 + _ID_BYTES :])
+        end = 1 + _ID_BYTES
+        return SchemaFraming(int.from_bytes(data[1:end], "big"), None, data[end:])
     if len(data) > _GUID_BYTES and data[0] == 1:
-        from uuid import UUID  # only here: all commands import this module
-
-        return SchemaFraming(None, str(UUID(bytes=bytes(data[1 : 1 + _GUID_BYTES]))), data[1 + _GUID_BYTES :])
+        return _of_guid(data, 1)
+    if len(data) > _GUID_BYTES + 1 and data[0] == _GLUE and data[1] in (_GLUE_PLAIN, _GLUE_ZLIB):
+        return _of_guid(data, 2)._replace(registry="AWS Glue", is_packed=data[1] == _GLUE_ZLIB)
     return None
+
+
+def _of_guid(data: memoryview, start: int) -> SchemaFraming:
+    from uuid import UUID  # only here: all commands import this module
+
+    end = start + _GUID_BYTES
+    return SchemaFraming(None, str(UUID(bytes=bytes(data[start:end]))), data[end:])
 
 
 def message_indexes(data: memoryview) -> tuple[tuple[int, ...], memoryview]:

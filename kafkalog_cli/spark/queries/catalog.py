@@ -19,7 +19,9 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.choices import Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.selection import Selection, select_served
+from kafkalog_cli.ops.values import UndecodedCounts
 from kafkalog_cli.spark.offsets import unique
 from kafkalog_cli.spark.queries.ranges import ScanRange
 from kafkalog_cli.spark.schema import (
@@ -38,6 +40,7 @@ from kafkalog_cli.spark.starting import SMALL_BYTES
 from kafkalog_cli.spark.tables import TABLES, Table
 
 if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import DataSource, DataSourceReader
 
@@ -64,30 +67,56 @@ class SourceRead(NamedTuple):
         register_sources(spark)
         return spark.read.format(self.source.name()).options(**self.options).schema(self.schema).load()
 
-    def planned_here(self, spark: SparkSession) -> DataFrame:
+    @property
+    def decodes(self) -> bool:
+        """Whether keys or values are decoded."""
+        columns = self.options.get("columns", "").split(",")
+        return any(name.endswith(("_json", "_struct")) for name in columns)
+
+    def planned_here(self, spark: SparkSession, undecoded: Accumulator[Any] | None = None) -> DataFrame:
         """Return the rows of tasks that this process plans now, so that Spark starts Python for the tasks only.
 
-        Each task gets the plans of all tasks, so this is for few tasks. Raises the errors of the source's reader.
+        What the tasks cannot decode is added to `undecoded`. Each task gets the plans of all tasks, so this is for
+        few tasks. Raises the errors of the source's reader.
         """
         from pyspark.sql import DataFrame
         from pyspark.sql.udf import UserDefinedFunction
         from pyspark.util import PythonEvalType
 
         reader: Any = self.source(dict(self.options)).reader(self.schema)
+        reader.warns = undecoded is None
         tasks = reader.partitions()
         numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
         # DataFrame.mapInArrow needs pandas, which kafkalog does not.
         kind, name = PythonEvalType.SQL_MAP_ARROW_ITER_UDF, self.source.name()
-        read: Any = UserDefinedFunction(partial(_rows, reader, tasks), self.schema, name, kind)
+        read: Any = UserDefinedFunction(partial(_rows, reader, tasks, undecoded), self.schema, name, kind)
         rows: Any = numbers
         return DataFrame(rows._jdf.mapInArrow(read(numbers.id)._jc, False, None), spark)
 
 
-def _rows(reader: DataSourceReader, tasks: Sequence[Any], numbers: Iterator[Any]) -> Iterator[Any]:
+def _rows(
+    reader: DataSourceReader, tasks: Sequence[Any], undecoded: Accumulator[Any] | None, numbers: Iterator[Any]
+) -> Iterator[Any]:
     """Iterate over the RecordBatches of the tasks whose numbers are given."""
+    from kafkalog_cli.spark.rows import take_undecoded
+
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             yield from reader.read(tasks[number])
+            if undecoded is not None:
+                undecoded.add(take_undecoded())
+
+
+class UndecodedParam:
+    """Collects what tasks did not decode (an AccumulatorParam). Spark may run a task twice: a piece counts once."""
+
+    def zero(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        """Return no counts."""
+        return {}
+
+    def addInPlace(self, value1: dict[Any, Any], value2: dict[Any, Any]) -> dict[Any, Any]:  # noqa: N802
+        """Return all counts."""
+        return {**value1, **value2}
 
 
 RowsOf = Callable[[SourceRead], "DataFrame"]
@@ -213,6 +242,8 @@ class Catalog:
         self.fs = fs
         self.case_sensitive = False
         """The value of spark.sql.caseSensitive."""
+        self.undecoded: Accumulator[Any] | None = None
+        """What the tasks of a query did not decode, by piece."""
         self._partitions = [one for one in select_served(fs, list(paths), Selection()) if _is_text(one.path)]
         self._topics: dict[str, list[Partition]] = {}
         for one in self._partitions:
@@ -226,6 +257,16 @@ class Catalog:
 
     def _fold(self, name: str) -> str:
         return name if self.case_sensitive else name.casefold()
+
+    def undecoded_notes(self) -> list[ReadNote]:
+        """Return what was not decoded, by partition and reason."""
+        counts: dict[str, UndecodedCounts] = {}
+        found = {} if self.undecoded is None else self.undecoded.value
+        for (path, _), failures in sorted(found.items()):
+            of_partition = counts.setdefault(path, UndecodedCounts())
+            for one in failures:
+                of_partition.add(one.what, one.reason, one.first_offset, one.records)
+        return [ReadNote("undecoded", path, one.message) for path, count in counts.items() for one in count.failures()]
 
     def find(self, name: str) -> SqlView | None:
         """Return the view with this name; None if there is none. Raises UsageError if two topics have the name."""

@@ -14,7 +14,15 @@ from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.spark.jobs import is_of_a_worker, without_state
 from kafkalog_cli.spark.partials import Partials
 from kafkalog_cli.spark.queries.aggregates import LoadedGroups, with_partials
-from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SourceRead, SqlView, with_named
+from kafkalog_cli.spark.queries.catalog import (
+    TABLE_DATABASE,
+    Catalog,
+    Reading,
+    SourceRead,
+    SqlView,
+    UndecodedParam,
+    with_named,
+)
 from kafkalog_cli.spark.queries.confinement import check_analysed, check_parsed
 from kafkalog_cli.spark.queries.plans import (
     VIEW,
@@ -150,7 +158,7 @@ def query_rows(  # noqa: PLR0913
     than `allowed`, and for topics found twice.
     """
     catalog.case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
-    views = _Views(spark, with_named(reading, text), is_planned_here=not is_kept and catalog.is_small)
+    views = _Views(spark, with_named(reading, text), catalog, is_kept=is_kept)
     try:
         with _plainly(catalog):
             session = spark._jsparkSession
@@ -206,10 +214,11 @@ def _planned(spark: SparkSession, parsed: Any, allowed: frozenset[Allowed]) -> A
 class _Views:
     """The views of one query in a session, by their identifiers in SQL."""
 
-    def __init__(self, spark: SparkSession, reading: Reading, *, is_planned_here: bool) -> None:
+    def __init__(self, spark: SparkSession, reading: Reading, catalog: Catalog, *, is_kept: bool) -> None:
         self._spark = spark
         self._reading = reading
-        self._is_planned_here = is_planned_here
+        self._catalog = catalog
+        self._is_kept = is_kept
         self._found: dict[tuple[str, ...], SqlView] = {}
         self._without_structs: dict[str, UsageError] = {}
 
@@ -313,7 +322,14 @@ class _Views:
                 self._create(key, view.dataframe(self._rows_of, frozenset(columns[name]), self._reading, wanted))
 
     def _rows_of(self, scan: SourceRead) -> DataFrame:
-        return scan.planned_here(self._spark) if self._is_planned_here else scan.by_source(self._spark)
+        if self._is_kept:
+            return scan.by_source(self._spark)
+        if scan.decodes:
+            if self._catalog.undecoded is None:
+                param: Any = UndecodedParam()
+                self._catalog.undecoded = self._spark.sparkContext.accumulator({}, param)
+            return scan.planned_here(self._spark, self._catalog.undecoded)
+        return scan.planned_here(self._spark) if self._catalog.is_small else scan.by_source(self._spark)
 
     def drop(self) -> None:
         for key in self._found:

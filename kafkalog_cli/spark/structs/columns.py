@@ -11,7 +11,7 @@ from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, Value
 from kafkalog_cli.format.values.schema_set import StoredSchema
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.values import DecodedColumns
+from kafkalog_cli.ops.values import DecodedColumns, UndecodedCounts
 from kafkalog_cli.spark.schema import SourceColumn, arrow_of
 from kafkalog_cli.spark.structs.avro import AvroShape
 from kafkalog_cli.spark.structs.protobuf import ProtobufShape
@@ -76,6 +76,11 @@ class StructColumn:
                 self._decoded = DecodedColumns(decoder.in_shape(shape), topic)
                 return
         raise KafkalogError(reason=f"no schema of {_subject(column, topic)} has the type of the column {column.name}")
+
+    @property
+    def undecoded(self) -> UndecodedCounts:
+        """What was not decoded."""
+        return self._decoded.undecoded
 
     def values(self, batch: Any) -> Any:
         """Return the structs of a RecordBatch; null: a null key or value, or one that is not decoded."""

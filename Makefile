@@ -1,7 +1,7 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
 MUTATION ?= run
-.PHONY: help fmt lint type test test-all test-oldest mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-nodes fuzz-spark-source fuzz-sql bench site docs screens dist test-dist
+.PHONY: help fmt lint type test test-all test-night test-oldest mutation interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-nodes fuzz-spark-source fuzz-sql bench site docs screens dist test-dist
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -11,25 +11,17 @@ lint:            ## style and layers
 	ruff check . && ruff format --check .
 type:            ## static types
 	mypy
-test:            ## the test suite with a share of its exhaustive tests, as in the README
+test:            ## the test suite, quick, as in the README
 	$(PYTHON) -m pytest -n 3
-test-all:        ## the test suite with all cases of its exhaustive tests, and four times as many examples of properties
-	HYPOTHESIS_PROFILE=default $(PYTHON) -m pytest -n 3 --share all
+test-all:        ## all cases of all tests
+	$(PYTHON) -m pytest -n 3 --effort full
+test-night:      ## all cases, and 25 times the random ones: hours
+	$(PYTHON) -m pytest -n 3 --effort night
 test-oldest:     ## formats, records and the command line with the lowest versions of dependencies, in build/oldest
 	$(PYTHON) tests/oldest_versions.py build/oldest
-test-fuzz:       ## the property tests with many more examples
-	HYPOTHESIS_PROFILE=nightly $(PYTHON) -m pytest -m "not interop" -p no:randomly
 mutation:        ## boundary mutants of the layers from format to ops; MUTATION="run --below kafkalog_cli/broker --sample 50 --seed 2" chooses
 	$(PYTHON) -m tests.mutation map
 	$(PYTHON) -m tests.mutation $(MUTATION)
-test-crash:      ## power cuts, faults, kills, signals: three times the rows of docs/reliability.md
-	RELIABILITY_SCALE=3 $(PYTHON) -m pytest --share all tests/crash
-test-crash-long: ## 25 times: 500 kills, every fault
-	RELIABILITY_SCALE=25 $(PYTHON) -m pytest --share all tests/crash
-test-attacks:    ## links, names and swaps planted in log directories, with every command
-	RELIABILITY_SCALE=3 $(PYTHON) -m pytest --share all tests/attacks
-test-damage-long: ## each small log damaged at every byte, recovered and salvaged (R8)
-	RELIABILITY_SCALE=83 $(PYTHON) -m pytest tests/bad_input/test_recover_damage.py
 interop:         ## only what runs the real Kafka (Java and Maven)
 	$(PYTHON) -m pytest -m interop
 live-broker:     ## readers beside two busy real brokers for 5 minutes, most of them with a fifth of the CPU: no false alarm

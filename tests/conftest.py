@@ -10,32 +10,19 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture import providers
 
 from tests.spark.spark_session import spark  # noqa: F401 fixture
 from tests.support.archives import CORPUS, unpack
-from tests.support.evidence import evidence, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 fixture and hooks
-from tests.support.exit_codes import exit_codes_are_listed  # noqa: F401 fixture
-from tests.support.sampling import (  # noqa: F401 hooks
+from tests.support.effort import (  # noqa: F401 hooks
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_make_parametrize_id,
     pytest_report_collectionfinish,
 )
+from tests.support.evidence import evidence, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 fixture and hooks
+from tests.support.exit_codes import exit_codes_are_listed  # noqa: F401 fixture
 from tests.support.scheduling import pytest_collection, pytest_xdist_make_scheduler  # noqa: F401 hooks
-
-# `make test-all` takes "default". Both try the same examples each time, as a red check is of the change at hand; `make test-fuzz`
-# tries new ones. Hypothesis takes constants out of whatever modules are loaded by then, which is another set in each
-# worker of xdist and made other examples of it: not for these two.
-TOO_SLOW = [HealthCheck.too_slow]
-settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True, suppress_health_check=TOO_SLOW)
-settings.register_profile("default", max_examples=100, deadline=None, derandomize=True, suppress_health_check=TOO_SLOW)
-settings.register_profile("nightly", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
-if settings.default.derandomize:
-    providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined]
 
 # A developer's own variables are none of the tests'.
 for name in [name for name in os.environ if name.startswith("KAFKALOG_") and not name.startswith("KAFKALOG_TEST_")]:

@@ -19,7 +19,7 @@ from kafkalog_cli.errors import BadInput, KafkalogError
 from kafkalog_cli.ops.importing.sources import input_files
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place, printed  # noqa: F401
 from tests.attacks.test_manifests import ABSENT, ABSURD, paths, put
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.watched_fs import Swapping
 
 RUN = "20260101T000000.000Z-import-abcd"
@@ -94,7 +94,7 @@ def test_no_field_of_a_record_of_another_type_is_followed(place, evidence):
     sound, tried = record(place, part), 0
     combinations = [(path, value) for path in paths(sound) for value in ABSURD]
     before = facts(place / "victim")
-    for at, (path, value) in enumerate(combinations[:: 1 if SCALE > 1 else 7]):
+    for at, (path, value) in enumerate(combinations[:: 1 if DIAL.scale > 1 else 7]):
         if not path and ABSURD[value] is ABSENT:
             continue
         (place / "ld" / RECORD).write_text(json.dumps(put(sound, path, ABSURD[value])))
@@ -167,7 +167,7 @@ def test_what_is_swapped_is_never_called_imported(place, swap, evidence):
         tried += 1
         if fs.calls <= n:
             break
-        n += 1 if SCALE > 1 else 5
+        n += 1 if DIAL.scale > 1 else 5
     evidence("R31", tried, len(ELSEWHERE) + 1 + len(SWAPS))
 
 

@@ -21,7 +21,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.errors import KafkalogError
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.watched_fs import Swapping
 
 NOW_MS = 1_895_000_000_000
@@ -219,7 +219,7 @@ def test_nothing_elsewhere_is_touched(place, attack, evidence):
     ATTACKS[attack](place)
     before = facts(place / "victim")
     rotating = list(COMMANDS)[list(ATTACKS).index(attack) % len(COMMANDS)]
-    others = COMMANDS if SCALE > 1 else dict.fromkeys(["undo", rotating])
+    others = COMMANDS if DIAL.scale > 1 else dict.fromkeys(["undo", rotating])
     for count, name in enumerate(others):
         copy = place / f"copy-{count}"
         copy.mkdir()
@@ -259,7 +259,7 @@ SWAPS = {
 
 
 SWAPPED = ["recover", "append"] + (
-    ["truncate", "roll", "delete-records", "retain", "free", "compact", "undo", "purge"] if SCALE > 1 else []
+    ["truncate", "roll", "delete-records", "retain", "free", "compact", "undo", "purge"] if DIAL.scale > 1 else []
 )
 
 
@@ -273,7 +273,7 @@ def test_a_swap_at_any_call_leads_nowhere(place, swap, name, evidence):
         words = [run_id if word == RUN else word for word in words]
     (place / "saved").mkdir()
     shutil.copytree(place / "ld", place / "saved/ld")
-    before, n, tried, step = facts(place / "victim"), 0, 0, 7 if SCALE > 1 else 59
+    before, n, tried, step = facts(place / "victim"), 0, 0, 7 if DIAL.scale > 1 else 59
     while True:
         shutil.rmtree(place / "ld")
         shutil.copytree(place / "saved/ld", place / "ld")

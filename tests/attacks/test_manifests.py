@@ -14,7 +14,7 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from tests.attacks.test_links import COMMANDS, PARTITION, RUN, facts, kafkalog, own, place  # noqa: F401
 from tests.attacks.test_sizes import MOST_RSS_BYTES, measured
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 
 CHECKPOINTS = (
     "recovery-point-offset-checkpoint",
@@ -95,7 +95,7 @@ LINES = {
 @pytest.mark.parametrize("what", LINES)
 def test_lines_of_other_partitions_stay(place, what, evidence):
     tried = 0
-    for file in CHECKPOINTS if SCALE > 1 else CHECKPOINTS[len(what) % 4 :][:1]:
+    for file in CHECKPOINTS if DIAL.scale > 1 else CHECKPOINTS[len(what) % 4 :][:1]:
         for edits in (None, []):
             for name in CHECKPOINTS:
                 (place / "ld" / name).write_bytes(OTHERS)
@@ -204,7 +204,7 @@ def test_no_field_of_another_type_is_followed(place, kind, evidence):
     sound["changes"][0]["kind"] = "put" if kind == "done" else kind
     before, tried = facts(place / "victim"), 0
     combinations = [(path, value) for path in fields(place) for value in ABSURD]
-    step = 1 if SCALE > 1 else 41
+    step = 1 if DIAL.scale > 1 else 41
     for at, (path, value) in enumerate(combinations):
         if at % step != FORMS.index(kind) % step:
             continue

@@ -24,7 +24,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
 from tests.attacks.test_links import NOW_MS, PARTITION, PLAIN, facts, place  # noqa: F401
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.watched_fs import WatchedFilesystem
 
 SECRET = "0c4nary5ecret"
@@ -233,11 +233,11 @@ def test_an_odd_file(both, planted, name, evidence):
     PLANTED[planted](path, both)
     before, victim = tree(both), facts(both / "victim")
     at = list(NAMES).index(name) * len(PLANTED) + list(PLANTED).index(planted)
-    chosen = list(COMMANDS) if SCALE > 1 else ["verify", list(COMMANDS)[at % len(COMMANDS)]]
+    chosen = list(COMMANDS) if DIAL.scale > 1 else ["verify", list(COMMANDS)[at % len(COMMANDS)]]
     for count, command in enumerate(chosen):
         words = COMMANDS[command]
         forms = [()] if words[0] == "dump-log" else [(), ("--format", "json")]
-        for form in forms if SCALE > 1 else [forms[(at + count) % len(forms)]]:
+        for form in forms if DIAL.scale > 1 else [forms[(at + count) % len(forms)]]:
             _, out, err = done(both, (*words, *form), path)
             if command == "verify" and has_to_be_named(planted, name):
                 assert str(path) in out + err, (planted, out, err)
@@ -384,11 +384,11 @@ def test_a_file_that_turns(both, turn, name, evidence):
     evidence("R38", len(COMMANDS), PARTS)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_partition_of_many_entries(both, evidence):
     """3,000 names in one directory, 100,000 with `make test-attacks`: each command ends, and soon."""
     partition = both / "ld" / PARTITION
-    count = 100_000 if SCALE > 1 else 3_000
+    count = 100_000 if DIAL.scale > 1 else 3_000
     for number in range(count):
         (partition / f"odd{number}").touch()
     began = time.process_time()

@@ -62,7 +62,7 @@ def here(tmp_path):
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("command", COMMANDS)
 def test_spark_runs_nothing_of_the_working_directory(here, command, evidence):
     pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")

@@ -149,7 +149,7 @@ def damaged(chance, data):
     return bytes(data)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_thousands_of_partitions(tmp_path):
     """5,000 directories that the cluster does not know, and 20,000 partitions that are not on the disk."""
     place = log_dir(tmp_path / "logs")

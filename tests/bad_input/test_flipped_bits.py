@@ -69,7 +69,7 @@ def test_the_undamaged_log_is_clean(log):
     }
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_every_bit_is_seen_or_on_the_list(log):
     whole = read(log.data, seven=log.is_seven)
@@ -117,7 +117,7 @@ def test_compiled_kernels_agree_on_a_sample(log):
     twins_agree(log, (bit for bit in sample if bit < 8 * len(log.data)))
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
 def test_compiled_kernels_agree_on_every_bit(log):

@@ -45,7 +45,7 @@ def test_writers_beside_large_indexes(name, segment, suffix, tmp_path):
         assert (path / f"{segment}{suffix}").stat().st_size < 1000 if (path / f"{segment}{suffix}").exists() else True
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["append", "truncate", "compact"])
 def test_as_many_producers_as_are_held_in_memory(name, tmp_path):
     """2,000,000 of them, as a broker takes them; the state at the end has them all."""
@@ -59,7 +59,7 @@ def test_as_many_producers_as_are_held_in_memory(name, tmp_path):
         assert (path / f"{41:020}.snapshot").stat().st_size == 10 + 46 * MOST_PRODUCERS
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_more_producers_than_are_held_in_memory(tmp_path):
     path = partition(tmp_path / "logs" / "t-0")
     (path / f"{SECOND}.snapshot").write_bytes(snapshot(MOST_PRODUCERS + 2))

@@ -15,7 +15,7 @@ from tests.bad_input.peaks import BOMBS, peaks
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
-    pytest.mark.exhaustive(in_turn=True),
+    pytest.mark.full,
 ]
 
 MOST_MEBIBYTES = 300

@@ -13,7 +13,7 @@ from tests.support.logs import BASE_TIME_MS, R, batch_v2, end_marker
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
-    pytest.mark.exhaustive(in_turn=True),
+    pytest.mark.full,
 ]
 
 MOST_MEBIBYTES = 300
@@ -32,7 +32,7 @@ def open_snapshot(count: int) -> bytes:
     return producers(count, rows)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "command",
     [

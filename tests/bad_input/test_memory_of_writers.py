@@ -22,7 +22,7 @@ from tests.bad_input.peaks import BOMBS, peaks
 MOST_MEBIBYTES = 300
 LOG = "00000000000000000000.log"
 LARGE = 110 * MEBIBYTE
-pytestmark = pytest.mark.exhaustive(in_turn=True)
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(autouse=True)

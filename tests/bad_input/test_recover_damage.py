@@ -15,13 +15,13 @@ from tests.bad_input.makers import LOGS, SmallLog
 from tests.bad_input.test_verify_truncation import HEADER_BYTES, brute_force, entry_at
 from tests.bad_input.verifying import bad, beside, verified
 from tests.crash.writers import kafkalog
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.memory_fs import MemoryFilesystem
 
 SINCE_EIGHT = [log for log in LOGS if not log.is_seven]
 FOLDER, OUT = "/log/t-0", "/out"
-STEP = max(1, 83 // SCALE)
-"""Bytes between places; `make test-damage-long` tries each."""
+STEP = 1 if DIAL.effort == "night" else 83
+"""Bytes between places; a night tries each."""
 MARKER = 3
 """The entry with the transaction's end: without it the producer's next batch, which has none, is not allowed."""
 PARTS = 3 * len(SINCE_EIGHT)

@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from tests.cli.test_topic_policies import kafkalog
-from tests.support.sampling import part_of
+from tests.support.effort import DIAL
 
 CASES = 240
 SOURCES = {
@@ -98,7 +98,7 @@ def worse_than_notes(text):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("source", SOURCES)
 def test_after_recover_there_is_nothing_left_to_repair(corpus, tmp_path, source, evidence):
-    count = part_of(CASES // len(SOURCES))
+    count = DIAL.part(CASES // len(SOURCES))
     for seed in range(count):
         chance = random.Random(f"{source} {seed}")
         disk, partition = copied(corpus, source, SOURCES[source], tmp_path)

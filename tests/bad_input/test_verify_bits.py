@@ -100,7 +100,7 @@ def test_one_bit_in_every_sixteenth_byte_is_seen_or_on_the_list(log):
     assert unseen_of(log, bits) <= unseen_bits(kind_of(log))
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("eighth", EIGHTHS)
 @pytest.mark.parametrize("log", LOGS, **ids)

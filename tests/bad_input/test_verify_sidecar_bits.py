@@ -55,7 +55,7 @@ def test_every_file_is_tried(files):
     assert bad(verified(files, Level.DEEP).findings) == set()
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("name", UNSEEN)
 def test_every_bit_is_seen_or_on_the_list(files, name, evidence):
     listed = {8 * byte + bit for byte, bits in UNSEEN[name].items() for bit in bits}

@@ -102,7 +102,7 @@ def test_truncations(log):
     truncations(log, 1 if log.name in ALL_BYTES else 9)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_zeros_from_a_byte_on(log):
     zeros(log, 1 if log.name in ALL_BYTES else 9)
@@ -114,7 +114,7 @@ def test_a_window_of_zeros(log):
     windows(log, 3 if log.name in ALL_BYTES else 17)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_every_byte(log):

@@ -138,7 +138,7 @@ print(few, many)
 """
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system lets go of mapped files when it likes")
 def test_memory_does_not_grow_with_the_log(tmp_path):

@@ -69,7 +69,7 @@ def left(fs):
 ALL = dict.fromkeys(NAMES, "new")
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("with_empty", [False, True])
 def test_a_power_cut_after_any_call(with_empty):
     """Before the commit nothing is seen; after it the next run completes it, and nothing is left."""
@@ -109,7 +109,7 @@ def test_the_same_run_again_goes_on():
     assert seen(half[0]) == ALL
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_calls_that_fail():
     """Not committed: nothing is seen or left. Committed: it is said that the same command goes on."""
     kinds = set()

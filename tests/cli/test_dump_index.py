@@ -505,7 +505,7 @@ def test_any_bytes_in_any_file_end_with_an_answer(name, data):
             assert [json.loads(line)["type"] for line in out.splitlines()][-1] == "summary"
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_large_index_of_garbage_is_done_with_in_seconds():
     rng = random.Random(5)
     log, _ = write(0, [[Spec((i,), padding=20)] for i in range(400)])

@@ -147,7 +147,7 @@ def test_ls_agrees_with_the_directory(old, case):
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.xdist_group("spark")
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_audit_agrees_with_the_directory(old, case):
     code, out, _ = kafkalog("audit", old / case)

@@ -214,7 +214,7 @@ def test_damage_is_told_and_passed_over(files, lost, position, code, kind, compi
     assert read(files, "--to-offset", 4)[0] == 0  # damage outside of the range is none of its business
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_damaged_length_hides_no_other_batch(compiled):
     """It leads across good batches into the middle of one; where another begins nothing tells of it."""

@@ -13,8 +13,8 @@ import pytest
 
 from tests.bad_input.test_repair_is_enough import SOURCES, copied, damage
 from tests.cli.test_every_next_step import CONTROL, STATED, TRANSACTIONAL, commands_of, findings, follow
+from tests.support.effort import DIAL
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
-from tests.support.sampling import part_of
 
 CASES = 416
 ALL_SOURCES = {
@@ -99,7 +99,7 @@ def is_stated(line):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("source", ALL_SOURCES)
 def test_the_printed_steps_lead_to_an_end(corpus, tmp_path, monkeypatch, source, evidence):
-    count = part_of(CASES // len(ALL_SOURCES))
+    count = DIAL.part(CASES // len(ALL_SOURCES))
     for seed in range(count):
         chance = random.Random(f"steps {source} {seed}")
         home = tmp_path / str(seed)

@@ -18,12 +18,12 @@ from kafkalog_cli.change import journal_undo
 from tests.crash.log_directories import FIXTURES, PARTITION, batch, contents, log_directory, records, segment
 from tests.crash.writer_matrix import own_tree
 from tests.crash.writers import KEPT, MONTH_MS, NOW_MS, OUT, ROOT, SETTINGS, kafkalog, runs_of
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
 from tests.support.naive_reader import read_batches
 from tests.support.watched_fs import FAULTS, FailingFilesystem, RecordingFilesystem
 
-GROUPS, RUNS_OF_A_GROUP, STEPS = 12, 12 if SCALE == 1 else 17 * SCALE, 50
+GROUPS, RUNS_OF_A_GROUP, STEPS = 12, 12 if DIAL.scale == 1 else 17 * DIAL.scale, 50
 MODES = ((), ("--like-broker",), ("--indexes-only",))
 SIDECARS = (".index", ".timeindex", ".snapshot", ".txnindex", "leader-epoch-checkpoint")
 GARBAGE = (b"", b"\xff" * 24, b"\0" * 12, b"garbage")

@@ -20,7 +20,7 @@ from tests.crash.writers import (
     kafkalog,
     undo_all,
 )
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.memory_fs import SURVIVALS
 from tests.support.watched_fs import RecordingFilesystem
 
@@ -36,8 +36,8 @@ def test_a_power_cut_after_any_call(writer, fixture):
     last = [image for image in found if image.is_over]
     others = [image for image in found if not image.is_over]
     assert last
-    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
-    for image in [*last, *chance.sample(others, min(IMAGES * SCALE, len(others)))]:
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+    for image in [*last, *chance.sample(others, min(IMAGES * DIAL.scale, len(others)))]:
         matrix.look(image)
 
 
@@ -46,8 +46,8 @@ def test_a_power_cut_after_any_call(writer, fixture):
 def test_calls_that_fail(writer, fixture):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
     found = candidates(writer, fixture)
-    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
-    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * SCALE, len(found))):
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * DIAL.scale, len(found))):
         fail(matrix, fault, for_ever, n)
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_is_not_announced_is_noticed(monkeypatch):
             matrix.look(image)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_an_index_that_comes_before_its_log_is_noticed(monkeypatch):
     monkeypatch.setattr(growing_run.GrowingRun, "sync", lambda *_: None)
     matrix = WriterMatrix(APPEND_AND_ROLL, "sound")

@@ -90,7 +90,7 @@ def test_power_cuts():
     assert count > 500
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("mutant", [DropSync, SwapRenames])
 def test_dropped_syncs_and_swapped_renames_are_caught(mutant):
     disk = with_marker()
@@ -116,7 +116,7 @@ def test_dropped_syncs_and_swapped_renames_are_caught(mutant):
     assert alive == []
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_faults():
     for fs in every_fault(with_marker):
         disk = fs.below

@@ -8,7 +8,7 @@ import pytest
 from tests.crash.log_directories import PARTITION, records
 from tests.crash.told import candidates
 from tests.crash.writers import NOW_MS, RECOVER, SETTINGS, TRUNCATE, TRUNCATE_FULLY, TRUNCATE_IN_A_BATCH, kafkalog
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.watched_fs import FailingFilesystem
 
 WRITERS = [
@@ -28,7 +28,9 @@ def test_the_named_commands_end_well(writer, fixture):
     verified = kafkalog(undisturbed, "verify", PARTITION, now_ms=NOW_MS + 2000).code
     found = candidates(writer, fixture, ("EIO", "ENOSPC"))
     half = 0
-    for fault, for_ever, n in random.Random(f"{writer.name} {SCALE}").sample(found, min(60 * SCALE, len(found))):
+    for fault, for_ever, n in random.Random(f"{writer.name} {DIAL.scale}").sample(
+        found, min(60 * DIAL.scale, len(found))
+    ):
         disk = writer.disk(fixture)
         fs = FailingFilesystem(disk, fault, n, for_ever=for_ever)
         outcome = writer.act(fs)

@@ -46,7 +46,7 @@ def places(fs):
     return None if record is None else {one.staged: one.path for one in record.coming}
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("with_empty", [False, True])
 def test_a_power_cut_after_any_call(with_empty):
     """Both commands tell what is left; purge takes the one and never the other, and the next import goes on."""
@@ -82,7 +82,7 @@ def test_a_power_cut_after_any_call(with_empty):
     assert stale > 40
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_calls_of_purge_that_fail():
     """What it could not remove is as it was before for all others, and goes with the next purge."""
     disk, images = empty_disk(), []

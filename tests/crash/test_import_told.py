@@ -18,7 +18,7 @@ from tests.crash.told import READ_ONLY, TOLD
 from tests.crash.writer_matrix import copy, own_tree
 from tests.crash.writers import NEW_ID, NOW_MS, kafkalog
 from tests.support import watched_fs
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.naive_reader import read_batches, read_records
 from tests.support.watched_fs import FailingFilesystem
 
@@ -102,7 +102,7 @@ def test_what_an_import_tells_is_true(importing, way, evidence):
     assert importing(whole, way).code == 0
     assert sorted(values(whole)) == [b"v%d" % at for at in range(8)]
     found = candidates(importing, way)
-    tried = random.Random(f"{way} {SCALE}").sample(found, min(A_CASE * SCALE, len(found)))
+    tried = random.Random(f"{way} {DIAL.scale}").sample(found, min(A_CASE * DIAL.scale, len(found)))
     for fault, for_ever, n in tried:
         disk = disk_for(way)
         before = seen(disk)

@@ -15,9 +15,9 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from tests.crash.partitions_on_disk import SOUND_NAMES, all_records, read, write
 from tests.crash.writers import RETAIN_NOTHING, ROLL, ROOT, SETTINGS, Left, kafkalog
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 
-KILLS = 20 * SCALE
+KILLS = 20 * DIAL.scale
 GROUPS = 4
 MORE_KILLS = 30
 AT_WORK = """
@@ -143,7 +143,7 @@ def kill_at_times(name, evidence, kill):
 
     A run may be quicker or slower than the first, and writes for a part of its time only: more kills search that part.
     """
-    chance = random.Random(f"{name} {SCALE}")
+    chance = random.Random(f"{name} {DIAL.scale}")
     kills = KILLS // GROUPS
     hits = [kill(n, (n + chance.random()) / kills) for n in range(kills)]
     low, high = 0.0, 2.0
@@ -194,7 +194,7 @@ def kill_a_change_at(root, writer, share, length_s):
     return hit
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("writer", CHANGERS, ids=[writer.name for writer in CHANGERS])
 def test_a_change_that_is_killed(writer, tmp_path, evidence):
     write(tmp_path / "whole", LOGS)
@@ -237,7 +237,7 @@ def kill_an_append_at(root, lines, share, length_s):
     return hit
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_an_append_that_is_killed(tmp_path, evidence):
     lines = tmp_path / "lines"
     lines.write_bytes(b"\n".join(APPENDED))
@@ -250,7 +250,7 @@ def test_an_append_that_is_killed(tmp_path, evidence):
 # -- what the harness finds
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_run_that_keeps_nothing_is_noticed(whole, tmp_path):
     """As if what is cut off were thrown away."""
     planted = "journal._Application._stage_cut = lambda self, at, change, origin: journal.PlannedChange("

@@ -23,7 +23,7 @@ from tests.crash.writers import (
     kafkalog,
     undo_all,
 )
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.watched_fs import RecordingFilesystem
 
 KILLS = 3
@@ -84,7 +84,7 @@ def test_nothing_is_left(writer, fixture, evidence):
     disk, images = writer.disk(fixture), []
     recorder = RecordingFilesystem(disk, lambda call: images.append((call[:3], disk.image(KEPT))))
     assert writer.act(recorder).code in writer.codes
-    tried = random.Random(f"{writer.name} {fixture} {SCALE}").sample(images, min(KILLS * SCALE, len(images)))
+    tried = random.Random(f"{writer.name} {fixture} {DIAL.scale}").sample(images, min(KILLS * DIAL.scale, len(images)))
     for where, image in tried:
         look(writer, image, f"killed after {where}")
     evidence("R37", len(tried), len(KILLED))

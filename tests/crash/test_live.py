@@ -20,7 +20,7 @@ from tests.crash.writers import (
     ROLL,
     kafkalog,
 )
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.logs import aborted_txns, end_marker, producer_snapshot
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
 from tests.support.watched_fs import WatchedFilesystem
@@ -68,7 +68,7 @@ CHANGES = {
 
 DROPPING = ("retain", "retain-nothing", "retain-at-once", "delete-records")
 EVERY = 2
-"""The change comes before so many a call; before each of them in `make test-crash`."""
+"""The change comes before so many a call; before each of them at night."""
 
 
 class Changing(WatchedFilesystem):
@@ -94,7 +94,7 @@ def read(fs, reader):
 def test_a_reader_of_a_log_that_changes(reader, change, evidence):
     counting = Changing(live_disk(), 0, None)
     assert read(counting, reader).code == 0
-    calls = range(1, counting.count + 1)[:: 1 if SCALE > 1 else EVERY]
+    calls = range(1, counting.count + 1)[:: 1 if DIAL.scale > 1 else EVERY]
     for n in calls:
         outcome = read(Changing(live_disk(), n, CHANGES[change]), reader)
         assert outcome.code in (0, 1, 3, 5, 10), (n, outcome)  # 1, 5, 10: a file, or the offset asked for, is gone
@@ -317,7 +317,7 @@ def test_a_reader_beside_a_broker_at_work(done, disk, at_once, evidence):
     for at, reader in enumerate(readers):
         counting = Stepping(base.image(SURVIVALS[0]), 0, (), at_once=True)
         assert read_wide(counting, reader, disk).code in (0, 3), reader
-        stride = 1 if SCALE > 1 else max(1, counting.count // 3)
+        stride = 1 if DIAL.scale > 1 else max(1, counting.count // 3)
         for n in range(1 + at % stride, counting.count + 1, stride):
             fs = Stepping(base.image(SURVIVALS[0]), n, steps, at_once=at_once)
             outcome = read_wide(fs, reader, disk)
@@ -350,7 +350,7 @@ def test_a_topic_is_deleted_while_its_log_directory_is_read(reader, at_once):
     base = busy_disk("committed")
     counting = Stepping(base.image(SURVIVALS[0]), 0, (), at_once=True)
     assert kafkalog(counting, *argv, now_ms=NOW_MS).code in (0, 3)
-    for n in range(1, counting.count + 1, 1 if SCALE > 1 else max(1, counting.count // 15)):
+    for n in range(1, counting.count + 1, 1 if DIAL.scale > 1 else max(1, counting.count // 15)):
         disk = base.image(SURVIVALS[0])
         fs = Stepping(disk, n, topic_deletion(disk), at_once=at_once)
         outcome = kafkalog(fs, *argv, now_ms=NOW_MS)

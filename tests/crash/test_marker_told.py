@@ -73,7 +73,7 @@ def check(where, disk, outcome):
     return True
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=IDS)
 def test_what_is_told_of_the_marker_is_true(writer, fixture, fault):
@@ -90,7 +90,7 @@ def left_away(writer, fixture):
             yield where, disk
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_the_next_writer_gives_it_back():
     found = list(left_away(RECOVER, "three"))
     assert len(found) > 5
@@ -109,7 +109,7 @@ def test_no_writer_gives_it_back_where_records_went():
         assert marker(disk) is None, name
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_no_writer_gives_it_back_to_a_log_that_was_changed_since():
     _, disk = next(left_away(RECOVER, "three"))
     disk.add(f"{PARTITION}/leader-epoch-checkpoint", b"0\n1\n9 0\n")

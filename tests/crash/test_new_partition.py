@@ -17,7 +17,7 @@ from tests.support.watched_fs import RecordingFilesystem
 FIXTURES = MAKE.fixtures
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("fixture", FIXTURES)
 def test_a_power_cut_after_any_call(fixture):
     matrix = WriterMatrix(MAKE, fixture)

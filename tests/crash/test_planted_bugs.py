@@ -29,7 +29,7 @@ from tests.crash.writers import (
     UNDO,
     ids,
 )
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.watched_fs import RecordingFilesystem
 
 SOME = [(RECOVER, "three"), (RECOVER, "swap"), (LIKE_BROKER, "deleted"), (INDEXES_ONLY, "torn"), (SALVAGE, "one"),
@@ -37,8 +37,8 @@ SOME = [(RECOVER, "three"), (RECOVER, "swap"), (LIKE_BROKER, "deleted"), (INDEXE
 APPENDED = [(MAKE, "sound")]
 MORE_APPENDED = [(writer, "sound") for writer in APPENDERS]
 MORE = [(ROLL, "old"), (RETAIN, "sound"), (TRUNCATE, "old"), (DELETE_RECORDS, "sound"), (COMPACT, "keyed")]
-EACH = SOME if SCALE == 1 else [*((writer, name) for writer in REPAIRERS for name in writer.fixtures), *MORE]
-CASES = [*EACH, *(APPENDED if SCALE == 1 else MORE_APPENDED)]
+EACH = SOME if DIAL.scale == 1 else [*((writer, name) for writer in REPAIRERS for name in writer.fixtures), *MORE]
+CASES = [*EACH, *(APPENDED if DIAL.scale == 1 else MORE_APPENDED)]
 MOST_MUTANTS = 8
 """So many mutants of each kind of a case that somebody could tell; all of them, and the others, in a night."""
 
@@ -82,7 +82,7 @@ def test_each_is_found(writer, fixture, mutant, evidence):
     writer.act(recorder)
     places = [at for at, call in enumerate(recorder.changes) if call.name in mutant.kinds]
     numbers = range(len(places) - (mutant is SwapRenames))
-    if SCALE == 1:
+    if DIAL.scale == 1:
         numbers = [n for n in numbers if not is_nobodys(recorder.changes, places, n, mutant)]
         numbers = sorted(random.Random(f"{writer.name} {fixture}").sample(numbers, min(MOST_MUTANTS, len(numbers))))
     tried = len(numbers)
@@ -94,7 +94,7 @@ def test_each_is_found(writer, fixture, mutant, evidence):
         told.remove(EQUIVALENT[writer, mutant])  # one of them
     assert told == []
     assert spared <= {renamed_last(recorder.changes, places[n]) for n in late}
-    if SCALE > 1:  # most renames have no sync between them
+    if DIAL.scale > 1:  # most renames have no sync between them
         assert len(alive) <= MOST_ALIVE.get(writer, 2 / 3) * tried or tried < 4
     evidence("R24", max(0, tried), 2 * len(CASES))
 
@@ -186,7 +186,7 @@ def nothing(*_):
     pass
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("writer", "fixture", "owner", "name", "replacement"),
     [

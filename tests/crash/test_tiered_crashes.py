@@ -24,7 +24,7 @@ from tests.crash.writers import (
     ids,
 )
 from tests.support import watched_fs
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.watched_fs import FailingFilesystem
 
 TIERED = ("--config", "remote.storage.enable=true")
@@ -86,8 +86,8 @@ def test_a_power_cut_after_any_call(writer, fixture, evidence):
         check_remote(image.disk, image.where)
     last = [image for image in found if image.is_over]
     others = [image for image in found if not image.is_over]
-    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
-    for image in [*last, *chance.sample(others, min(IMAGES * SCALE, len(others)))]:
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+    for image in [*last, *chance.sample(others, min(IMAGES * DIAL.scale, len(others)))]:
         matrix.look(image)
         check_remote(image.disk, image.where)
     evidence("R35", len(found), len(CASES) + 1)
@@ -97,8 +97,8 @@ def test_a_power_cut_after_any_call(writer, fixture, evidence):
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
 def test_calls_that_fail(writer, fixture):
     found = candidates(writer, fixture)
-    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
-    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * SCALE, len(found))):
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * DIAL.scale, len(found))):
         told = Told(writer, fixture, fault, for_ever, n)
         told.check()
         check_remote(told.disk, told.where)
@@ -125,8 +125,8 @@ def test_what_is_refused_changes_nothing_when_calls_fail_too(writer, fixture):
     assert "tiered" in outcome.out + outcome.err or is_outside or "cleaner-offset" in outcome.out + outcome.err, outcome
     assert own_tree(disk) == before, outcome
     found = candidates(writer, fixture)
-    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
-    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * SCALE, len(found))):
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * DIAL.scale, len(found))):
         disk = writer.disk(fixture)
         outcome = writer.act(FailingFilesystem(disk, fault, n, for_ever=for_ever))
         assert outcome.code != 0, outcome

@@ -13,7 +13,7 @@ from tests.crash.library_writers import LIBRARY_CASES
 from tests.crash.told import READ_ONLY, Told, candidates
 from tests.crash.writers import APPENDS, CASES, FREE, MAKE, RETAIN_AT_ONCE, ROLL, ids
 from tests.support import watched_fs
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 
 ALL = (*CASES, *APPENDS, *LIBRARY_CASES)
 A_CASE = 7
@@ -29,7 +29,7 @@ def _read_only(monkeypatch):
 @pytest.mark.parametrize(("writer", "fixture"), ALL, ids=ids(ALL))
 def test_what_is_told_is_true(writer, fixture, evidence):
     found = candidates(writer, fixture)
-    tried = random.Random(f"{writer.name} {fixture} {SCALE}").sample(found, min(A_CASE * SCALE, len(found)))
+    tried = random.Random(f"{writer.name} {fixture} {DIAL.scale}").sample(found, min(A_CASE * DIAL.scale, len(found)))
     for fault, for_ever, n in tried:
         Told(writer, fixture, fault, for_ever, n).check()
     evidence("R34", len(tried), len(ALL))
@@ -64,21 +64,21 @@ def is_noticed(writer, fixture):
     return False
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_segments_that_were_unlinked_and_not_told_of_are_noticed(monkeypatch):
     assert not is_noticed(FREE, "killed")
     monkeypatch.setattr(freeing, "not_recorded", lambda _, error: error)
     assert is_noticed(FREE, "killed")
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_removal_that_says_that_nothing_was_changed_is_noticed(monkeypatch):
     assert not is_noticed(RETAIN_AT_ONCE, "compacted")
     monkeypatch.setattr(removal, "partly_removed", lambda _path, _gone, error: error)
     assert is_noticed(RETAIN_AT_ONCE, "compacted")
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_marker_that_does_not_come_back_as_told_is_noticed(monkeypatch):
     """Recover has something to change in this log, so that it is no more as the run before left it."""
     assert not is_noticed(ROLL, "sound")

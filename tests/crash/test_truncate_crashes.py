@@ -9,7 +9,7 @@ from tests.crash.told import READ_ONLY, Told, candidates
 from tests.crash.writer_matrix import WriterMatrix, expected
 from tests.crash.writers import SETTINGS, Kind, Left, Writer, ids
 from tests.support import watched_fs
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.naive_reader import read_batches, read_records
 
 IMAGES, FAULTS_A_CASE = 5, 5
@@ -84,8 +84,8 @@ def test_a_power_cut_after_any_call(writer, fixture, evidence):
     found = matrix.images()
     last = [image for image in found if image.is_over]
     others = [image for image in found if not image.is_over]
-    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
-    looked = [*last, *chance.sample(others, min(IMAGES * SCALE, len(others)))]
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+    looked = [*last, *chance.sample(others, min(IMAGES * DIAL.scale, len(others)))]
     for image in looked:
         matrix.look(image)
     evidence("R36", len(looked), len(CASES))
@@ -95,8 +95,8 @@ def test_a_power_cut_after_any_call(writer, fixture, evidence):
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
 def test_calls_that_fail(writer, fixture):
     found = candidates(writer, fixture)
-    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
-    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * SCALE, len(found))):
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+    for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * DIAL.scale, len(found))):
         Told(writer, fixture, fault, for_ever, n).check()
 
 

@@ -10,7 +10,7 @@ from kafkalog_cli.errors import KafkalogError
 from tests.crash.library_writers import config, disk_and_clock
 from tests.crash.log_directories import MARKER, PARTITION, ROOT, log_directory, records_of
 from tests.crash.writers import NOW_MS, RETAIN, ROLL, SETTINGS, kafkalog
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 OTHER = "/other"
@@ -111,8 +111,8 @@ def test_a_power_cut_after_any_call(name, evidence):
             disk, lambda call: images.extend((f"{kind} {call[:3]}", one) for kind, one in disk.images())
         )
     )
-    chance = random.Random(f"{name} {SCALE}")
-    chosen = chance.sample(images, min(IMAGES * SCALE, len(images)))
+    chance = random.Random(f"{name} {DIAL.scale}")
+    chosen = chance.sample(images, min(IMAGES * DIAL.scale, len(images)))
     for where, image in chosen:
         both.check(image, where)
     evidence("R44", len(chosen), 2 * len(ACTS))
@@ -122,10 +122,10 @@ def test_a_power_cut_after_any_call(name, evidence):
 @pytest.mark.parametrize("name", ACTS)
 def test_calls_that_fail(name, evidence):
     """What fails in one log directory is no reason to leave the other as it was."""
-    both, chance, tried = Both(ACTS[name]), random.Random(f"{name} {SCALE}"), 0
+    both, chance, tried = Both(ACTS[name]), random.Random(f"{name} {DIAL.scale}"), 0
     for fault in ("EIO", "ENOSPC"):
         both.act(fs := FailingFilesystem(two_directories(), fault, 10**9))
-        for n in chance.sample(range(fs.candidates), min(FAULTS * SCALE // 2, fs.candidates)):
+        for n in chance.sample(range(fs.candidates), min(FAULTS * DIAL.scale // 2, fs.candidates)):
             disk = two_directories()
             code = both.act(fs := FailingFilesystem(disk, fault, n))
             both.check(disk, f"{fault} at {fs.failed[0][:3]}, exit code {code}")

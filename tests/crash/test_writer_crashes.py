@@ -22,7 +22,7 @@ from tests.crash.writers import (
     Kind,
     ids,
 )
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 
 A_CHANGE = 7
 """So many distinct images of a command that changes a sound log; those of all others are all looked at."""
@@ -37,11 +37,11 @@ def test_a_power_cut_after_any_call(writer, fixture, evidence):
     assert counts["images"] >= 7 * counts["points"] > 50
     assert counts["distinct"] > 5
     looked_at = counts["images"]
-    if writer.kind in (Kind.CHANGES, Kind.FREES, Kind.CLEANS) and len(found) > A_CHANGE * SCALE:
+    if writer.kind in (Kind.CHANGES, Kind.FREES, Kind.CLEANS) and len(found) > A_CHANGE * DIAL.scale:
         last = [image for image in found if image.is_over]
         others = [image for image in found if not image.is_over]
-        chance = random.Random(f"{writer.name} {fixture} {SCALE}")
-        found = [*last, *chance.sample(others, min(A_CHANGE * SCALE, len(others)))]
+        chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+        found = [*last, *chance.sample(others, min(A_CHANGE * DIAL.scale, len(others)))]
         looked_at = len(found)
     for image in found:
         matrix.look(image)
@@ -60,11 +60,11 @@ FIRST, FIRST_OF_A_CHANGE, SECOND = 3, 1, 20
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), NESTED_CASES, ids=ids(NESTED_CASES))
 def test_a_power_cut_while_a_power_cut_is_put_right(writer, fixture, evidence):
-    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
     matrix = WriterMatrix(writer, fixture)
     firsts = [image for image in matrix.images() if not image.is_over]
     drawn = 0
-    count = SCALE * (FIRST if writer in REPAIRERS else FIRST_OF_A_CHANGE)
+    count = DIAL.scale * (FIRST if writer in REPAIRERS else FIRST_OF_A_CHANGE)
     for first in chance.sample(firsts, min(count, len(firsts))):
         seconds = matrix.images(within=first)
         numbers = chance.sample(matrix.drawn, min(SECOND, len(matrix.drawn)))
@@ -78,7 +78,7 @@ def test_a_power_cut_while_a_power_cut_is_put_right(writer, fixture, evidence):
 # -- what the second power cut finds, and the first alone would not
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_bug_of_the_way_back_only_is_found(monkeypatch):
     """An undo that goes on with one that was cut off, and forgets to sync."""
 

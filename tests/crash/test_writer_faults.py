@@ -10,7 +10,7 @@ from kafkalog_cli.disk import durable
 from tests.crash.log_directories import OWN, PARTITION
 from tests.crash.writer_matrix import Image, WriterMatrix, known_good, own_tree
 from tests.crash.writers import CASES, CHANGERS, WRITERS, Kind, ids, runs_of
-from tests.support.evidence import SCALE
+from tests.support.effort import DIAL
 from tests.support.memory_fs import SURVIVALS
 from tests.support.watched_fs import FAULTS, READS, FailingFilesystem
 
@@ -98,8 +98,8 @@ def files(tree):
 def test_calls_that_fail(writer, fixture, evidence):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
     found = candidates(writer, fixture)
-    chance = random.Random(f"{writer.name} {fixture} {SCALE}")
-    tried = min((A_CHANGE if writer in CHANGERS else A_CASE) * SCALE, len(found))
+    chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
+    tried = min((A_CHANGE if writer in CHANGERS else A_CASE) * DIAL.scale, len(found))
     for fault, for_ever, n in chance.sample(found, tried):
         fail(matrix, fault, for_ever, n)
     evidence("R3", tried, len(CASES))
@@ -146,7 +146,7 @@ def test_a_failed_sync_that_is_swallowed_is_noticed(owner, monkeypatch):
             fail(WriterMatrix(writer, "torn"), "EIO", False, n)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_run_that_is_not_taken_back_is_noticed(monkeypatch):
     writer = WRITERS[0]
     monkeypatch.setattr(journal, "restore", lambda *_: None)

@@ -23,7 +23,7 @@ def blocks(text):
         yield found["code"], found["shown"], text.count("\n", 0, found.start("code"))
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_blocks_print_what_is_shown(spark, tmp_path, monkeypatch):

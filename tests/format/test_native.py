@@ -82,7 +82,7 @@ def python(code, directory, *arguments, root=ROOT):
     return json.loads(done.stdout)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_first_run_compiles_what_it_needs_and_the_next_needs_no_numba(tmp_path):
     answers, has_numba = python(READ, tmp_path, SEGMENT)

@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 
 from tests.interop.append_cases import compare_append, make_append
-from tests.support.sampling import part_of
+from tests.support.effort import DIAL
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-CASES = int(os.environ.get("KAFKALOG_TEST_APPEND_CASES") or part_of(120))
+CASES = int(os.environ.get("KAFKALOG_TEST_APPEND_CASES") or DIAL.part(120))
 
 
 def test_the_same_files(real_logs, settled, tmp_path, capsys):

@@ -13,7 +13,7 @@ from tests.interop.broker import broker
 
 kafka = pytest.importorskip("kafka")
 
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 FOREVER = {
     "offsets.retention.minutes": "2147483647", "group.share.enable": "true",

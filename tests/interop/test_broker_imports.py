@@ -14,7 +14,7 @@ from tests.interop.recovering import complaints
 from tests.spark.exporting import export
 from tests.spark.importing import import_into
 
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 SMALL = {"internal.segment.bytes": 3000, "index.interval.bytes": 512}
 TOPICS = ("back", "other", "hashed")

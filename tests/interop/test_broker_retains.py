@@ -15,7 +15,7 @@ from tests.interop.broker import Client, broker
 from tests.interop.broker_records import our_lines, served_lines
 from tests.interop.recovering import complaints, kafkalog
 
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 HOUR_MS = 3_600_000
 LIMIT_MS = 6 * HOUR_MS + 180_000

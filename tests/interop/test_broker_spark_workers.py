@@ -25,7 +25,7 @@ def assert_it_does_not_start(one):
     assert "Failed to acquire lock on file .lock" in one.log()
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="who holds a lock is read from /proc/locks")
 def test_a_broker_starts_when_the_last_worker_is_gone_and_serves_what_a_rerun_made(real_kafka, corpus, tmp_path):
     pytest.importorskip("pyspark")

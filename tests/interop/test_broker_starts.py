@@ -247,7 +247,7 @@ def at_the_end(life, tail_cut):
     return recover(life.data)
 
 
-LATER = pytest.mark.exhaustive(in_turn=True, together="later stages")
+LATER = pytest.mark.full
 """Tests of what comes after the first stage, each with another two starts of a broker."""
 STAGES = ["killed", *(pytest.param(name, marks=LATER) for name in ("indexes_repaired", "tail_cut"))]
 

@@ -15,7 +15,7 @@ from tests.interop.broker_records import our_lines, served_lines
 from tests.interop.recovering import Recovered, complaints, kafkalog, recover
 
 # What its fixtures make is made once.
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 ADDED = 5
 CHECKPOINTS = "recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"

@@ -9,11 +9,11 @@ import pytest
 
 from tests.interop.change_cases import VERBS, Changed, compare_killed, differences, make_change
 from tests.interop.fuzz_changes import fuzz_changes, killed_logs
-from tests.support.sampling import part_of
+from tests.support.effort import DIAL
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-CASES = int(os.environ.get("KAFKALOG_TEST_CHANGE_CASES") or part_of(200))
+CASES = int(os.environ.get("KAFKALOG_TEST_CHANGE_CASES") or DIAL.part(200))
 
 
 def test_the_same_files(real_logs, settled, tmp_path, capsys):
@@ -29,7 +29,7 @@ def test_the_same_files(real_logs, settled, tmp_path, capsys):
         assert tally.outcomes[verb, "changed"] > 0.3 * CASES / len(VERBS), verb
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_same_logs_where_a_broker_was_killed(real_logs, tmp_path):
     """Ours looks at headers only, and leaves a log that a broker recovers to what it would have made of it itself."""

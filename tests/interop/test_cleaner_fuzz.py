@@ -9,11 +9,11 @@ import pytest
 
 from tests.interop.clean_cases import Cleaned, RealCleaner, differences
 from tests.interop.fuzz_cleaner import fuzz_cleaner
-from tests.support.sampling import part_of
+from tests.support.effort import DIAL
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-LOGS = int(os.environ.get("KAFKALOG_TEST_CLEAN_LOGS") or part_of(20))
+LOGS = int(os.environ.get("KAFKALOG_TEST_CLEAN_LOGS") or DIAL.part(20))
 
 
 def test_the_same_files(real_kafka, tmp_path, capsys):

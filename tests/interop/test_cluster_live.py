@@ -12,7 +12,7 @@ from tests.interop.broker import Client, broker
 from tests.interop.real_kafka import VERSION, version_of
 from tests.interop.test_groups_live import GroupClients
 
-pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.full]
 
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -9,7 +9,7 @@ from kafkalog_cli.format.compression import Codec, compress, decompress
 from kafkalog_cli.format.limits import Limits
 from tests.interop.real_kafka import JAVA
 
-pytestmark = pytest.mark.exhaustive(in_turn=True, together=True)
+pytestmark = pytest.mark.full
 
 GZIP_LEVELS = ("default", -1, 1, 3, 6, 9)
 LZ4_LEVELS = ("default", 1, 3, 9, 12, 17)

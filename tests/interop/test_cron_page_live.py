@@ -17,7 +17,7 @@ import pytest
 from tests.interop.broker import STOCK, Client, broker
 from tests.interop.recovering import ENVIRONMENT
 
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cron.md").read_text()
 DAY_MS = 86_400_000

@@ -22,7 +22,7 @@ SCRIPTS = {
     "kafka-server-start.sh": "kafka.Kafka",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 
 def block(kind, number=0):

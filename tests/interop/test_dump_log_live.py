@@ -32,7 +32,7 @@ def compare(real_kafka, folder, logs, modes=MODES, forced=False):
     return len(commands), failed
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("forced", [False, True])
 def test_well_formed_logs(real_kafka, tmp_path, forced):
     chance = random.Random(1)
@@ -40,7 +40,7 @@ def test_well_formed_logs(real_kafka, tmp_path, forced):
     assert (tried, failed) == (300, 0)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("forced", [False, True])
 def test_damaged_logs(real_kafka, tmp_path, forced):
     chance = random.Random(2)
@@ -50,7 +50,7 @@ def test_damaged_logs(real_kafka, tmp_path, forced):
     assert failed > 50
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_malformed_utf8_everywhere(real_kafka, tmp_path):
     chance = random.Random(3)
     pieces = [
@@ -67,7 +67,7 @@ def test_malformed_utf8_everywhere(real_kafka, tmp_path):
         assert compare(real_kafka, folder, logs, [["--print-data-log"]], forced) == (2, 0)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_batches_that_are_read_in_parts(real_kafka, tmp_path):
     chance, made, offset = random.Random(4), [], 5
     for at in range(40_000):

@@ -41,7 +41,7 @@ def commands_in(folder, chance):
     return commands
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("kafka", ["real_kafka", "newest_kafka"])
 @pytest.mark.parametrize("seed", [51, 52])
 def test_files_are_reported_in_the_order_of_the_tool(kafka, seed, request, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from tests.interop.broker import JAVA, STOP_SECONDS, Client, broker
 from tests.support.commands import kafkalog
 
-pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.full]
 
 GROUPS, SHARES = "consumer.group.ConsumerGroupCommand", "consumer.group.ShareGroupCommand"
 STREAMS = "streams.StreamsGroupCommand"

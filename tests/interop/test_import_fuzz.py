@@ -15,9 +15,9 @@ from tests.interop.loader_cases import RealLoader
 from tests.interop.recovering import complaints
 from tests.spark.import_cases import expected, make_case, rows_of, run_case
 from tests.spark.importing import import_into, new_log_dir
-from tests.support.sampling import part_of
+from tests.support.effort import DIAL
 
-LOGS = int(os.environ.get("KAFKALOG_TEST_IMPORT_LOGS") or part_of(60))
+LOGS = int(os.environ.get("KAFKALOG_TEST_IMPORT_LOGS") or DIAL.part(60))
 TOPICS = [f"t{number:02d}" for number in range(10)]
 
 
@@ -59,7 +59,7 @@ def line_of(row):
     return "\t".join(map(str, (row.offset, row.timestamp, key, value, headers)))
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.xdist_group("broker")
 def test_a_broker_serves_them(real_kafka, tmp_path):
     """Of topics that it made: each record of a random log, at its offset, and it goes on behind them."""

@@ -11,7 +11,7 @@ READERS = {"verify normal": 2, "verify partition": 1, "dump-index": 1, "dump-ind
 """How often each reader runs on each of its paths."""
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_readers_beside_a_busy_broker(tmp_path, real_kafka):
     with busy_brokers(tmp_path, real_kafka) as busy, readers(tmp_path / "out") as reading:
         (data,) = busy.data

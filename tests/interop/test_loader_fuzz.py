@@ -27,11 +27,11 @@ from tests.interop.loader_cases import (
     random_source,
     write,
 )
-from tests.support.sampling import part_of
+from tests.support.effort import DIAL
 
 pytestmark = pytest.mark.xdist_group("loader")  # what its fixtures make is made once
 
-CASES = int(os.environ.get("KAFKALOG_TEST_LOADER_CASES") or part_of(500))
+CASES = int(os.environ.get("KAFKALOG_TEST_LOADER_CASES") or DIAL.part(500))
 CORPUS_NOW_MS = 1_800_000_000_000
 REFUSED = {"crash-flip-offset", "clean-zero-tail"}
 
@@ -117,7 +117,7 @@ def test_it_leaves_a_directory_as_it_is_while_a_broker_runs(real, corpus, tmp_pa
 
 
 def test_the_same_twice(real, corpus, tmp_path):
-    count = part_of(60)
+    count = DIAL.part(60)
     sources = sources_for(count, 7, real, corpus, tmp_path)
     for seed in range(count):
         outcomes = []

@@ -54,7 +54,7 @@ def lines_of(metadata):
     return sorted(lines)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_random_logs(load, tmp_path):
     chance = random.Random(7)
     cases, folders, facts = [], [], 0

@@ -9,7 +9,7 @@ import pytest
 from tests.interop.broker import Client, broker
 from tests.interop.recovering import complaints, kafkalog
 
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TOPICS = [*(f"of-{codec}" for codec in CODECS), "in-transactions", "compacted"]

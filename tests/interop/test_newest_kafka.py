@@ -16,7 +16,7 @@ from tests.interop.loader_cases import RealLoader, random_source
 from tests.interop.random_segments import damaged, random_log
 from tests.support.logs import R, batch_v2, message, message_set, write_segment
 
-pytestmark = [pytest.mark.xdist_group("newest"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("newest"), pytest.mark.full]
 
 LOADS = 40
 CLEANED_LOGS = 2

@@ -19,7 +19,7 @@ OPTIONS = {
 DECODERS = {"__consumer_offsets-0": "--offsets-decoder", "__transaction_state-0": "--transaction-log-decoder"}
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("archive", ["old_brokers.tar.xz", "old_brokers/brokers.tar.xz"])
 def test_every_file_prints_the_same(real_kafka, tmp_path, archive):
     with tarfile.open(FIXTURES / archive) as tar:

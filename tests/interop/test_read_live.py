@@ -31,7 +31,7 @@ def lines_read(partition, isolation, *options):
     return [line_of(record) for record in records], summary
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_consumer_of_transactions(real_kafka, tmp_path):
     """Transactions that overlap, committed, aborted and left open, with other records between; some were deleted."""
     topics = "plain", "ended", "open", "deleted", "rolled"
@@ -69,7 +69,7 @@ def test_a_consumer_of_transactions(real_kafka, tmp_path):
     assert lines_read(one.data / "deleted-0", "read_committed")[1]["log_start_offset"] == 77
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_console_consumers_formatter(real_kafka, tmp_path, compiled):
     """Random logs of every format, byte for byte."""

@@ -17,7 +17,7 @@ from tests.support.commands import kafkalog, objects_in
 confluent = pytest.importorskip(
     "confluent_kafka", reason="the extra `replay` is not installed: nothing of it is tested"
 )
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 CASES = (
     *("v0", "v1", "upgraded", "v2-mixed", "v2-large", "v2-logappend", "txn", "compact-tx", "internal"),

@@ -122,7 +122,7 @@ def settled(address):
     return found, at_ms
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_the_answers_are_those_of_the_broker(newest_kafka, tmp_path):
     confluent = pytest.importorskip("confluent_kafka")
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from tests.support.serving import serving
 
 kafka = pytest.importorskip("kafka")
 confluent = pytest.importorskip("confluent_kafka", reason="the extra `replay` is not installed")
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 TOPIC, GROUP = "in-a", "through-serve"
 

@@ -37,7 +37,7 @@ def test_the_console_consumer_prints_all_records(newest_kafka, corpus, case, top
     assert sorted(b"".join(value + b"\n" for value in values)) == sorted(out)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_the_console_consumer_on_two_damaged_copies(newest_kafka, corpus, tmp_path, isolation):
     """No copy can be read alone."""
@@ -52,7 +52,7 @@ def test_the_console_consumer_on_two_damaged_copies(newest_kafka, corpus, tmp_pa
     assert sorted(out.splitlines()) == sorted(values)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_offsets_and_groups(newest_kafka, corpus):
     with serving(corpus / "txn" / "data") as server:
         address = ("--bootstrap-server", server.bootstrap)
@@ -68,7 +68,7 @@ def test_offsets_and_groups(newest_kafka, corpus):
         assert ["made", "idem", "0", "7", "180", "173"] in [line.split()[:6] for line in text.decode().splitlines()]
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_the_new_consumer_protocol(newest_kafka, corpus):
     log_dir = corpus / "txn" / "data"
     wanted = read_records(log_dir, "tx2")
@@ -89,7 +89,7 @@ def test_the_new_consumer_protocol(newest_kafka, corpus):
         assert sorted(rows) == [["tx2", str(n), str(end), str(end), "0"] for n, end in sorted(ends.items())]
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_topics_that_the_server_matches(newest_kafka, corpus, tmp_path):
     """SubscriptionPattern: whole names match, and Java's consumer raises what the server says of an expression."""
     pytest.importorskip("pyarrow")
@@ -110,7 +110,7 @@ def test_topics_that_the_server_matches(newest_kafka, corpus, tmp_path):
             clients.do("match", "refused", "a)(b", 1, file)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_admin_tools(newest_kafka, corpus):
     with serving(corpus / "txn" / "data") as server:
         address = ("--bootstrap-server", server.bootstrap)
@@ -134,7 +134,7 @@ def test_admin_tools(newest_kafka, corpus):
         tool(newest_kafka, "TopicCommand", *address, *words, code=1)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "api"),
     [

@@ -9,7 +9,7 @@ from tests.interop.client_programs import by_kafka_08, by_prozess
 from tests.interop.real_kafka import NoRealKafka
 from tests.support.serving import read_records, serving
 
-pytestmark = pytest.mark.exhaustive(in_turn=True, together=True)
+pytestmark = pytest.mark.full
 
 FORMAT_0 = ["v0-none", "v0-gzip", "v0-snappy", "v0-mixed", "py09-none", "py09-gzip", "py09-snappy"]
 """The topics of message format 0 without LZ4, which came with 0.8.2 and is not in its SimpleConsumer."""

@@ -28,7 +28,7 @@ from tests.support.commands import json_of
 from tests.support.served_corpus import ALL_CODECS, CODECS, ISOLATIONS, log_dirs_of, served_corpus
 from tests.support.serving import in_records, read_records, serving
 
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 
 def one_by_one(client):

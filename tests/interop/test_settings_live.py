@@ -28,7 +28,7 @@ from kafkalog_cli.log.settings.topic_config_table import (
 )
 from tests.interop.real_kafka import JAVA
 
-pytestmark = pytest.mark.exhaustive(in_turn=True, together=True)
+pytestmark = pytest.mark.full
 
 FS = RealFilesystem()
 SINCE_4_4 = {"errors.deadletterqueue.group.enable", "max.decompressed.message.bytes", "remote.copy.lag.bytes", "remote.copy.lag.ms"}  # fmt: skip

@@ -57,7 +57,7 @@ def compare(real_kafka, folder, chance, segments, damage):
     return len(commands), failed
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2])
 def test_well_formed_segments(real_kafka, tmp_path, seed):
     tried, failed = compare(real_kafka, tmp_path, random.Random(seed), 40, lambda chance: [])
@@ -68,7 +68,7 @@ def test_well_formed_segments(real_kafka, tmp_path, seed):
 DAMAGES = [[".log"], [".index"], [".timeindex"], [".snapshot"], [".txnindex"], [".log", ".index", ".timeindex"]]
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_damaged_segments(real_kafka, tmp_path, seed):
     tried, failed = compare(real_kafka, tmp_path, random.Random(seed), 60, lambda chance: chance.choice(DAMAGES))

@@ -14,15 +14,15 @@ import pytest
 from tests.interop.fuzz_spark_source import Case, Outcome, differences
 from tests.interop.real_kafka import NoRealKafka
 from tests.interop.spark_connector import connector_jars
-from tests.support.sampling import part_of
+from tests.support.effort import DIAL
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("broker")]
 
 ROOT = Path(__file__).parents[2]
-CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES") or max(12, part_of(48)))
+CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES") or max(12, DIAL.part(48)))
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.usefixtures("real_kafka")
 def test_the_same_rows_and_refusals(tmp_path, capsys):
     """In a process of its own: the connector's jars must be there when Java starts."""

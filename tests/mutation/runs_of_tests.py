@@ -93,8 +93,6 @@ class CopiedTree:
         for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
             del sys.modules[name]
         os.environ["PYTHONPATH"] = str(self.root)
-        # As the whole test suite runs: a test file that is named alone would run with all exhaustive cases.
-        os.environ.setdefault("TEST_SHARE", "0/24")
         # The other core of coverage tells a line once, and not for each test.
         os.environ["COVERAGE_CORE"] = "ctrace"
         # Not the user's cache: it would be of the copy after each run.

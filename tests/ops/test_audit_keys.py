@@ -150,7 +150,7 @@ def test_a_very_long_key_is_not_copied():
     assert peak_bytes < 1 << 20
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_errors_are_those_of_the_standard_error():
     """Of many estimates, of keys as people make them, two thirds are within the standard error, and 95 % within two."""
     errors = []

@@ -53,7 +53,7 @@ def test_all_of_it_survives():
     assert {facts[1] for path, facts in before.items() if path != PATH} == {mode & 0o666}
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_calls_that_fail():
     """It is said, as an error of ours or of the system; what was made can be removed, all of it."""
     kinds = set()

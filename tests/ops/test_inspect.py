@@ -326,7 +326,7 @@ def browse(page, *options):
     return done.stdout.decode()
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.skipif(BROWSER is None, reason="no browser is here: apt-get install chromium")
 def test_the_page_in_a_real_browser(corpus, tmp_path):
     """Its script runs, the table has each partition, and the charts have the colours of the parts."""

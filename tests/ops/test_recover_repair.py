@@ -259,7 +259,7 @@ def batches(count, base=0):
     return made
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_every_cut_and_every_zeroed_tail(tmp_path):
     """At each byte of the last segment: exactly the whole batches before it stay, and the result is sound."""
     directory = tmp_path / "t-0"

@@ -12,7 +12,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, combined_exit_code
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.task import Level
-from tests.support.sampling import some_of
+from tests.support.effort import DIAL
 from tests.support.verifying_paths import verified
 
 NOW_MS = 1_795_300_000_000
@@ -143,7 +143,7 @@ def test_each_damage_has_its_findings(corpus, level):
 
 def test_compiled_kernels_find_the_same(corpus):
     pytest.importorskip("numba")
-    for case in some_of(sorted([*corpus.glob("*/data"), *corpus.glob("*/before")])):
+    for case in DIAL.some(sorted([*corpus.glob("*/data"), *corpus.glob("*/before")])):
         for level in READ:
             plain, compiled = (verify([case], level, KernelChoice(forced=forced)) for forced in (False, True))
             assert [result.findings for result in plain] == [result.findings for result in compiled], case

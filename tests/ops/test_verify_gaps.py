@@ -10,11 +10,11 @@ from kafkalog_cli.errors import KafkalogError, combined_exit_code
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.verify.task import Level
+from tests.support.effort import DIAL
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.metadata_logs import batches as metadata_batches
 from tests.support.metadata_logs import partition as partition_record
 from tests.support.metadata_logs import topic_id, value
-from tests.support.sampling import some_of
 from tests.support.verifying_paths import verified
 
 NOW_MS = BASE_TIME_MS + 86_400_000
@@ -249,7 +249,7 @@ def test_every_compacted_log_of_real_brokers_is_silent_without_any_setting(corpu
     found = sorted(path for case in cases for path in case.glob("*/*-[0-9]*") if list(path.glob("*.log")))
     folders = [path for path in found if not path.name.endswith("-delete")]
     assert len(folders) > 20
-    for at, folder in enumerate(some_of(folders)):
+    for at, folder in enumerate(DIAL.some(folders)):
         alone = tmp_path / f"{at}" / folder.name
         shutil.copytree(folder, alone)
         for level in (Level.QUICK, Level.NORMAL):

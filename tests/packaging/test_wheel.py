@@ -129,7 +129,7 @@ sys.stdout.write(json.dumps([answers, "numba" in sys.modules]))
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_release_has_kernels_that_need_no_numba(tmp_path):
     """`packaging/build.py` enables the hook that ships them; the first run makes machine code of their bitcode."""
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path]

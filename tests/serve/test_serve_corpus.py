@@ -8,7 +8,7 @@ from tests.support.served_corpus import CODECS, ISOLATIONS, Collected, served_co
 
 confluent = pytest.importorskip("confluent_kafka", reason="the extra `replay` is not installed")
 
-pytestmark = pytest.mark.exhaustive(in_turn=True, together=True)
+pytestmark = pytest.mark.full
 
 
 def places_of(served):

@@ -233,7 +233,7 @@ def send_random(address, chance, count, made=random_frame):
                 continue
 
 
-@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.exhaustive(in_turn=True))])
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.full)])
 def test_random_requests_leave_nothing_behind(log_dir, count, evidence):  # noqa: F811
     with serving(log_dir) as server:
         chance = random.Random(58)

@@ -25,8 +25,8 @@ from kafkalog_cli.ops.verify.task import Level
 from kafkalog_cli.spark import audit_job as module
 from tests.spark.auditing import NOW_MS, audit, statistics, tasks_here
 from tests.spark.test_spark_rows import log_dir
+from tests.support.effort import DIAL
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, end_marker, message_set
-from tests.support.sampling import part_of, some_of
 from tests.support.strategies import logs as any_logs
 from tests.support.verifying_paths import verified
 
@@ -52,12 +52,12 @@ def verify(path, level):
 @pytest.mark.parametrize("level", Level)
 def test_what_verify_says_of_every_case_of_the_corpus(corpus, level):
     kinds, paths = Counter(), log_dirs(corpus)
-    for path in some_of(paths):
+    for path in DIAL.some(paths):
         found, wanted = audit(path, level=level), verify(path, level)
         assert [one.result for one in found] == wanted, path
         assert [one.exit_code for one in found] == [one.exit_code for one in wanted]
         kinds.update(one.kind for result in wanted for one in result.findings)
-    assert len(kinds) > 15 * len(some_of(paths)) // len(paths)
+    assert len(kinds) > 15 * len(DIAL.some(paths)) // len(paths)
 
 
 def of_the_library(folder):
@@ -71,7 +71,7 @@ def of_the_library(folder):
     return counts, damage
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("level", [Level.QUICK, Level.DEEP])
 def test_the_counts_of_the_core(corpus, level):
     """Records by the headers, or read; batches, codecs and times by the headers of all batches."""
@@ -124,7 +124,7 @@ def test_the_dirty_ratio_of_compact(corpus):
     assert len(set(ratios)) > 3
 
 
-@settings(max_examples=part_of(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=DIAL.part(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(log=any_logs())
 def test_counts_of_any_log(log, tmp_path_factory):
     folder = log_dir(tmp_path_factory.mktemp("any"), log.data, base=log.base_offset)
@@ -351,7 +351,7 @@ def same_keys(found, wanted, top):
         assert (one.records, one.bytes) == (records[one.key], size_bytes[one.key])
 
 
-@settings(max_examples=part_of(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=DIAL.part(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(log=any_logs())
 def test_keys_of_any_log(log, tmp_path_factory):
     folder = log_dir(tmp_path_factory.mktemp("any"), log.data, base=log.base_offset)
@@ -362,7 +362,7 @@ def test_keys_of_any_log(log, tmp_path_factory):
         same_keys(one.keys, wanted, 3)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_keys_of_the_corpus_and_findings_that_stay_the_same(corpus):
     """Reading the records for their keys does not change what the level finds."""
     compared = 0

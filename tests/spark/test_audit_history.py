@@ -62,7 +62,7 @@ def empty_disk():
     return fs
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_power_cut_after_any_call(audited):
     disk = empty_disk()
     History(disk, PLACE, "all").append(audited, day(0))
@@ -82,7 +82,7 @@ def test_a_power_cut_after_any_call(audited):
     assert len(images) > 50
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_calls_that_fail(audited):
     failed = 0
     for fs in every_fault(empty_disk):

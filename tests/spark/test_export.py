@@ -75,7 +75,7 @@ def some_logs(every_log, tmp_path_factory):
     return made
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_every_log_of_the_corpus(every_log, tmp_path):
     result = export(every_log, tmp_path / "out", codec="zstd", mode=OnDamage.DROPMALFORMED)
     wanted = of_the_core(every_log)
@@ -97,7 +97,7 @@ def test_every_log_of_the_corpus(every_log, tmp_path):
         assert whole.schema.metadata[b"kafkalog.topic"] == one.topic.encode()
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_logs_of_the_corpus_as_arrow(some_logs, tmp_path):
     export(some_logs, tmp_path / "out", format=FileFormat.ARROW, codec="lz4", mode=OnDamage.DROPMALFORMED)
     found = table(tmp_path / "out", FileFormat.ARROW)

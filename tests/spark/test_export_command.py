@@ -28,7 +28,7 @@ __all__ = ["every_log"]
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.usefixtures("spark")
 def test_the_command(every_log, tmp_path):
     code, said, errors = kafkalog("export", every_log, "--output", tmp_path / "out", "--mode", "dropmalformed")
@@ -238,7 +238,7 @@ def begun(tmp_path):
     return process, out, state
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_killed_while_it_writes(spark, tmp_path):
     """Nothing is seen, and the next run exports all, once."""
     process, out, state = begun(tmp_path)
@@ -256,7 +256,7 @@ def test_killed_while_it_writes(spark, tmp_path):
     del spark
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.slow
 def test_interrupted_while_it_writes(tmp_path):
     """As with the other commands: 130, without a word of Spark's, and nothing is left."""

@@ -20,8 +20,8 @@ from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, see
 from tests.spark.test_export import CODECS
 from tests.spark.test_export import records as odd_records
 from tests.spark.test_spark_rows import corpus_partitions, log_dir
+from tests.support.effort import DIAL
 from tests.support.logs import BASE_TIME_MS, LOG_APPEND_TIME, TRANSACTIONAL, R, batch_v2, end_marker
-from tests.support.sampling import part_of
 from tests.support.strategies import contents, headers
 
 ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -70,7 +70,7 @@ BATCHES = st.lists(
 
 
 @given(BATCHES, st.integers(0, 1 << 40), st.booleans(), st.sampled_from([100, 16_384]))
-@settings(max_examples=part_of(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=DIAL.part(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_records(tmp_path_factory, made, first, compiled, batch_bytes):
     """Of batches of all codecs, by either clock, with gaps: what goes in by columns is what comes out."""
     tmp_path = tmp_path_factory.mktemp("any")
@@ -108,7 +108,7 @@ def readable(partition):
     return found, offsets == sorted(set(offsets))
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_logs_of_the_corpus(corpus, tmp_path):
     """By the day too, so that several files of a partition overlap; every third log."""
     (tmp_path / "log").mkdir()

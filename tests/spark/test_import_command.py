@@ -135,7 +135,7 @@ def test_a_broker_has_it(exported, tmp_path):
     assert (code, "uses this log directory. Stop it" in errors, seen(new)) == (11, True, [])
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_killed_while_it_builds(spark, tmp_path):
     """No broker could start while a task is there; nothing is seen; the next run removes what is left, and imports all."""
     del spark

@@ -15,14 +15,14 @@ from tests.spark.import_cases import Case, Row, differences, make_case, rows_of,
 from tests.spark.importing import import_into, new_log_dir, records
 from tests.spark.test_import import batches_of
 from tests.spark.test_spark_rows import log_dir
+from tests.support.effort import DIAL
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
-from tests.support.sampling import part_of
 from tests.support.strategies import logs
 
 
 def test_random_logs(tmp_path):
     """Of every format and codec, 0.7 too; by every format of files."""
-    tally, formats, count = Counter(), Counter(), part_of(90)
+    tally, formats, count = Counter(), Counter(), DIAL.part(90)
     for seed in range(count):
         case = make_case(seed)
         outcome = run_case(case, tmp_path / str(seed))
@@ -42,7 +42,7 @@ FORMATS = st.sampled_from(list(FileFormat))
 
 @given(logs(), FORMATS, st.booleans(), st.sampled_from([True, False, None]))
 @settings(
-    max_examples=part_of(60),
+    max_examples=DIAL.part(60),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],

@@ -36,7 +36,7 @@ def test_by_key(spark, tmp_path):
     assert found == set(range(1000))
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_from_one_log_to_another(spark, tmp_path):
     """With offsets, timestamps and headers, the columns of the source."""
     headers = ((b"a", b""), (b"b", None), (b"a", b"1"))

@@ -32,7 +32,7 @@ def master(tmp_path_factory):
         yield url
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_cluster_does_what_one_machine_does(master, corpus, tmp_path):
     logs, out = tmp_path / "logs", tmp_path / "out"
     shutil.copytree(corpus / "compact-plain" / "before", logs)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.exhaustive(in_turn=True)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.full]
 
 REASON = "SPARK CONNECT IS NOT TRIED: it needs what `pip install pyspark[connect]` brings"
 QUERIES = 24

@@ -4,7 +4,7 @@ import pytest
 
 from tests.spark.dataframe_questions import QUESTIONS, answers, rows_of
 from tests.spark.odd_logs import DDL, OddLog, Random, make_odd_logs, naive_rows
-from tests.support.sampling import RUN
+from tests.support.effort import DIAL
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
 
@@ -14,7 +14,7 @@ from kafkalog_cli.spark import sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-MOST = "40" if RUN["is whole"] else "120"
+MOST = "40" if DIAL.is_full else "120"
 """Offsets of a task: 39 tasks of 40, each of which takes 50 to 70 ms of CPU, or 18 of 120, for partitions with 40 to 300."""
 READS = [
     {}, {"isolation": "read_committed", "maxRecordsPerPartition": MOST}, {"minPartitions": "20"},
@@ -109,7 +109,7 @@ def test_the_sql_of_odd_logs(spark, folder, isolation, first, evidence):
 STREAMS = [{}, {"isolation": "read_committed"}, {"maxOffsetsPerTrigger": "40", "isolation": "read_committed"}]
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("options", STREAMS, ids=lambda options: " ".join(options) or "plain")
 def test_a_stream_that_is_started_again_has_each_record_once(spark, tmp_path, options, evidence):
     """Between the two runs, open transactions end, logs grow, and a partition comes."""

@@ -144,7 +144,7 @@ def test_a_session_without_our_settings(shop, spark):
     assert values(sql(spark, shop, "select count(*) from kafkalog.segments")) == [(4,)]
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_from_many_threads(sql, tmp_path_factory):
     """Each thread has logs of its own, with the same topics."""
     found = {}

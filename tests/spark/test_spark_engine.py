@@ -71,7 +71,7 @@ def logs_of(corpus, pattern):
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize(("form", "level"), [("text", "quick"), ("json", "deep")])
 def test_verify_says_the_same(corpus, tmp_path, form, level):
     cases = logs_of(corpus, "*/data") | logs_of(corpus, "crash-*/before")
@@ -83,7 +83,7 @@ def test_verify_says_the_same(corpus, tmp_path, form, level):
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("form", "more"), [("text", ()), ("json", ()), ("text", ("--dry-run",)), ("json", ("--like-broker",))]
 )
@@ -133,7 +133,7 @@ def blocking(spark, tmp_path):
     return environment | {"PYTHONPATH": os.pathsep.join(paths), "BLOCKED": str(tmp_path / "blocked")}
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.parametrize("command", [("recover",), ("compact", *COMPACT), ("verify",)])
 def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, blocking, command):
     """Workers get a verb, its request and a partition: what prints stays with whoever planned."""
@@ -152,7 +152,7 @@ def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, bl
     assert said[0][0] in {0, 3}
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_tasks_of_audit_export_and_import_need_neither(tmp_path, blocking):
     """Only NDJSON files need the output: their lines are those of `read`."""
     shutil.copytree(EXAMPLE, tmp_path / "logs")

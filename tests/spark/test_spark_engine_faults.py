@@ -56,7 +56,7 @@ def until(condition, seconds=600):
 # ---- a task that is tried again
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_compaction_that_died_half_way_is_taken_back_by_the_next_try(corpus, tmp_path, spark):
     del spark  # where it is skipped, so is this
     logs = tmp_path / "logs"
@@ -76,7 +76,7 @@ def test_a_compaction_that_died_half_way_is_taken_back_by_the_next_try(corpus, t
     assert done == data_of(logs)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_recovery_that_died_half_way_is_finished_by_the_next_try(corpus, tmp_path, spark):
     del spark
     logs, mark = tmp_path / "logs", tmp_path / "died"
@@ -115,7 +115,7 @@ def may_start(logs):
     return done.returncode == 0
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="who holds a lock is read from /proc/locks")
 def test_no_broker_starts_until_the_last_worker_of_a_killed_driver_is_gone(corpus, tmp_path, spark):
     del spark
@@ -156,7 +156,7 @@ def test_no_broker_starts_until_the_last_worker_of_a_killed_driver_is_gone(corpu
     assert done == data_of(logs)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_what_is_at_work_is_done_when_the_driver_is_told_to_end(corpus, tmp_path, spark):
     del spark
     logs = tmp_path / "logs"
@@ -294,7 +294,7 @@ def test_what_does_not_go_with_it_is_refused(partition, command, said):
     assert (code, said in errors) == (2, True), errors
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_limits_of_time_and_load(partition, spark, corpus, tmp_path):
     """No task begins once the time is over; and all tasks together keep to what may be moved in a second."""
     del spark

@@ -51,7 +51,7 @@ def test_export_at_damage(damaged, said, tmp_path):
     assert advice.strip() == "next: nothing was exported; --mode dropmalformed exports what can be read"
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_magic_that_clients_refuse(tmp_path):
     """As `read` and Java's consumer: the batch of magic 7 is an error, and not its records."""
     data = [batch(at, [record(0, b"k", b"value %d" % at)], magic=7 if at == 1 else 2) for at in range(3)]

@@ -123,7 +123,7 @@ def test_a_watcher_that_cannot_write_does_not_end_the_job(spark):
     assert run_tasks(spark, [1, 2], lambda item: item, JobWatch(Closed(), "work", [1, 1])) == [1, 2]
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_task_that_is_tried_again_counts_once(spark, tmp_path):
     del spark  # where it is skipped, so is this
     done = subprocess.run(
@@ -176,7 +176,7 @@ def test_an_import_tells_of_both_its_steps(tmp_path):
     assert [line.partition(":")[0] for line in lines if ": 100 %, " in line] == ["sort", "import"], lines
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_line_goes_when_the_run_is_interrupted(tmp_path):
     many(tmp_path / "log", 4000)

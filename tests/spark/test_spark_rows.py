@@ -65,7 +65,7 @@ def corpus_partitions(corpus):
             yield folder
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_every_log_of_the_corpus(corpus):
     seen, seen_logs, records, damaged = set(), set(), 0, 0
     for folder in corpus_partitions(corpus):

@@ -77,7 +77,7 @@ def test_three_loads_and_a_join_that_spark_doubles(spark, folder):
     assert of_frames == everything + twice
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_view_of_sql_used_twice(spark):
     of_each = (
         "select partition, count(*) n from mixed where partition = 0 and `offset` < 5 group by 1"
@@ -170,7 +170,7 @@ def test_a_view_of_which_nothing_is_asked(tmp_path):
         assert rows(tmp_path, f"select count(*) from orders where {nothing}") == [(0,)]
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_random_queries(spark, tmp_path, capsys):
     """`make fuzz-sql` asks 2,000."""
     tally = fuzz_sql(spark, tmp_path, seed=7, count=24, show=print)
@@ -180,7 +180,7 @@ def test_random_queries(spark, tmp_path, capsys):
     assert tally.rows > 24
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_the_fuzz_sees_filters_of_another_scan(spark, folder, tmp_path):
     """With views of which a range is taken away, as Spark took it from all scans: answers are wrong, and it says so."""
 

@@ -173,7 +173,7 @@ def of_the_core(log, isolation):
     return tuple(found)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::kafkalog_cli.library.warning.LogWarning")
 def test_every_kind_of_log_of_the_corpus(every_log):
     """Counts and sums; the counts alone, which are made of headers, are the same."""
@@ -234,7 +234,7 @@ def test_parquet_goes_nowhere_near_a_broker(shop):
     assert (code, err) == (10, f"kafkalog: {shop.parent / 'nowhere'}: no such file or directory\n")
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_tables_of_a_real_broker(corpus):
     data = corpus / "internal" / "data"
     assert rows(data, "select group_id, topic, partition, offset from committed_offsets where offset > 0 order by 1, 2, 3") == [

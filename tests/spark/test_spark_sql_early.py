@@ -139,7 +139,7 @@ def test_random_queries_are_let_through(tmp_path):
         check_names(Chooser(1_000_000 + at).query().sql("spark"), made, Reading())
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_words_of_spark_are_no_misspelt_columns(spark):

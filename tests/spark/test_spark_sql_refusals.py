@@ -76,7 +76,7 @@ def test_a_query_leaves_no_view(shop, spark):
     ] == []  # those stand in any
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_process_of_its_own_says_nothing_else(shop, tmp_path):
     """Java, Spark and PySpark are silent, and leave nothing where it runs."""
     done = in_a_process(tmp_path, shop, "select count(*) from orders")
@@ -84,7 +84,7 @@ def test_a_process_of_its_own_says_nothing_else(shop, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_name_that_is_none_leaves_nothing(shop, tmp_path):
     """Spark makes a directory for tables where it looks for one, in the working directory by default."""
     done = in_a_process(tmp_path, shop, "select * from nobody")
@@ -93,7 +93,7 @@ def test_a_name_that_is_none_leaves_nothing(shop, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_java_that_ends_in_the_middle(shop, tmp_path):
     """Its end is said in a line, and the thread that hears accumulators of PySpark says nothing."""
     done = in_a_process(tmp_path, shop, "select java_method('java.lang.System', 'exit', 3)", "--allow", "java")

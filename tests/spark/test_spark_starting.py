@@ -193,7 +193,7 @@ def test_java_starts_beside_an_archive_that_is_not_its_own(cache, tmp_path):
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_real_archive(cache, monkeypatch):

@@ -395,7 +395,7 @@ def test_a_query_goes_on_where_it_was(spark, tmp_path):
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_query_over_segments_that_begin_inside_sets(spark, tmp_path):
     """Each micro-batch takes one offset of each partition: together they have the records of a plain read."""
     root = tmp_path / "logs"
@@ -411,7 +411,7 @@ def test_a_query_over_segments_that_begin_inside_sets(spark, tmp_path):
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_retention_ends_a_query_with_what_happened(spark, tmp_path):
     root = tmp_path / "logs"
     root.mkdir()

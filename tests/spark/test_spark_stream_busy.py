@@ -94,7 +94,7 @@ def test_a_stream_that_is_stopped_for_seconds_goes_on(spark, tmp_path, log):
     assert_each_once(spark, tmp_path, 120)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_stream_with_a_fifth_of_the_time_has_each_record_once(spark, tmp_path, log):
     query = start(spark, tmp_path / "logs", tmp_path, processingTime="0 seconds")
     try:
@@ -111,7 +111,7 @@ def test_a_stream_with_a_fifth_of_the_time_has_each_record_once(spark, tmp_path,
     assert_each_once(spark, tmp_path, log.next)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_worker_that_starts_too_late_ends_the_query_and_loses_nothing(spark, tmp_path, log):
     """Spark waits 10 s for the source's worker to connect, which no setting changes; the next start goes on."""
     slow = tmp_path / "python"

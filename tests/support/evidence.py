@@ -6,15 +6,11 @@ them have run and passed, a total below the page's number fails the run.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
-
-SCALE = int(os.environ.get("RELIABILITY_SCALE", "1"))
-"""How many times as much random tests try; docs/reliability.md has the number for a night."""
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 ROW = re.compile(r"^\| (R\d+[^|]*?|corpus) \| ([^|]+?) \| ([\d,]+) ([^|]+?) \| `([^|]+)` \|", re.MULTILINE)

@@ -1,0 +1,96 @@
+"""The dial of the suite: all parts together are all cases, and no part leaves a test function out."""
+
+import pytest
+
+from tests.support.effort import DIAL, PARTS, chosen
+
+TESTS = """
+import pytest
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("n", range(100))
+def test_many(n):
+    pass
+
+@pytest.mark.exhaustive
+def test_alone():
+    pass
+
+def test_not_marked():
+    pass
+"""
+FULL = """
+@pytest.mark.full
+def test_full_{n}():
+    pass
+"""
+WHOLE_FILE = """
+import pytest
+pytestmark = pytest.mark.full
+
+def test_one():
+    pass
+
+def test_other():
+    pass
+"""
+
+
+@pytest.fixture
+def suite(pytester, monkeypatch):
+    monkeypatch.setattr(DIAL, "effort", DIAL.effort)  # the suite runs in this process
+    monkeypatch.setattr(DIAL, "rotation", DIAL.rotation)
+    pytester.makeini("[pytest]\nmarkers =\n  exhaustive: many\n  full: long\n")
+    pytester.makeconftest(
+        "from tests.support.effort import pytest_addoption, pytest_collection_modifyitems\n"
+        "from tests.support.effort import DIAL\n"
+        "def pytest_configure(config):\n"
+        "    DIAL.effort, DIAL.rotation = config.getoption('effort'), config.getoption('rotation')\n"
+    )
+    folder = pytester.mkdir("suite")
+    (folder / "test_it.py").write_text(TESTS + "".join(FULL.format(n=n) for n in range(PARTS)))
+    (folder / "test_whole.py").write_text(WHOLE_FILE)
+    return pytester
+
+
+def names_run(suite, *options):
+    result = suite.inline_run("-p", "no:cacheprovider", *options)
+    passed, skipped, failed = result.listoutcomes()
+    assert (skipped, failed) == ([], [])
+    return [report.nodeid.rpartition("::")[2] for report in passed]
+
+
+def test_a_quick_run_has_some_cases_of_each_exhaustive_function(suite):
+    found = names_run(suite)
+    assert [name for name in found if name.startswith("test_many")] == [
+        "test_many[0]",
+        "test_many[48]",
+        "test_many[96]",
+    ]
+    assert {"test_alone", "test_not_marked"} < set(found)
+
+
+def test_a_quick_run_has_a_48th_of_the_full_tests_and_a_marked_file_is_one_of_them(suite):
+    found = names_run(suite, "--rotation", "1")
+    assert [name for name in found if name.startswith("test_full")] == ["test_full_1"]
+    assert "test_one" not in found
+    assert {"test_one", "test_other"} < set(names_run(suite, "--rotation", "0"))
+
+
+def test_full_runs_every_case(suite):
+    assert len(names_run(suite, "--effort", "full")) == 100 + 1 + 1 + PARTS + 2
+
+
+@pytest.mark.parametrize("count", [1, 2, PARTS - 1, PARTS, PARTS + 1, 200])
+@pytest.mark.parametrize("group", ["full", "a.py::test_a"])
+def test_all_rotations_together_are_all_cases(group, count):
+    names = [str(n) for n in range(count)]
+    assert set().union(*(chosen(group, names, rotation) for rotation in range(PARTS))) == set(names)
+
+
+@pytest.mark.parametrize("rotation", [0, 7, 47])
+def test_a_loop_has_some_cases_in_every_rotation(rotation, monkeypatch):
+    monkeypatch.setattr(DIAL, "effort", "quick")
+    monkeypatch.setattr(DIAL, "rotation", rotation)
+    assert DIAL.some(["only"]) == ["only"]
+    assert 1 <= len(DIAL.some(list(range(20)))) <= 3

@@ -361,7 +361,8 @@ def combined_exit_code(codes: list[ExitCode]) -> ExitCode:
     """Return one exit code for several targets (see EXIT STATUS in the man pages).
 
     One target: its own code. Several: 130 if interrupted; the common code if all ended alike; else 4
-    if corruption was found; else 5 if any failed; else 3; else 0.
+    if corruption was found; else 12 if only formats of other programs or newer versions stood in the way; else 5 if any
+    failed; else 3; else 0.
     """
     if not codes:
         return ExitCode.OK
@@ -371,6 +372,7 @@ def combined_exit_code(codes: list[ExitCode]) -> ExitCode:
         return codes[0]
     if ExitCode.CORRUPTION in codes:
         return ExitCode.CORRUPTION
-    if any(code not in (ExitCode.OK, ExitCode.WARNINGS) for code in codes):
-        return ExitCode.PARTIAL
+    failed = {*codes} - {ExitCode.OK, ExitCode.WARNINGS}
+    if failed:
+        return ExitCode.UNSUPPORTED if failed == {ExitCode.UNSUPPORTED} else ExitCode.PARTIAL
     return ExitCode.WARNINGS

@@ -299,7 +299,7 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "dump-index": _READ,
     "groups": _READ,
     "transactions": _READ,
-    "cluster": _READ,
+    "cluster": (*_READ, _E.UNSUPPORTED),
     "doctor": (*_READ, _E.UNSUPPORTED, _E.REFUSED),
     "verify": (*_READ, _E.UNSUPPORTED, _E.REFUSED),
     "recover": _WITH_DAMAGE,

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected
+from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint
 from kafkalog_cli.log.settings.metadata_image import MIGRATING_DIRECTORY
 from kafkalog_cli.ops.cluster_entries import Entries, EntryChange, differences, entries_of, only_topics
+from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.listing.root import read_root
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.selection import log_dirs_of, partition_paths
@@ -120,11 +122,18 @@ def describe_cluster(  # noqa: PLR0913 points and choice
 def _state(fs: Filesystem, logs: Sequence[str], point: MetadataPoint | None, notes: list[Note]) -> ClusterMetadata:
     def damaged(damage: DamagedLog) -> None:
         details = damage.details
-        message = f"at byte {details['position']}: {details['message']}: later records are left out"
-        notes.append(Note(str(details["kind"]), message, str(details["path"]), exit_code=ExitCode.CORRUPTION))
+        is_log = str(details["path"]).endswith(FileKind.LOG.value)
+        effect = "later records are left out" if is_log else "the state is read without this snapshot"
+        message = f"at byte {details['position']}: {details['message']}: {effect}"
+        is_newer = details["kind"] == FaultKind.INVALID_VERSION.value
+        code = ExitCode.UNSUPPORTED if is_newer else ExitCode.CORRUPTION
+        notes.append(Note(str(details["kind"]), message, str(details["path"]), exit_code=code))
 
-    found = furthest_metadata(fs, logs, damaged, until=point, with_registry=True)
+    found = furthest_metadata(fs, logs, damaged, until=point)
     assert found is not None
+    for path, fault in found.faults if found.is_complete else ():
+        if not path.endswith(FileKind.LOG.value):  # the torn end of a log is what a controller may be writing
+            damaged(damaged_log(path, fault))
     begins_late = not found.is_complete and found.snapshot is None and found.end_offset == 0 and not found.topics
     if point is not None and begins_late:
         raise NothingSelected(reason="the metadata log and its snapshots begin after this point")

@@ -9,7 +9,7 @@ from enum import Enum, unique
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
-from kafkalog_cli.log.settings.metadata_image import ClusterRegistry, Endpoint, QuotaEntity, TokenState
+from kafkalog_cli.log.settings.cluster_registry import ClusterRegistry, Endpoint, QuotaEntity, TokenState
 from kafkalog_cli.ops.tables.cluster import Feature, Topic, configs, features, topics
 
 
@@ -137,7 +137,7 @@ def is_sensitive(name: str) -> bool:
 
 def entries_of(metadata: ClusterMetadata) -> Entries:
     """Return the entries of a state that was read with its registry."""
-    registry = metadata.registry or ClusterRegistry()
+    registry = metadata.registry
     return {
         ClusterPart.BROKERS: {str(one.broker_id): one for one in _brokers(metadata, registry)},
         ClusterPart.CONTROLLERS: {str(one.controller_id): one for one in _controllers(metadata, registry)},

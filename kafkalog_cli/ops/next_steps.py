@@ -88,7 +88,10 @@ def filled(step: str, path: str, file: str, metadata: str | None = None) -> str:
         "FILE_AWAY": place_outside(file),
         "FILE_ASIDE": f"{file}.aside",
     }
-    if directory_name(path).topic is None:  # no broker replicates a directory of another name
+    directory = directory_name(path)
+    if directory.is_metadata_log and _REPLACES.search(step):
+        step = AS_A_NODE
+    if directory.topic is None:  # no broker replicates a directory of another name
         for choice in _BY_REPLICAS:
             step = step.replace(choice.text, choice.alone) if choice.others == REPLICATE else step
     parts = step.split("`")
@@ -110,6 +113,11 @@ def with_next_steps(
 
 _PLACEHOLDER = re.compile(r"""'[^']*'|"'"|(?<!\S)(?:PATH|FILE)(?:_AWAY|_ASIDE)?(?!\S)""")
 """Matches what is quoted, or a placeholder that is a word."""
+
+AS_A_NODE = "`kafkalog verify PATH` says what the node does with its metadata log, and which steps are safe"
+
+_REPLACES = re.compile(r"mv -nT PATH PATH_AWAY|kafkalog recover PATH|copy the other replica")
+"""Matches steps of ordinary partitions that would leave a node without its vote and its snapshots."""
 
 _READS_METADATA = re.compile(r"kafkalog (?:recover|verify) PATH(?!\S)")
 

@@ -104,7 +104,7 @@ def _heading(found: ClusterDescription) -> Iterator[str]:
         leader = "unknown" if metadata.leader is None else f"{metadata.leader.leader_id}, epoch {metadata.leader.epoch}"
         voters = ", ".join(map(str, metadata.voters)) or "unknown"
         yield f"quorum: leader {leader}; voters {voters}"
-        producer = None if metadata.registry is None else metadata.registry.next_producer_id
+        producer = metadata.registry.next_producer_id
         if producer is not None:
             yield f"next producer id: {producer}"
     for broker in found.brokers:

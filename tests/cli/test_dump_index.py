@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.ops.index_model import PER_BATCH, Spec, batch_v2, indexes, offset_index, time_index, write
 from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.metadata_logs import snapshot as metadata_snapshot
 
 UUID = "bGFiLWNsdXN0ZXItMDAwMA"
 
@@ -57,7 +58,7 @@ def log_directory():
         f"{0:020d}.log": b"",
         f"{0:020d}.index": bytes(4096),
         "quorum-state": b'{"leaderId":1,"leaderEpoch":4,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}',
-        f"{90:020d}-0000000001.checkpoint": b"",
+        f"{90:020d}-0000000001.checkpoint": metadata_snapshot([]),
     }
     root = {
         "meta.properties": f"version=1\nnode.id=1\ncluster.id={UUID}\n".encode(),
@@ -66,7 +67,7 @@ def log_directory():
         "replication-offset-checkpoint": b"0\n2\nt 0 31\nother 3 7\n",
         "log-start-offset-checkpoint": b"0\n0\n",
         "cleaner-offset-checkpoint": b"",
-        "bootstrap.checkpoint": b"",
+        "bootstrap.checkpoint": metadata_snapshot([]),
     }
     files = {f"/log/t-0/{name}": data for name, data in partition.items()}
     files |= {f"/log/__cluster_metadata-0/{name}": data for name, data in metadata.items()}
@@ -87,6 +88,7 @@ def expected_text():
         moments=moments,
         index_bytes=8 * len(offsets),
         time_bytes=12 * len(times),
+        snapshot_bytes=len(metadata_snapshot([])),
         n=len(times),
         blank=" ",
     )
@@ -96,7 +98,7 @@ EXPECTED = """\
 /log/__cluster_metadata-0/00000000000000000000.index: offset index, 4096 bytes
   zero tail of 4096 bytes, preallocated
   no entries
-/log/__cluster_metadata-0/00000000000000000090-0000000001.checkpoint: metadata snapshot, 0 bytes
+/log/__cluster_metadata-0/00000000000000000090-0000000001.checkpoint: metadata snapshot, {snapshot_bytes} bytes
   records of the metadata log up to offset 90, epoch 1: kafkalog dump-log prints them
 /log/__cluster_metadata-0/quorum-state: quorum state, 104 bytes
   dataVersion: 1
@@ -150,7 +152,7 @@ EXPECTED = """\
   no entries
 /log/cleaner-offset-checkpoint: cleaner offsets, 0 bytes
   no entries
-/log/bootstrap.checkpoint: bootstrap snapshot, 0 bytes
+/log/bootstrap.checkpoint: bootstrap snapshot, {snapshot_bytes} bytes
   records of the metadata log: kafkalog dump-log prints them
 """
 

@@ -315,12 +315,14 @@ def test_damage_ends_the_view(folder, damage):
     assert len(found.faults) == 1
 
 
-def test_records_that_nobody_needs_may_be_of_any_kind(folder):
-    newer = bytes([1, 90, 0, 1, 2, 3])  # a type that 4.2 has not
+def test_a_record_of_a_newer_kafka_ends_the_view(folder):
+    newer = bytes([1, 90, 0, 1, 2, 3])  # a type that 4.4 has not
     write(folder, [[topic(), newer, value("NoOpRecord"), config("5")]])
     found = read(folder)
-    assert found.is_complete
-    assert found.topic_settings("t1") == {"retention.ms": "5"}
+    assert not found.is_complete
+    [(_, fault)] = found.faults
+    assert (fault.kind, fault.base_offset) == (FaultKind.INVALID_VERSION, 1)
+    assert found.topic_settings("t1") == {}
 
 
 def register(epoch, **more):

@@ -59,13 +59,12 @@ def leader_change(offset, voters=(1, 2, 3)):
     return batch_v2([R(offset, BASE_TIME_MS, struct.pack(">hh", 0, 2), message)], bits=CONTROL)
 
 
-def snapshot(groups):
+def snapshot(groups, epoch=1, time_ms=BASE_TIME_MS):
     """The bytes of a snapshot: header, these records, footer."""
-    header = batch_v2(
-        [R(0, BASE_TIME_MS, struct.pack(">hh", 0, 3), struct.pack(">hq", 0, BASE_TIME_MS) + b"\0")], bits=CONTROL
-    )
-    body, end = batches(groups, 1)
-    footer = batch_v2([R(end, BASE_TIME_MS, struct.pack(">hh", 0, 4), struct.pack(">h", 0) + b"\0")], bits=CONTROL)
+    header = R(0, BASE_TIME_MS, struct.pack(">hh", 0, 3), struct.pack(">hq", 0, time_ms) + b"\0")
+    body, end = batches(groups, 1, epoch)
+    footer = R(end, BASE_TIME_MS, struct.pack(">hh", 0, 4), struct.pack(">h", 0) + b"\0")
+    header, footer = (batch_v2([one], bits=CONTROL, epoch=epoch) for one in (header, footer))
     return header + body + footer
 
 
@@ -77,6 +76,7 @@ class RandomRecords:
         self.topics = {}  # id to numbers of partitions
         self.brokers = {}  # id to epoch
         self.created = 0
+        self.producer_ids = 0
 
     def next(self):
         makers = [self.topic, self.config, self.feature, self.register, self.other]
@@ -143,7 +143,9 @@ class RandomRecords:
 
     def feature(self):
         return value(
-            "FeatureLevelRecord", name=self.chance.choice(["group.version", "x"]), featureLevel=self.chance.randrange(3)
+            "FeatureLevelRecord",
+            name=self.chance.choice(["group.version", "share.version"]),
+            featureLevel=self.chance.randrange(2),
         )
 
     def register(self):
@@ -179,7 +181,8 @@ class RandomRecords:
         if kind == 0:
             return value("NoOpRecord")
         if kind == 1:
-            return value("ProducerIdsRecord", brokerId=1, brokerEpoch=1, nextProducerId=self.chance.randrange(2000))
+            self.producer_ids += self.chance.randrange(1, 2000)
+            return value("ProducerIdsRecord", brokerId=1, brokerEpoch=1, nextProducerId=self.producer_ids)
         return value(
             "ClientQuotaRecord", entity=[{"entityType": "user", "entityName": "u"}], key="k", value=1.5, remove=False
         )

@@ -51,11 +51,13 @@ class ApiMessage(NamedTuple):
 class UnreadableRecord(NamedTuple):
     """A record that its topic's decoder cannot read. `message` is the message of Java's exception.
 
-    `unknown_type` is set if the type of the record is unknown: from a newer release, or not of this topic.
+    `unknown_type` is set if the type of the record is unknown: from a newer release, or not of this topic. `is_newer`:
+    type, version or frame is one that only a newer release can have.
     """
 
     message: str
     unknown_type: int | None = None
+    is_newer: bool = False
 
 
 @cache
@@ -103,8 +105,10 @@ def decode_api_message(
     if value is None:
         return UnreadableRecord("Error while reading frame version")
     try:
+        is_newer = False
         reader = WireReader(value)
         frame = _unsigned_short(reader, "frame version")
+        is_newer = frame > _FRAME_VERSION
         if frame == 0:
             raise Undecodable(
                 "Could not deserialize metadata record with frame version 0. Note that upgrades from the preview "
@@ -119,10 +123,11 @@ def decode_api_message(
         names = _api_types(topic, release).get(api_key)
         if names is None:
             unknown = f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id {api_key}"
-            return UnreadableRecord(unknown, api_key)
+            return UnreadableRecord(unknown, api_key, is_newer=True)
+        is_newer = version not in message_schema(names[0], release).versions
         message = _api_message(names[0], version, reader, api_key, release)
     except Undecodable as error:
-        return UnreadableRecord(str(error))
+        return UnreadableRecord(str(error), is_newer=is_newer)
     return ApiMessage(api_key, names[0], names[1], version, message)
 
 

@@ -4,5 +4,5 @@
 `topic_config` finds the value of each setting, and the source that it comes from: the command line, the metadata log,
 server.properties, or Kafka's default. A setting is known if no source that could override it was left unread.
 `cluster_metadata` reads the newest snapshot of `__cluster_metadata` and the log after it, as a broker does at start-up.
-`metadata_image` is the state that these records produce.
+`metadata_image` and `cluster_registry` are the state that these records produce.
 """

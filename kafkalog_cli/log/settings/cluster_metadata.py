@@ -1,6 +1,6 @@
 """Reads `__cluster_metadata` as a broker does when it starts: the newest snapshot, then the log after it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
@@ -9,24 +9,22 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import METADATA_TOPIC, partition_directory_name
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch
 from kafkalog_cli.format.control import ControlRecord, decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind, fault_of, unreadable
 from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, UnreadableRecord, decode_api_message
 from kafkalog_cli.format.records import field_bytes
-from kafkalog_cli.format.varint import BadVarint, decode_unsigned
 from kafkalog_cli.log.open_transactions import SegmentPart, parts_to_replay
-from kafkalog_cli.log.partition import PartitionFile, Segment, open_partition
+from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, open_partition
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.settings.cluster_registry import CannotApply, ClusterRegistry
 from kafkalog_cli.log.settings.metadata_image import (
     BROKER_RESOURCE,
-    REGISTRY_TYPES,
-    REPLAYED_TYPES,
     TOPIC_RESOURCE,
+    TRANSACTION_TYPES,
     BrokerState,
-    ClusterRegistry,
     MetadataImage,
     PartitionRegistration,
     TopicState,
@@ -37,7 +35,9 @@ _TORN = (FaultKind.TRAILING_BYTES, FaultKind.HEADER_CUT_OFF)
 """Faults at the end of a log whose last write was interrupted: a broker truncates the log there and continues."""
 
 
-_Read = tuple[Batch, bytes | ControlRecord | None]
+_Read = tuple[Batch, bytes | ControlRecord | Fault | None]
+_NO_OP = bytes((1, 20, 0, 0))
+"""The record that an idle controller writes twice a second."""
 
 
 class SnapshotId(NamedTuple):
@@ -77,7 +77,7 @@ class ClusterMetadata(NamedTuple):
     `topics` are by name, `configs` by (resource type, resource name). `end_offset` is the offset of the next record.
     With several `voters`, records at the log's end may be uncommitted: no file shows whether they are committed.
     `voter_directories` are their directory ids (KIP-853); there are none with static voters.
-    `registry` has the further parts of the state if they were asked for. `last_timestamp_ms` is that of the last batch.
+    `registry` has the further parts of the state. `last_timestamp_ms` is that of the last batch.
     `faults` are pairs (path, fault). Later records may be missing only if `is_complete` is False.
     """
 
@@ -91,7 +91,7 @@ class ClusterMetadata(NamedTuple):
     voters: tuple[int, ...] = ()
     faults: tuple[tuple[str, Fault], ...] = ()
     is_complete: bool = True
-    registry: ClusterRegistry | None = None
+    registry: ClusterRegistry = ClusterRegistry()
     leader: QuorumLeader | None = None
     last_timestamp_ms: int | None = None
     voter_directories: Mapping[int, str] = MappingProxyType({})
@@ -140,12 +140,12 @@ def read_cluster_metadata(
     choice: KernelChoice | None = None,
     *,
     until: MetadataPoint | None = None,
-    with_registry: bool = False,
+    without: Collection[str] = (),
 ) -> ClusterMetadata:
     """Read the cluster's state from `path`: the directory `__cluster_metadata-0`, or the directory that contains it.
 
-    `until`: the state at that point. `with_registry`: also the parts of ClusterRegistry. A damaged snapshot is skipped
-    for the next older one. Damage is reported in the result. Raises PathNotFound, NotKafkaLayout, Unreadable for the
+    `until`: the state at that point. A damaged snapshot is skipped for the next older one, and so are the snapshots
+    at the paths `without`. Damage is reported in the result. Raises PathNotFound, NotKafkaLayout, Unreadable for the
     directory itself.
     """
     path = metadata_log_in(fs, path) or path
@@ -154,10 +154,10 @@ def read_cluster_metadata(
     point = until or MetadataPoint()
     snapshots = [
         one for one in partition.metadata_snapshots
-        if point.end_offset is None or (one.name.offset or 0) <= point.end_offset
+        if (point.end_offset is None or (one.name.offset or 0) <= point.end_offset) and one.status.path not in without
     ]  # fmt: skip
     for snapshot in (*sorted(snapshots, key=_snapshot_order, reverse=True), None):
-        replay = _Replay(fs, choice or KernelChoice(), faults, point, with_registry=with_registry)
+        replay = _Replay(fs, choice or KernelChoice(), faults, point)
         start, identity = 0, None
         if snapshot is not None:
             identity = SnapshotId(snapshot.name.offset or 0, snapshot.name.epoch or 0)
@@ -167,6 +167,43 @@ def read_cluster_metadata(
         is_complete = replay.log(partition.segments, start)
         return replay.result(path, identity, is_complete=is_complete)
     raise AssertionError("without a snapshot there is always a result")
+
+
+def read_as_node(fs: Filesystem, partition: Partition, end_offset: int) -> ClusterMetadata:
+    """Read the state as a node reads it whose log ends at `end_offset`. It is not complete if the node ends there.
+
+    A node reads only the newest snapshot, and does not notice that the end of the file is missing.
+    """
+    newest = newest_snapshot(partition)
+    replay = _Replay(fs, KernelChoice(), [], MetadataPoint(end_offset), is_node=True)
+    identity = None if newest is None else SnapshotId(newest.name.offset or 0, newest.name.epoch or 0)
+    if newest is not None and not replay.snapshot(newest.status.path):
+        return replay.result(partition.path, identity, is_complete=False)
+    segments = [segment._replace(offset_index=None) for segment in partition.segments]  # a node makes new indexes
+    is_complete = replay.log(segments, 0 if identity is None else identity.end_offset)
+    return replay.result(partition.path, identity, is_complete=is_complete)
+
+
+def newest_snapshot(partition: Partition) -> PartitionFile | None:
+    """Return the snapshot with the largest end offset and epoch, None if there is none."""
+    return max(partition.metadata_snapshots, key=_snapshot_order, default=None)
+
+
+class SnapshotContents(NamedTuple):
+    """The first fault of a snapshot file, the time in its header, the epoch of its batches, and its features."""
+
+    fault: Fault | None
+    last_timestamp_ms: int | None
+    epoch: int | None
+    features: dict[str, int]
+
+
+def read_snapshot(fs: Filesystem, path: str, *, as_bootstrap: bool = False) -> SnapshotContents:
+    """Read all of a snapshot. `as_bootstrap`: as a node reads bootstrap.checkpoint, whatever its CRCs and end are."""
+    faults: list[tuple[str, Fault]] = []
+    replay = _Replay(fs, KernelChoice(), faults, MetadataPoint(), is_node=as_bootstrap, checks_crc=not as_bootstrap)
+    replay.snapshot(path)
+    return replay.contents()
 
 
 def metadata_log_in(fs: Filesystem, directory: str) -> str | None:
@@ -183,22 +220,24 @@ def _snapshot_order(snapshot: PartitionFile) -> tuple[int, int]:
 class _Replay:
     """Replays a snapshot, then the log after it, into an image; each snapshot that is tried gets its own replay."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the ways to read, for the functions above
         self,
         fs: Filesystem,
         choice: KernelChoice,
         faults: list[tuple[str, Fault]],
         point: MetadataPoint,
         *,
-        with_registry: bool,
+        is_node: bool = False,
+        checks_crc: bool = True,
     ) -> None:
+        self._is_node = is_node
+        self._checks_crc = checks_crc
+        self._epoch: int | None = None
         self._fs = fs
         self._choice = choice
         self._faults = faults
         self._point = point
-        self._registry = ClusterRegistry() if with_registry else None
-        self._types = REPLAYED_TYPES | REGISTRY_TYPES if with_registry else REPLAYED_TYPES
-        self._image = MetadataImage(self._registry)
+        self._image = MetadataImage()
         self._leader: QuorumLeader | None = None
         self._last_timestamp_ms: int | None = None
         self._voters: tuple[int, ...] = ()
@@ -209,18 +248,27 @@ class _Replay:
         """Replay a snapshot; return whether it is complete and undamaged."""
         control = []
         known = len(self._faults)
+        offset = 0
         for batch, record in self._records(path, 0):
             if isinstance(record, ControlRecord):
                 control.append(record.type_id)
-                self._control(batch, record)
-            elif record is not None and not self._apply(path, batch, record):
+            self._epoch = batch.leader_epoch
+            if record is None:
+                offset = batch.last_offset + 1
+            elif not self._apply(path, batch, offset, record, is_in_snapshot=True):
                 break
+            else:
+                offset += 1
+        has_header = control[:1] == [_SNAPSHOT_HEADER]
+        if self._is_node and has_header and all(fault.kind in _TORN for _, fault in self._faults[known:]):
+            del self._faults[known:]
+            return True
         if len(self._faults) > known:
             return False
         time_ms, last = self._point.time_ms, self._last_timestamp_ms
         if time_ms is not None and last is not None and last > time_ms:
             return False  # an older snapshot, or the log from its start, has the state at the point
-        if control[:1] == [_SNAPSHOT_HEADER] and control[-1:] == [_SNAPSHOT_FOOTER]:
+        if has_header and control[-1:] == [_SNAPSHOT_FOOTER]:
             return True
         return self._fault(path, Fault(FaultKind.INVALID_LENGTH, 0, "a snapshot without its header or footer"))
 
@@ -236,9 +284,9 @@ class _Replay:
                 offset = max(offset, batch.base_offset)
                 is_end = record is not None and self._point.is_before(batch, offset)
                 needed = self._point.needed(offset) if is_end else batch.base_offset
-                if self._next_offset < needed and offset == batch.base_offset:
+                if self._next_offset < needed and offset == batch.base_offset and not self._is_node:
                     message = f"records from offset {self._next_offset} to {needed - 1} are missing"
-                    return self._fault(path, fault_of(batch, FaultKind.INVALID_RECORD, message))
+                    return self._fault(path, fault_of(batch, FaultKind.MISSING, message))
                 if is_end:
                     self._next_offset = max(needed, start)
                     return True
@@ -246,10 +294,11 @@ class _Replay:
                 if record is None:
                     self._next_offset = batch.last_offset + 1
                     self._last_timestamp_ms = batch.max_timestamp
-                elif isinstance(record, ControlRecord):
-                    self._control(batch, record)
-                elif not self._apply(path, batch, record):
+                elif not self._apply(path, batch, offset - 1, record):
                     return False
+            if len(self._faults) > known and self._is_node:
+                del self._faults[known:]  # a node has cut the log there
+                return True
             if len(self._faults) > known:
                 return at == len(parts) and self._faults[-1][1].kind in _TORN
         return self._next_offset > 0
@@ -267,6 +316,7 @@ class _Replay:
     def result(self, path: str, snapshot: SnapshotId | None, *, is_complete: bool) -> ClusterMetadata:
         """Return the state after the replay."""
         image = self._image
+        image.finish()
         return ClusterMetadata(
             path,
             {topic.name: topic for topic in image.topics.values()},
@@ -278,11 +328,16 @@ class _Replay:
             self._voters,
             tuple(self._faults),
             is_complete,
-            self._registry,
+            image.registry,
             self._leader,
             self._last_timestamp_ms,
             self._voter_directories,
         )
+
+    def contents(self) -> SnapshotContents:
+        """Return what was found in a snapshot."""
+        fault = self._faults[0][1] if self._faults else None
+        return SnapshotContents(fault, self._last_timestamp_ms, self._epoch, self._image.features)
 
     def _records(self, path: str, start: int, position: int = 0) -> Iterator[_Read]:
         """Yield the record values of all batches from the offset `start` on, and None after each batch.
@@ -305,7 +360,7 @@ class _Replay:
     def _of_chunk(self, path: str, chunk: Chunk, decoder: RecordReader, start: int) -> Iterator[_Read]:
         batches = list(chunk.batches.rows())
         first = next((row for row, batch in enumerate(batches) if batch.last_offset >= start), len(batches))
-        bad = (row for row, batch in enumerate(batches) if row >= first and not (batch.valid and batch.magic >= 2))
+        bad = (row for row, batch in enumerate(batches) if row >= first and not self._is_readable(batch))
         end = next(bad, len(batches))
         for block in decoder.blocks(chunk, first, end):
             for row, (batch, records) in enumerate(block.batch_rows(), block.first_row):
@@ -319,16 +374,23 @@ class _Replay:
         if end < len(batches):
             self._fault(path, fault_of(batches[end], FaultKind.CRC_MISMATCH, "a batch that is damaged"))
 
-    def _value(self, buffer: memoryview, record: tuple[int, ...], batch: Batch) -> bytes | ControlRecord:
-        _, _, _, key_position, key_size, position, size, *_ = record
+    def _is_readable(self, batch: Batch) -> bool:
+        return batch.magic == RECORD_BATCH_MAGIC and (batch.valid == 1 or not self._checks_crc)
+
+    def _value(self, buffer: memoryview, record: tuple[int, ...], batch: Batch) -> bytes | ControlRecord | Fault:
+        """Return the value of a record, or the fault for which a node does not read it (RecordsIterator)."""
+        _, timestamp, _, key_position, key_size, position, size, _, headers, *_ = record
         value = field_bytes(buffer, position, size)
-        if not batch.is_control:
-            return value or b""
-        key = field_bytes(buffer, key_position, key_size)
-        found = decode_control(key, value)
-        if isinstance(found, Fault):
-            return ControlRecord(-1, {})
-        return found
+        problem = "" if timestamp == batch.base_timestamp else "its timestamp is not that of its batch"
+        problem = "it has headers" if headers else problem
+        if batch.is_control:
+            found = decode_control(field_bytes(buffer, key_position, key_size), value)
+            return fault_of(batch, FaultKind.INVALID_RECORD, found.message) if isinstance(found, Fault) else found
+        if key_size >= 0:
+            problem = "it has a key"
+        elif not value:
+            problem = "it has no value" if value is None else "its value is empty"
+        return fault_of(batch, FaultKind.INVALID_RECORD, problem) if problem else value or b""
 
     def _control(self, batch: Batch, record: ControlRecord) -> None:
         """Take the leader, the voters or the time from a control record."""
@@ -341,23 +403,41 @@ class _Replay:
         if record.type_id == _VOTERS:
             self._voter_directories = {one["voterId"]: one["voterDirectoryId"] for one in record.message["voters"]}
 
-    def _apply(self, path: str, batch: Batch, value: bytes) -> bool:
-        """Replay a record if its type is known; return False, with a fault, if it is invalid or does not fit."""
-        if _api_key(value) not in self._types:
+    def _apply(
+        self,
+        path: str,
+        batch: Batch,
+        offset: int,
+        record: bytes | ControlRecord | Fault,
+        *,
+        is_in_snapshot: bool = False,
+    ) -> bool:
+        """Replay a record; return False, with a fault, if no controller can read or apply it."""
+        if isinstance(record, ControlRecord):
+            self._control(batch, record)
             return True
-        found = decode_api_message(CLUSTER_METADATA, value)
-        problem = (
-            found.message if isinstance(found, UnreadableRecord) else self._image.replay(found.api_key, found.message)
-        )
-        return problem is None or self._fault(path, fault_of(batch, FaultKind.INVALID_RECORD, problem))
+        name, is_newer = "", False
+        if isinstance(record, Fault):
+            problem = record.message
+        elif record == _NO_OP:
+            return True
+        else:
+            found = decode_api_message(CLUSTER_METADATA, record)
+            if isinstance(found, UnreadableRecord):
+                problem, is_newer = found.message, found.is_newer
+            else:
+                name = f" ({found.name})"
+                try:
+                    if is_in_snapshot and found.api_key in TRANSACTION_TYPES:
+                        raise CannotApply("a snapshot has no metadata transactions")
+                    self._image.replay(found.api_key, found.message)
+                    return True
+                except CannotApply as error:
+                    problem, is_newer = str(error), error.is_newer
+        kind = FaultKind.INVALID_VERSION if is_newer else FaultKind.INVALID_RECORD
+        message = f"no controller can apply the record at offset {offset}{name}: {problem}"
+        return self._fault(path, fault_of(batch, kind, message)._replace(base_offset=offset, last_offset=offset))
 
     def _fault(self, path: str, fault: Fault) -> bool:
         self._faults.append((path, fault))
         return False
-
-
-def _api_key(value: bytes) -> int | None:
-    """Return the type of a record, which follows its frame version; None if it cannot be decoded."""
-    frame = decode_unsigned(value, 0)
-    kind = frame if isinstance(frame, BadVarint) else decode_unsigned(value, frame[1])
-    return None if isinstance(kind, BadVarint) else kind[0]

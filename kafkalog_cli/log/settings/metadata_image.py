@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
+from kafkalog_cli.log.settings.cluster_registry import CannotApply, ClusterRegistry
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 """Resource types of settings (ConfigResource.Type)."""
@@ -58,97 +60,126 @@ class BrokerState(NamedTuple):
     rack: str | None = None
 
 
-class MetadataImage:
-    """The state after a `replay` of each record (Kafka's MetadataImage, MetadataDelta).
+FEATURE_LEVELS = {
+    "metadata.version": (7, 34),
+    "kraft.version": (0, 1),
+    "transaction.version": (0, 2),
+    "group.version": (0, 1),
+    "eligible.leader.replicas.version": (0, 1),
+    "share.version": (0, 2),
+    "streams.version": (0, 1),
+}
+"""The lowest and highest level of each feature in Kafka 4.4, also of levels that are still tested (Feature)."""
 
-    A record that does not fit is skipped, and `replay` returns the reason; a broker treats it as fatal. Records in a
-    metadata transaction (KIP-866) are applied at its end, or not at all if it is aborted. `registry` None: records of
-    the parts that it has change nothing.
+KRAFT_VERSION = "kraft.version"
+
+
+class MetadataImage:
+    """The state after a `replay` of each record (MetadataDelta), by the rules of QuorumController.replay.
+
+    Records in a metadata transaction (KIP-866) are taken back if it is aborted, or still open at `finish`.
     """
 
-    def __init__(self, registry: ClusterRegistry | None = None) -> None:
-        self.registry = registry
+    def __init__(self) -> None:
+        self.registry = ClusterRegistry()
         self.topics: dict[str, TopicState] = {}
         """By topic id."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         """By resource type and name; the settings that apply to all brokers are those of a broker named ""."""
         self.features: dict[str, int] = {}
         self.brokers: dict[int, BrokerState] = {}
-        self._pending: list[tuple[int, Message]] | None = None
+        self._topic_ids: dict[str, str] = {}
+        """By topic name."""
+        self._levels: dict[str, tuple[int, int]] = {}
+        """The levels of features that the nodes of this log have said to support."""
+        self._before_transaction: dict[str, object] | None = None
 
-    def replay(self, api_key: int, message: Message) -> str | None:
-        """Apply a record; return what is wrong with it, None if it fits."""
-        if api_key in _TRANSACTION:
-            return self._transaction(api_key)
-        if self._pending is not None:
-            self._pending.append((api_key, message))
-            return None
-        if self.registry is not None:
-            self.registry.replay(api_key, message)
+    def replay(self, api_key: int, message: Message) -> None:
+        """Apply a record. Raises CannotApply where a controller ends."""
+        if api_key in TRANSACTION_TYPES:
+            self._transaction(api_key)
+            return
+        self.registry.replay(api_key, message)
         handler = _HANDLERS.get(api_key)
-        return None if handler is None else handler(self, message)
+        if handler is not None:
+            handler(self, message)
 
-    def _transaction(self, api_key: int) -> str | None:
+    def finish(self) -> None:
+        """Take back the records of a transaction that is still open: the next controller aborts it."""
+        if self._before_transaction is not None:
+            self._transaction(_ABORT)
+
+    def _transaction(self, api_key: int) -> None:
+        is_open = self._before_transaction is not None
+        if is_open is (api_key == _BEGIN):
+            problem = "a metadata transaction begins in another" if is_open else "no metadata transaction is open"
+            raise CannotApply(problem)
         if api_key == _BEGIN:
-            if self._pending is not None:
-                return "Encountered BeginTransactionRecord while already in a transaction"
-            self._pending = []
-            return None
-        if self._pending is None:
-            return "a metadata transaction ends that has not begun"
-        records, self._pending = self._pending, None
-        problems = [self.replay(*record) for record in records] if api_key == _END else []
-        return next((problem for problem in problems if problem is not None), None)
+            self._before_transaction = copy.deepcopy(self.__dict__)
+        elif api_key == _END:
+            self._before_transaction = None
+        else:
+            self.__dict__.update(self._before_transaction or {})
 
-    def _topic(self, message: Message) -> str | None:
-        self.topics[message["topicId"]] = TopicState(message["name"], message["topicId"])
-        return None
+    def _topic(self, message: Message) -> None:
+        name = message["name"]
+        topic_id = message["topicId"]
+        if name in self._topic_ids:
+            raise CannotApply(f"the topic {name} exists already, with the id {self._topic_ids[name]}")
+        if topic_id in self.topics:
+            raise CannotApply(f"the topic {self.topics[topic_id].name} has the id {topic_id} already")
+        self._topic_ids[name] = topic_id
+        self.topics[topic_id] = TopicState(name, topic_id)
 
-    def _remove_topic(self, message: Message) -> str | None:
+    def _remove_topic(self, message: Message) -> None:
         topic = self.topics.pop(message["topicId"], None)
         if topic is None:
-            return f"Unable to delete topic with id {message['topicId']}: no such topic found."
+            raise CannotApply(f"no topic has the id {message['topicId']}")
+        self._topic_ids.pop(topic.name, None)
         self.configs.pop((TOPIC_RESOURCE, topic.name), None)
-        return None
 
-    def _partition(self, message: Message) -> str | None:
+    def _partition(self, message: Message) -> None:
         topic = self.topics.get(message["topicId"])
         if topic is None:
-            return f"a partition of topic id {message['topicId']}, which does not exist"
+            raise CannotApply(f"a partition of the topic id {message['topicId']}, which no topic has")
         replicas = tuple(message["replicas"])
-        topic.partitions[message["partitionId"]] = PartitionRegistration(
-            replicas,
-            tuple(message["isr"]),
-            message["leader"],
-            message["leaderEpoch"],
-            message["partitionEpoch"],
-            _directories(message.get("directories", ()), len(replicas)),
-            tuple(message["addingReplicas"]),
-            tuple(message["removingReplicas"]),
-            message.get("leaderRecoveryState", 0) == 1,
-            tuple(message.get("eligibleLeaderReplicas") or ()),
-            tuple(message.get("lastKnownElr") or ()),
+        recovery = message.get("leaderRecoveryState", 0)
+        if recovery not in (0, 1):
+            raise CannotApply(f"leader recovery state {recovery}")
+        topic.partitions[message["partitionId"]] = _checked(
+            PartitionRegistration(
+                replicas,
+                tuple(message["isr"]),
+                message["leader"],
+                message["leaderEpoch"],
+                message["partitionEpoch"],
+                _directories(message.get("directories", ()), len(replicas)),
+                tuple(message["addingReplicas"]),
+                tuple(message["removingReplicas"]),
+                recovery == 1,
+                tuple(message.get("eligibleLeaderReplicas") or ()),
+                tuple(message.get("lastKnownElr") or ()),
+            )
         )
-        return None
 
-    def _clear_elr(self, message: Message) -> str | None:
+    def _clear_elr(self, message: Message) -> None:
         """Clear the eligible leader replicas of a topic, or of all topics if the record names none."""
         name = message["topicName"]
+        if name and name not in self._topic_ids:
+            raise CannotApply(f"the topic {name} does not exist")
         for topic in self.topics.values():
             if name in ("", topic.name):
                 cleared = {number: one._replace(elr=(), last_known_elr=()) for number, one in topic.partitions.items()}
                 topic.partitions.update(cleared)
-        return None
 
-    def _partition_change(self, message: Message) -> str | None:
+    def _partition_change(self, message: Message) -> None:
         topic = self.topics.get(message["topicId"])
         old = None if topic is None else topic.partitions.get(message["partitionId"])
         if topic is None or old is None:
-            return f"Unable to find partition {message['topicId']}:{message['partitionId']}"
-        topic.partitions[message["partitionId"]] = _changed(old, message)
-        return None
+            raise CannotApply(f"no partition {message['partitionId']} of the topic id {message['topicId']} exists")
+        topic.partitions[message["partitionId"]] = _checked(_changed(old, message))
 
-    def _config(self, message: Message) -> str | None:
+    def _config(self, message: Message) -> None:
         resource = (message["resourceType"], message["resourceName"])
         settings = self.configs.setdefault(resource, {})
         if message["value"] is None:
@@ -157,16 +188,27 @@ class MetadataImage:
             settings[message["name"]] = message["value"]
         if not settings:
             del self.configs[resource]
-        return None
 
-    def _feature(self, message: Message) -> str | None:
-        if message["featureLevel"]:
-            self.features[message["name"]] = message["featureLevel"]
+    def _feature(self, message: Message) -> None:
+        name, level = message["name"], message["featureLevel"]
+        low, high = FEATURE_LEVELS.get(name, (0, 0))
+        if level > high:
+            raise CannotApply(f"{name} {level} is of a newer Kafka than 4.4, which has {low} to {high}", is_newer=True)
+        low, high = self._levels.get(name, (low, high))
+        if not low <= level <= high:
+            raise CannotApply(f"{name} {level}, where the nodes of this log support {low} to {high}")
+        if level and name != KRAFT_VERSION:  # KAFKA-18979: control records have that version
+            self.features[name] = level
         else:
-            self.features.pop(message["name"], None)
-        return None
+            self.features.pop(name, None)
 
-    def _register(self, message: Message) -> str | None:
+    def _support(self, message: Message) -> None:
+        """Note the features of a broker or controller that registers: a node has at least those of its last start."""
+        for one in message["features"]:
+            self._levels[one["name"]] = (one["minSupportedVersion"], one["maxSupportedVersion"])
+
+    def _register(self, message: Message) -> None:
+        self._support(message)
         self.brokers[message["brokerId"]] = BrokerState(
             message["brokerId"],
             message["brokerEpoch"],
@@ -176,17 +218,16 @@ class MetadataImage:
             tuple(message.get("logDirs", ())),
             message["rack"],
         )
-        return None
 
-    def _unregister(self, message: Message) -> str | None:
-        self.brokers.pop(message["brokerId"], None)
-        return None
+    def _unregister(self, message: Message) -> None:
+        del self.brokers[self._broker(message["brokerId"], message["brokerEpoch"]).broker_id]
 
-    def _change_registration(self, message: Message) -> str | None:
+    def _change_registration(self, message: Message) -> None:
         fenced, shutdown = message.get("fenced", 0), message.get("inControlledShutdown", 0)
         if fenced not in (-1, 0, 1) or shutdown not in (0, 1):
-            return f"unknown change of broker {message['brokerId']}: fenced {fenced}, in shutdown {shutdown}"
-        return self._change_broker(
+            problem = f"unknown change of broker {message['brokerId']}: fenced {fenced}, in shutdown {shutdown}"
+            raise CannotApply(problem)
+        self._change_broker(
             message["brokerId"],
             message["brokerEpoch"],
             is_fenced={-1: False, 1: True}.get(fenced),
@@ -202,24 +243,28 @@ class MetadataImage:
         is_fenced: bool | None,
         in_controlled_shutdown: bool = False,
         log_dirs: tuple[str, ...] = (),
-    ) -> str | None:
-        broker = self.brokers.get(broker_id)
-        if broker is None:
-            return f"Tried to change broker {broker_id}, but that broker was not registered."
-        if broker.broker_epoch != epoch:
-            return f"a change of broker {broker_id} at epoch {epoch}, which is at epoch {broker.broker_epoch}"
+    ) -> None:
+        broker = self._broker(broker_id, epoch)
         self.brokers[broker_id] = broker._replace(
             is_fenced=broker.is_fenced if is_fenced is None else is_fenced,
             in_controlled_shutdown=broker.in_controlled_shutdown or in_controlled_shutdown,
             log_dirs=log_dirs or broker.log_dirs,
         )
-        return None
+
+    def _broker(self, broker_id: int, epoch: int) -> BrokerState:
+        broker = self.brokers.get(broker_id)
+        if broker is None:
+            raise CannotApply(f"a change of broker {broker_id}, which is not registered")
+        if broker.broker_epoch != epoch:
+            problem = f"a change of broker {broker_id} at epoch {epoch}, which is at epoch {broker.broker_epoch}"
+            raise CannotApply(problem)
+        return broker
 
 
 _BEGIN, _END, _ABORT = 23, 24, 25
-_TRANSACTION = (_BEGIN, _END, _ABORT)
+TRANSACTION_TYPES = (_BEGIN, _END, _ABORT)
 
-_HANDLERS: dict[int, Callable[[MetadataImage, Message], str | None]] = {
+_HANDLERS: dict[int, Callable[[MetadataImage, Message], None]] = {
     0: MetadataImage._register,
     1: MetadataImage._unregister,
     2: MetadataImage._topic,
@@ -231,11 +276,16 @@ _HANDLERS: dict[int, Callable[[MetadataImage, Message], str | None]] = {
     9: MetadataImage._remove_topic,
     12: MetadataImage._feature,
     17: MetadataImage._change_registration,
+    27: MetadataImage._support,
     28: MetadataImage._clear_elr,
 }
 
-REPLAYED_TYPES = frozenset(_HANDLERS) | frozenset(_TRANSACTION)
-"""Record types that change the image; other types need not be decoded."""
+
+def _checked(partition: PartitionRegistration) -> PartitionRegistration:
+    if len(partition.directories) not in (0, len(partition.replicas)):
+        count = f"{len(partition.replicas)} replicas with {len(partition.directories)} directories"
+        raise CannotApply(f"a partition has {count}")
+    return partition
 
 
 def _changed(old: PartitionRegistration, message: Message) -> PartitionRegistration:
@@ -244,6 +294,8 @@ def _changed(old: PartitionRegistration, message: Message) -> PartitionRegistrat
     leader = message.get("leader", NO_LEADER_CHANGE)
     is_elected = leader != NO_LEADER_CHANGE
     recovery = message.get("leaderRecoveryState", -1)
+    if recovery not in (-1, 0, 1):
+        raise CannotApply(f"leader recovery state {recovery}")
     directories = message.get("directories")
     return PartitionRegistration(
         replicas,
@@ -269,130 +321,3 @@ def _directories(found: Sequence[str], replicas: int) -> tuple[str, ...]:
     if all(directory == MIGRATING_DIRECTORY for directory in found):
         return (MIGRATING_DIRECTORY,) * replicas
     return tuple(found)
-
-
-class Endpoint(NamedTuple):
-    """A listener of a broker or controller; `security_protocol` is the number of Kafka's SecurityProtocol."""
-
-    name: str
-    host: str
-    port: int
-    security_protocol: int
-
-
-class ControllerState(NamedTuple):
-    """A controller's registration (ControllerRegistration)."""
-
-    controller_id: int
-    incarnation_id: str
-    listeners: tuple[Endpoint, ...]
-
-
-class AccessControl(NamedTuple):
-    """An access control entry, with Kafka's numbers (AclBinding)."""
-
-    acl_id: str
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
-
-
-class TokenState(NamedTuple):
-    """A delegation token without its secret; times are epoch ms (TokenInformation)."""
-
-    token_id: str
-    owner: str
-    requester: str
-    renewers: tuple[str, ...]
-    issued_ms: int
-    expires_ms: int
-    latest_ms: int
-
-
-QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Pairs of entity type and name; the name None is the default of the type."""
-
-
-class ClusterRegistry:
-    """The state after a `replay` of each record. A removal of an unknown thing changes nothing."""
-
-    def __init__(self) -> None:
-        self.listeners: dict[int, tuple[Endpoint, ...]] = {}
-        """By broker id."""
-        self.controllers: dict[int, ControllerState] = {}
-        self.acls: dict[str, AccessControl] = {}
-        self.scram_iterations: dict[tuple[str, int], int] = {}
-        """By user and mechanism (ScramMechanism)."""
-        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
-        self.tokens: dict[str, TokenState] = {}
-        self.next_producer_id: int | None = None
-
-    def replay(self, api_key: int, message: Message) -> None:
-        """Apply a record; record types of other parts change nothing."""
-        handler = _REGISTRY_HANDLERS.get(api_key)
-        if handler is not None:
-            handler(self, message)
-
-    def _broker(self, message: Message) -> None:
-        self.listeners[message["brokerId"]] = _endpoints(message)
-
-    def _controller(self, message: Message) -> None:
-        number = message["controllerId"]
-        self.controllers[number] = ControllerState(number, message["incarnationId"], _endpoints(message))
-
-    def _acl(self, message: Message) -> None:
-        self.acls[message["id"]] = AccessControl(
-            message["id"], message["resourceType"], message["resourceName"], message["patternType"],
-            message["principal"], message["host"], message["operation"], message["permissionType"],
-        )  # fmt: skip
-
-    def _scram(self, message: Message) -> None:
-        self.scram_iterations[message["name"], message["mechanism"]] = message["iterations"]
-
-    def _quota(self, message: Message) -> None:
-        entity = tuple(sorted(((one["entityType"], one["entityName"]) for one in message["entity"]), key=str))
-        values = self.quotas.setdefault(entity, {})
-        if message["remove"]:
-            values.pop(message["key"], None)
-        else:
-            values[message["key"]] = message["value"]
-        if not values:
-            del self.quotas[entity]
-
-    def _token(self, message: Message) -> None:
-        self.tokens[message["tokenId"]] = TokenState(
-            message["tokenId"], message["owner"], message["requester"], tuple(message["renewers"]),
-            message["issueTimestamp"], message["expirationTimestamp"], message["maxTimestamp"],
-        )  # fmt: skip
-
-    def _producer_ids(self, message: Message) -> None:
-        self.next_producer_id = message["nextProducerId"]
-
-
-_REGISTRY_HANDLERS: dict[int, Callable[[ClusterRegistry, Message], object]] = {
-    0: ClusterRegistry._broker,
-    1: lambda registry, message: registry.listeners.pop(message["brokerId"], None),
-    10: ClusterRegistry._token,
-    11: ClusterRegistry._scram,
-    14: ClusterRegistry._quota,
-    15: ClusterRegistry._producer_ids,
-    18: ClusterRegistry._acl,
-    19: lambda registry, message: registry.acls.pop(message["id"], None),
-    22: lambda registry, message: registry.scram_iterations.pop((message["name"], message["mechanism"]), None),
-    26: lambda registry, message: registry.tokens.pop(message["tokenId"], None),
-    27: ClusterRegistry._controller,
-    29: lambda registry, message: registry.controllers.pop(message["controllerId"], None),
-}
-
-REGISTRY_TYPES = frozenset(_REGISTRY_HANDLERS)
-"""Record types that change the registry."""
-
-
-def _endpoints(message: Message) -> tuple[Endpoint, ...]:
-    return tuple(
-        Endpoint(one["name"], one["host"], one["port"], one["securityProtocol"]) for one in message["endPoints"]
-    )

@@ -5,9 +5,10 @@ from typing import NamedTuple
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.ops.checks.diagnoses import FILE_DIAGNOSES, LOG_DIAGNOSES
 from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity
+from kafkalog_cli.ops.checks.node_diagnoses import NODE_DIAGNOSES
 from kafkalog_cli.ops.next_steps import filled
 
-DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES}
+DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES, **NODE_DIAGNOSES}
 """The meaning of each kind of finding; docs/findings.md is written from this table."""
 
 

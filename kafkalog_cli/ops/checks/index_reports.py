@@ -15,6 +15,7 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment, open_partition_of
 from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.settings.cluster_metadata import read_snapshot
 from kafkalog_cli.ops.checks.file_report import FileNote, FileReport, closed_note, fault_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
@@ -315,7 +316,11 @@ def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
     name = file.name
     if name.kind in (FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT):
         of = "" if name.offset is None else f" up to offset {name.offset}, epoch {name.epoch}"
-        return files.report(file, notes=[FileNote(f"records of the metadata log{of}: kafkalog dump-log prints them")])
+        notes = [FileNote(f"records of the metadata log{of}: kafkalog dump-log prints them")]
+        if name.state is WorkState.IN_PLACE:
+            fault = read_snapshot(files.fs, file.status.path).fault
+            notes += [] if fault is None else [fault_note(name.kind, fault)]
+        return files.report(file, notes=notes)
     if name.state is not WorkState.IN_PLACE:
         return files.report(file, notes=[FileNote("a file that was being written")])
     content = files.read(file, MAX_STATE_BYTES)

@@ -39,6 +39,7 @@ from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
 from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.verify.metadata_log import CUTS, ENDS
 from kafkalog_cli.ops.verify.task import Level, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
@@ -269,7 +270,6 @@ _OF_PLACE = {
     FindingKind.NOT_IN_METADATA: StartAction.SETS_ASIDE,
     FindingKind.NOT_A_REPLICA: StartAction.SETS_ASIDE,
     FindingKind.TWIN_DIRECTORIES: StartAction.DOES_NOT_START,
-    FindingKind.QUORUM_STATE: StartAction.DOES_NOT_START,
 }
 """Findings about the place of a partition, each with the action of a broker. A plan of `recover` has none of them."""
 
@@ -291,6 +291,7 @@ def start_steps(
         return
     at_root = [*findings.get(root.path, ())]
     yield from _of_identity(at_root)
+    yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in at_root if one.broker_effect.startswith(ENDS))
     directories = [*directories]
     copies = sum(one.directory.kind is DirectoryKind.FUTURE for one in directories)
     yield _of_shutdown(root, copies + sum(not path.endswith(DirectoryKind.STRAY.value) for path in plans))
@@ -363,7 +364,11 @@ def _of_directory(
     if plan is not None and not (plan.is_refused and stopped):  # a checkpoint's refusal is that of the whole directory
         yield from _of_plan(plan)
     for one in findings:
-        if one.kind in _OF_PLACE:
+        if one.broker_effect.startswith(ENDS):
+            yield _of_finding(one, StartAction.DOES_NOT_START)
+        elif one.broker_effect.startswith(CUTS):
+            yield _of_finding(one, StartAction.CUTS)
+        elif one.kind in _OF_PLACE:
             yield _of_finding(one, _OF_PLACE[one.kind])
         elif one.kind is FindingKind.HIGH_WATERMARK_BEYOND_END:
             yield StartStep(StartAction.LOWERS, one.path, one.message)

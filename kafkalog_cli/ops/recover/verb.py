@@ -12,7 +12,7 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.checkpoints import read_root_checkpoints
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.next_steps import filled, recover_command
+from kafkalog_cli.ops.next_steps import AS_A_NODE, filled, recover_command
 from kafkalog_cli.ops.partition_facts import path_of_stray
 from kafkalog_cli.ops.plans import in_place
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
@@ -208,7 +208,12 @@ class SalvageRequest:
 
 def salvaging(session: Session, paths: list[str], target: str) -> tuple[SalvageRequest, list[Partition]]:
     """Return the request and the partitions for SALVAGE, and make the directory. Raises as `make_target`."""
-    partitions = session.partitions(paths)
+    partitions = []
+    for partition in session.partitions(paths):
+        if partition.directory.is_metadata_log and partition.path not in session.shared.named_paths:
+            session.observer.report(Note("skipped", f"skipped: {_NO_METADATA_LOG}", partition.path))
+        else:
+            partitions.append(partition)
     request = session.request(RecoverRequest, partitions)
     make_target(session.fs, target)
     return SalvageRequest(request, target), partitions
@@ -269,8 +274,14 @@ def _is_torn_tail(partition: Partition, lost: LostOffsets) -> bool:
     return lost.last is None and not lost.unreadable_bytes and lost.path in [one.log.path for one in segments[-1:]]
 
 
+_NO_METADATA_LOG = "a copy of batches is no metadata log, which has its node's vote and its snapshots too"
+
+
 def _salvage(work: Work, request: SalvageRequest) -> Copied:
     partition = work.partition
+    if partition.directory.is_metadata_log:
+        step = filled(f"{_NO_METADATA_LOG}. {AS_A_NODE}", partition.path, partition.path)
+        raise Refused(path=partition.path, reason=step)
     settings = request.recovery.load_settings(work.log_dir, partition.topic)
     target = f"{request.target.rstrip('/')}/{partition.name}"
     try:

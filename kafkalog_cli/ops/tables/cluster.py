@@ -76,15 +76,14 @@ def furthest_metadata(
     on_damage: OnDamage,
     *,
     until: MetadataPoint | None = None,
-    with_registry: bool = False,
 ) -> ClusterMetadata | None:
     """Return the replica of the metadata log with the last offset; None if there are no replicas.
 
-    `until` and `with_registry` are those of `read_cluster_metadata`.
+    `until` is that of `read_cluster_metadata`.
 
     Raises as `on_damage` does if damage in that replica may hide later records, and as `read_cluster_metadata` does.
     """
-    found = [read_cluster_metadata(fs, path, until=until, with_registry=with_registry) for path in paths]
+    found = [read_cluster_metadata(fs, path, until=until) for path in paths]
     if not found:
         return None
     furthest = max(found, key=lambda one: one.end_offset)

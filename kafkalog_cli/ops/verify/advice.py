@@ -38,12 +38,6 @@ _LEFT_TO_THE_BROKER = {
 """Next steps for directories that `recover` refuses."""
 
 
-_NODE_RECOVERS = (
-    "a node recovers the whole metadata log each time it starts: damage at its end is cut off, indexes are rebuilt"
-)
-"""KafkaRaftLog opens its UnifiedLog with lastShutdownClean=false and recoveryPoint=0."""
-
-
 def advised(
     found: Iterable[Finding], partition: Partition, facts: TopicFacts, at_root: Finding | None
 ) -> Iterator[Finding]:
@@ -60,8 +54,6 @@ def advised(
         place = in_the_way.path.rpartition("/")[0] if in_the_way is at_root else partition.path
         first = with_path(in_the_way, place).next_step
         findings = [one._replace(next_step=first) if _is_repair(one.next_step) else one for one in findings]
-    if partition.directory.is_metadata_log:  # recover leaves it to its controllers
-        findings = [_left_to_the_node(one) if _is_repair(one.next_step) else one for one in findings]
     if partition.directory.kind is DirectoryKind.DELETE:  # a broker leaves no snapshot in a replica that it moved
         findings = [one for one in findings if one.kind is not FindingKind.SNAPSHOTS_MISSING]
     left = _LEFT_TO_THE_BROKER.get(partition.directory.kind)
@@ -85,10 +77,6 @@ def _is_in_the_way(partition: Partition, one: Finding) -> bool:
     """Whether no command repairs the partition before the step of this finding."""
     is_own = one.kind is FindingKind.ODD_ENTRY and one.path == f"{partition.path.rstrip('/')}/{OWN_DIRECTORY}"
     return is_own or one.kind in {FindingKind.ODD_FILE, FindingKind.BAD_NAME}
-
-
-def _left_to_the_node(one: Finding) -> Finding:
-    return one._replace(broker_effect=_NODE_RECOVERS, next_step="nothing has to be done")
 
 
 def _names_recover(step: str) -> bool:

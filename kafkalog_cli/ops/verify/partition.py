@@ -19,6 +19,7 @@ from kafkalog_cli.ops.verify.files import bad_names, file_findings, size_finding
 from kafkalog_cli.ops.verify.gaps import NO_RECORD, GapJudge, missing_start
 from kafkalog_cli.ops.verify.headers import HeaderCheck
 from kafkalog_cli.ops.verify.log import LogCheck
+from kafkalog_cli.ops.verify.metadata_log import metadata_findings
 from kafkalog_cli.ops.verify.places import read_topic_id
 from kafkalog_cli.ops.verify.root import checkpoint_findings, first_in_the_way
 from kafkalog_cli.ops.verify.seven import SevenCheck
@@ -78,6 +79,9 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
             new = None if partition.segments else LogBounds(log_start, log_start)  # a broker begins a new log there
             found += checkpoint_findings(root, partition.topic, partition.number, log or new)
             log = None if log is None else _from_log_start(log, log_start)
+    if partition.directory.is_metadata_log:
+        found = [*metadata_findings(read_context, partition.path, found, root)]
+        found = [one for one in found if task.wants(one.path)]
     unknown = [f"topic ids and replicas ({facts.unknown_because})"] if facts.unknown_because else []
     return Verification(
         shown_path(partition.path, task.wanted),

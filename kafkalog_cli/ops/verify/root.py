@@ -18,12 +18,14 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, Shutdown
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.identity import identity_findings, restore_step, second_metadata_log
+from kafkalog_cli.ops.verify.metadata_log import bootstrap_findings
 
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
     FileKind.CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
     FileKind.HELD_CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
     FileKind.IMPORT_RECORD: FindingKind.IMPORT_CUT_OFF,
+    FileKind.BOOTSTRAP_SNAPSHOT: FindingKind.METADATA_SNAPSHOT,
     **dict.fromkeys(OFFSET_CHECKPOINTS, FindingKind.CHECKPOINT_DAMAGED),
 }
 CHECKED_ROOT_KINDS = frozenset(_KINDS)
@@ -44,6 +46,9 @@ def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
         step = restore_step(fs, root, settings) if is_meta else ""
         yield one._replace(next_step=step or one.next_step)
     yield from identity_findings(fs, root, settings)
+    for file in root.files:
+        if file.path.endswith(f"/{FileKind.BOOTSTRAP_SNAPSHOT.value}"):
+            yield from bootstrap_findings(fs, file.path, root.path)
     names = {classify_file(file.path.rpartition("/")[2]).kind for file in root.files}
     if FileKind.META_PROPERTIES not in names and _has_run(fs, root, names, settings):
         path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"

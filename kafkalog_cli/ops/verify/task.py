@@ -73,10 +73,12 @@ class Verification:
     def exit_code(self) -> ExitCode:
         """The exit code of the worst finding; 1 if a file could not be read and there is no corruption elsewhere.
 
-        10 for a comparison in which nothing was compared.
+        10 for a comparison in which nothing was compared, 12 for metadata of a newer Kafka.
         """
         if any(found.kind is FindingKind.NOT_COMPARED for found in self.findings):
             return ExitCode.NOT_FOUND
+        if any(found.kind is FindingKind.METADATA_NEWER for found in self.findings):
+            return ExitCode.UNSUPPORTED
         worst = max((found.severity.exit_code for found in self.findings), default=ExitCode.OK)
         is_read = all(found.kind is not FindingKind.NOT_READ for found in self.findings)
         return worst if is_read or worst is ExitCode.CORRUPTION else ExitCode.FAILURE

@@ -1,0 +1,396 @@
+"""What a KRaft node does with its metadata log when it starts: where it cuts the log, what it loses, why it ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.loaded_segment import LoadSettings
+from kafkalog_cli.broker.log_loader import LogLoader, StartState
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import KafkalogError, counted
+from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, ApiMessage, decode_api_message
+from kafkalog_cli.format.json_files import decode_quorum_state
+from kafkalog_cli.format.records import field_bytes
+from kafkalog_cli.log.partition import Partition, PartitionFile, open_partition
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.settings.cluster_metadata import (
+    ClusterMetadata,
+    SnapshotId,
+    newest_snapshot,
+    read_as_node,
+    read_cluster_metadata,
+    read_snapshot,
+)
+from kafkalog_cli.log.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.listing.root import LogDirRoot
+
+ENDS = "the node does not start"
+CUTS = "the node cuts the metadata log"
+"""The beginnings of `broker_effect`, by which `doctor` knows the step of a start."""
+
+_SMALL = {FindingKind.EPOCHS_WRONG, FindingKind.METADATA_FILE}
+_ASIDE = "`mv -nT FILE FILE_ASIDE`: the node writes the file again"
+_REBUILDS = "a node checks the whole metadata log each time it starts, after a clean stop too, and makes new indexes"
+"""KafkaRaftLog opens its UnifiedLog with lastShutdownClean=false and recoveryPoint=0."""
+
+_MOST_NAMES = 5
+
+
+def metadata_findings(
+    context: ReadContext, path: str, found: Sequence[Finding], root: LogDirRoot | None
+) -> Iterator[Finding]:
+    """Yield the findings about a metadata log: `found`, with what a node does and the steps that are safe for it."""
+    meta = None if root is None else root.meta
+    start = _NodeStart(context, open_partition(context.fs, path), None if meta is None else meta.node_id)
+    is_told = False
+    for one in found:
+        if one.kind in (FindingKind.METADATA_SNAPSHOT, FindingKind.MISSING_OFFSETS):
+            continue  # said below
+        if one.path.endswith(FileKind.LOG.value) and "PATH" in one.next_step:
+            is_told = True
+            yield one._replace(broker_effect=start.effect, next_step=start.step)
+        elif one.kind in _SMALL:
+            is_told |= one.severity is Severity.CORRUPTION
+            yield one._replace(broker_effect=start.effect if start.failure else one.broker_effect, next_step=_ASIDE)
+        elif "`kafkalog recover " in one.next_step:
+            yield one._replace(broker_effect=_REBUILDS, next_step="nothing has to be done")
+        else:
+            yield one
+    yield from start.findings(is_told=is_told)
+
+
+def bootstrap_findings(fs: Filesystem, path: str, log_dir: str) -> Iterator[Finding]:
+    """Yield the finding about a bootstrap.checkpoint (BootstrapDirectory, BatchFileReader); none if it is sound."""
+    fault = read_snapshot(fs, path).fault
+    as_node = read_snapshot(fs, path, as_bootstrap=True)
+    message, effect = "" if fault is None else fault.message, "none: a node reads it without a look at checksums"
+    if as_node.fault is not None:
+        effect, message = f"{ENDS}: it cannot read the file", message or as_node.fault.message
+    elif "metadata.version" not in as_node.features:
+        effect, message = f"{ENDS}: the file has no metadata.version", message or "it has no metadata.version"
+    if not message:
+        return
+    try:
+        has_records = read_cluster_metadata(fs, log_dir).end_offset > 0
+    except KafkalogError:
+        has_records = False
+    step = "restore it from a backup, or format the directory anew: the metadata log has no record yet"
+    if has_records:
+        step = "`mv -nT FILE FILE_ASIDE`: a node needs the file only while the metadata log has no record"
+    position = None if fault is None else fault.position
+    kind = FindingKind.METADATA_SNAPSHOT
+    yield finding(kind, path, message, position=position, broker_effect=effect, next_step=step)
+
+
+class _Quorum(NamedTuple):
+    """The voters of the quorum as far as this directory tells; `others` are without this node."""
+
+    voters: tuple[int, ...]
+    others: tuple[int, ...]
+
+    @property
+    def fetching(self) -> str:
+        """The step that lets the node fetch the log again; for a quorum of one node, what must not be done."""
+        names = ", ".join(map(str, self.others))
+        keep = (
+            "this node is the only voter, and only this directory has the metadata of the cluster: do not move, replace"
+            " or empty it. A node without it starts an empty cluster, and renames all partitions to -stray"
+        )
+        fetch = (
+            f"while the other voters ({names or 'see quorum-state'}) run and have a leader, the node can fetch the log"
+            " again: `cp -a PATH PATH_AWAY` keeps a copy,"
+            " `find PATH -type f ! -name quorum-state -delete` removes all but the node's vote. Do this on one voter at"
+            " a time"
+        )
+        if not self.voters:
+            return f"if there are other voters, {fetch}. Else, {keep}"
+        return fetch if self.others else keep
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The facts of one pass over the batches with right CRCs, also after damage.
+
+    `end` is the offset after the last batch, `epoch` that of the last batch before the cut. For the end offsets of
+    snapshots, `times` has the timestamp of the batch that ends there, and `split` those in the middle of a batch.
+    """
+
+    end: int = 0
+    epoch: int = 0
+    times: dict[int, int] = field(default_factory=dict)
+    split: set[int] = field(default_factory=set)
+
+
+class _NodeStart:
+    """A node's start on its metadata log (KafkaRaftLog.createLog, recoverSnapshots, truncateToLatestSnapshot)."""
+
+    def __init__(self, context: ReadContext, partition: Partition, node_id: int | None) -> None:
+        self._fs, self._partition = context.fs, partition
+        self.failure, self.first, self.cut, self.cuts_bytes = "", 0, 0, False
+        try:
+            settings = LoadSettings(0, limits=context.limits)
+            loaded = LogLoader(Draft(context.fs, partition.path), StartState(is_clean=False), settings).load()
+            self.first, self.cut = loaded.log_start_offset, loaded.log_end_offset
+            self.cuts_bytes = bool(loaded.cut or loaded.removed)
+        except (LoadFailed, KafkalogError, OSError) as error:
+            self.failure = str(error)
+            self.first = partition.segments[0].base_offset if partition.segments else 0
+        self._walk = _walked(context.fs, partition, self.cut)
+        self._newest = self._newest_id()
+        self.restarts_at = self._restart()
+        self.end = self.cut if self.restarts_at is None else self.restarts_at
+        self.state = read_as_node(context.fs, partition, self.end)
+        self._lost = [*_records_from(context.fs, partition, self.end)] if self.end < self._walk.end else []
+        self._bad = {file: found for one in partition.metadata_snapshots for file, found in self._problem(one)}
+        self.fallback = read_cluster_metadata(context.fs, partition.path, without=self._bad)
+        self.quorum = self._quorum(node_id)
+
+    def _newest_id(self) -> SnapshotId | None:
+        newest = newest_snapshot(self._partition)
+        return None if newest is None else SnapshotId(newest.name.offset or 0, newest.name.epoch or 0)
+
+    def _restart(self) -> int | None:
+        """Return the offset at which a log begins that is behind the newest snapshot (truncateToLatestSnapshot)."""
+        newest, epoch = self._newest, self._walk.epoch
+        if newest is None or newest.epoch < epoch or (newest.epoch == epoch and newest.end_offset <= self.cut):
+            return None
+        return newest.end_offset
+
+    def _quorum(self, node_id: int | None) -> _Quorum:
+        voters = self.state.voters or self.fallback.voters
+        path = f"{self._partition.path}/{FileKind.QUORUM_STATE.value}"
+        try:
+            state, _ = decode_quorum_state(read_all(self._fs, path))
+            voters = voters if state is None else state.current_voters or voters
+        except (KafkalogError, OSError):
+            pass
+        if node_id is None:
+            return _Quorum(voters, voters if len(voters) > 1 else ())
+        return _Quorum(voters, tuple(voter for voter in voters if voter != node_id))
+
+    @property
+    def effect(self) -> str:
+        """What the node does with damage in the log."""
+        if self.failure:
+            return f"{ENDS}: {self.failure}"
+        at = f"at offset {self.cut} when it starts, after a clean stop too"
+        if self.end >= self._walk.end and not self.cuts_bytes:
+            return _REBUILDS
+        if self.end >= self._walk.end:
+            return f"{CUTS} {at}: no record that can be read is lost"
+        if self.restarts_at is not None:
+            at += f", and begins it anew at {self.restarts_at}, the end of its newest snapshot"
+        state = f"the snapshot {_name(self._newest)} and the log up to there" if self._newest else "the log up to there"
+        return f"{CUTS} {at}: the state is that of {state}; {self.lost}"
+
+    @property
+    def lost(self) -> str:
+        """What the records tell that the node loses."""
+        told = _lost_words(self._lost, self.state)
+        count = max(self._walk.end - self.end, 0)
+        records = f"{counted(count, 'offset is', 'offsets are')} lost"
+        return f"{records}: {told}" if told else f"{records}, and no topic or setting with them"
+
+    @property
+    def step(self) -> str:
+        """The step for damage in the log."""
+        if self.failure:
+            return self.quorum.fetching
+        if self.end >= self._walk.end:
+            return "nothing has to be done"
+        if self.quorum.others:
+            others = ", ".join(map(str, self.quorum.others))
+            return f"nothing has to be done while the other voters ({others}) run: the node fetches the rest from them"
+        return (
+            f"only restoring it from a backup brings them back; {self.quorum.fetching}. `cp -a PATH PATH_AWAY` keeps a"
+            " copy of what the node cuts off. Partitions of lost topics become -stray directories with their records"
+        )
+
+    def findings(self, *, is_told: bool) -> Iterator[Finding]:
+        """Yield the findings that no check of an ordinary partition makes; `is_told`: a finding has `effect`."""
+        path, newest = self._partition.path, self._newest
+        is_newest_bad = any(one.status.path in self._bad for one in [newest_snapshot(self._partition)] if one)
+        if not is_told and (self.failure or (self.end < self._walk.end and not is_newest_bad)):
+            message = self.failure or f"the log does not go on from its newest snapshot, {_name(newest)}"
+            yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, next_step=self.step)
+        is_covered = self.first == 0 or (newest is not None and newest.end_offset >= self.first)
+        if not is_covered:
+            message = f"the log begins at offset {self.first}, and no snapshot has the records before it"
+            yield finding(
+                FindingKind.METADATA_SNAPSHOT_MISSING, path, message, next_step=self._restore("restore the snapshot")
+            )
+        yield from self._bad_snapshots()
+        records = (FaultKind.INVALID_RECORD, FaultKind.INVALID_VERSION)
+        replayed = (self.fallback if is_newest_bad else self.state).faults
+        bad = [one for one in replayed if one[0].endswith(FileKind.LOG.value) and one[1].kind in records]
+        if not bad or self.failure or not is_covered:
+            return
+        where, fault = bad[0]
+        is_newer = fault.kind is FaultKind.INVALID_VERSION
+        kind = FindingKind.METADATA_NEWER if is_newer else FindingKind.METADATA_RECORD
+        offsets = (fault.base_offset, fault.last_offset)
+        step = self._without_record(where, fault.position, is_newer=is_newer)
+        yield finding(kind, where, fault.message, position=fault.position, offsets=offsets, next_step=step)
+
+    def _problem(self, one: PartitionFile) -> Iterator[tuple[str, Fault]]:
+        """Yield the path of a snapshot and what is wrong with it; nothing if it is sound."""
+        contents = read_snapshot(self._fs, one.status.path)
+        offset, fault = one.name.offset or 0, contents.fault
+        time_ms = self._walk.times.get(offset)
+        message = ""
+        if contents.epoch != one.name.epoch:
+            message = f"its batches have the epoch {contents.epoch}, its name {one.name.epoch}"
+        elif time_ms not in (None, contents.last_timestamp_ms):
+            message = f"its header has the time {contents.last_timestamp_ms}, the batch before {offset} {time_ms}"
+        elif offset in self._walk.split:
+            message = f"its end offset {offset} is in the middle of a batch of the log"
+        elif offset > self.cut and self.restarts_at is None:
+            message = f"its end offset {offset} is past the end of the log, {self.cut}"
+        if fault is not None or message:
+            yield one.status.path, fault or Fault(FaultKind.INVALID_ENTRY, -1, message)
+
+    def _bad_snapshots(self) -> Iterator[Finding]:
+        newest = newest_snapshot(self._partition)
+        for file, fault in self._bad.items():
+            kind = FindingKind.METADATA_SNAPSHOT
+            if fault.kind is FaultKind.INVALID_VERSION:
+                kind = FindingKind.METADATA_NEWER
+            effect = "none: a node that starts reads only the newest snapshot"
+            if newest is not None and file == newest.status.path:
+                effect = self._effect_of_newest(newest.name.offset or 0)
+            step = self._aside()
+            yield finding(kind, file, fault.message, position=fault.position, broker_effect=effect, next_step=step)
+
+    def _effect_of_newest(self, offset: int) -> str:
+        if not self.state.is_complete:
+            return f"{ENDS}: it reads this snapshot"
+        if self.end < self._walk.end:
+            return self.effect
+        if offset > self.end:
+            return f"{ENDS} to work: its controller cannot write below that offset"
+        return "a node takes what it can read for the whole state up to that offset: what is missing is lost"
+
+    def _aside(self) -> str:
+        """Return the step for a damaged snapshot: away with it, if the node has its state without it."""
+        sound = self.fallback.snapshot
+        start = 0 if sound is None else sound.end_offset
+        has_state = self.fallback.is_complete and start >= self.first
+        if has_state and (self.fallback.voters or self.quorum.voters) and not self.failure:
+            source = "the log" if sound is None else f"the snapshot {_name(sound)} and the log"
+            return f"`mv -nT FILE FILE_ASIDE`: the node then has its state from {source}"
+        return self._restore("restore the file")
+
+    def _restore(self, what: str) -> str:
+        if self.quorum.others:
+            return self.quorum.fetching
+        return f"{what} from a backup of this directory; {self.quorum.fetching}"
+
+    def _without_record(self, path: str, position: int, *, is_newer: bool) -> str:
+        """Return the step for a record that no controller can apply."""
+        if is_newer:
+            return "start the newest Kafka that the cluster had. It decides: kafkalog knows the formats up to Kafka 4.4"
+        last = self._partition.segments[-1].log.path if self._partition.segments else ""
+        if self.quorum.others or path != last or not self.quorum.voters:
+            return self._restore("restore the directory")
+        return (
+            f"a backup of this directory is best; {self.quorum.fetching}. Without a backup, `cp -a PATH PATH_AWAY`"
+            f" keeps a copy, and `truncate -s {position} FILE` removes this batch and all after it: the node starts"
+            " with the state before"
+        )
+
+
+def _walked(fs: Filesystem, partition: Partition, cut: int) -> _Walk:
+    walk = _Walk()
+    snapshots = [one.name.offset or 0 for one in partition.metadata_snapshots]
+    for chunk in _chunks(fs, partition):
+        for batch in filter(_is_sound, chunk.batches.rows()):
+            walk.end = max(walk.end, batch.last_offset + 1)
+            if batch.last_offset < cut:
+                walk.epoch = max(walk.epoch, batch.leader_epoch)
+            for offset in snapshots:
+                if offset == batch.last_offset + 1:
+                    walk.times[offset] = batch.max_timestamp
+                elif batch.base_offset < offset <= batch.last_offset:
+                    walk.split.add(offset)
+    return walk
+
+
+def _records_from(fs: Filesystem, partition: Partition, start: int) -> Iterator[ApiMessage]:
+    """Yield the records from an offset on that can be read."""
+    decoder = RecordReader()
+    for chunk in _chunks(fs, partition):
+        for row, batch in enumerate(chunk.batches.rows()):
+            if not _is_sound(batch) or batch.is_control or batch.last_offset < start:
+                continue
+            for block in decoder.blocks(chunk, row, row + 1):
+                for _, rows in block.batch_rows():
+                    for record in rows:
+                        value = field_bytes(block.buffer, record[5], record[6])
+                        found = decode_api_message(CLUSTER_METADATA, value)
+                        if isinstance(found, ApiMessage):
+                            yield found
+
+
+def _chunks(fs: Filesystem, partition: Partition) -> Iterator[Chunk]:
+    for segment in partition.segments:
+        try:
+            with fs.open_read(segment.log.path) as file:
+                yield from SegmentReader(file, DamagePolicy.RESYNC).chunks(deep=True)
+        except (KafkalogError, OSError):
+            continue  # another finding says so
+
+
+def _is_sound(batch: Batch) -> bool:
+    return batch.valid == 1 and batch.magic == RECORD_BATCH_MAGIC
+
+
+def _lost_words(lost: Sequence[ApiMessage], state: ClusterMetadata) -> str:
+    """Describe what records that are cut off would have changed, by name."""
+    names = {topic.topic_id: topic.name for topic in state.topics.values()}
+    created: list[str] = []
+    deleted: list[str] = []
+    configs: dict[str, None] = {}
+    other = Counter[str]()
+    for one in lost:
+        message = one.message
+        if one.name == "TopicRecord":
+            names[message["topicId"]] = message["name"]
+            created.append(message["name"])
+        elif one.name == "RemoveTopicRecord":
+            deleted.append(names.get(message["topicId"]) or str(message["topicId"]))
+        elif one.name == "ConfigRecord":
+            kind = {TOPIC_RESOURCE: "topic", BROKER_RESOURCE: "broker"}.get(message["resourceType"], "resource")
+            configs[f"{message['name']} of {kind} {message['resourceName'] or '(all)'}"] = None
+        elif one.name not in ("NoOpRecord", "BeginTransactionRecord", "EndTransactionRecord"):
+            other[one.name] += 1
+    parts = [
+        f"{what} {_some(found)}"
+        for what, found in (
+            ("the topics", created), ("the deletion of the topics", deleted), ("the settings", [*configs])
+        )
+        if found
+    ]  # fmt: skip
+    parts += [f"{count} {name}" for name, count in sorted(other.items())]
+    return ", ".join(parts)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(snapshot: SnapshotId | None) -> str:
+    return "" if snapshot is None else f"{snapshot.end_offset}-{snapshot.epoch}"

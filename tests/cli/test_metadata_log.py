@@ -1,0 +1,245 @@
+"""verify, doctor, cluster and recover on the metadata log of a KRaft node, its snapshots and its records."""
+
+import json
+import shlex
+import subprocess
+
+import pytest
+
+from tests.support.commands import kafkalog
+from tests.support.metadata_nodes import (
+    BAD_RECORDS,
+    END,
+    GOOD_RECORDS,
+    LOG,
+    METADATA,
+    SNAPSHOT,
+    append,
+    begin_at_snapshot,
+    copy_of,
+    flip_at,
+)
+
+
+@pytest.fixture
+def disk(corpus, tmp_path):
+    return copy_of(corpus, tmp_path / "data")
+
+
+def objects(*command):
+    code, out, _ = kafkalog(*command, "--format", "json")
+    return code, [json.loads(line) for line in out.splitlines()]
+
+
+def findings(disk, *more):
+    code, found = objects("verify", disk, *more)
+    return code, [one for one in found if one["type"] == "finding" and one["severity"] == "corruption"]
+
+
+def actions(disk):
+    _, found = objects("doctor", disk)
+    return [one["action"] for one in found if one["type"] == "start-step"]
+
+
+def voters(disk, *ids):
+    path = disk / METADATA / "quorum-state"
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps(state | {"currentVoters": [{"voterId": one} for one in ids]}))
+
+
+def test_verify_finds_nothing_in_a_sound_metadata_log(disk):
+    assert findings(disk) == (0, [])
+    assert not {"does-not-start", "cuts"} & {*actions(disk)}
+
+
+@pytest.mark.parametrize("first", [0, 90])
+def test_damage_in_the_log_is_reported_with_the_cut_and_its_losses(disk, first):
+    if first:
+        begin_at_snapshot(disk)
+        log = disk / METADATA / f"{first:020d}.log"
+        data = bytearray(log.read_bytes())
+        data[-100] ^= 0x55
+        log.write_bytes(data)
+    else:
+        flip_at(disk, 121)
+    code, [found] = findings(disk)
+    assert code == 4
+    assert found["kind"] == "crc-mismatch"
+    assert f"cuts the metadata log at offset {found['first_offset']} when it starts" in found["broker_effect"]
+    assert "snapshot 90-1" in found["broker_effect"]
+    assert "PartitionChangeRecord" in found["broker_effect"] or first
+    assert "only voter" in found["next_step"]
+    assert not {"mv", "kafkalog"} & {shlex.split(one)[0] for one in found["next_step"].split("`")[1::2]}
+    assert "cuts" in actions(disk)
+
+
+def test_lost_topics_and_settings_are_named(disk):
+    append(disk, *GOOD_RECORDS["topic"], *GOOD_RECORDS["setting-of-no-topic"])
+    flip_at(disk, 121)
+    _, [found] = findings(disk)
+    assert "the topics new, the settings retention.ms of topic no" in found["broker_effect"]
+
+
+def test_damage_below_the_newest_snapshot_loses_all_after_the_snapshot(disk):
+    flip_at(disk, 50)
+    _, [found] = findings(disk)
+    effect = found["broker_effect"]
+    assert "at offset 50" in effect
+    assert "begins it anew at 90" in effect
+    assert f"{END - 90} offsets are lost" in effect
+
+
+def test_a_torn_end_loses_no_record(disk):
+    log = disk / METADATA / LOG
+    log.write_bytes(log.read_bytes() + bytes(7))
+    code, found = objects("verify", disk)
+    [tail] = [one for one in found if one.get("path", "").endswith(".log") and one["type"] == "finding"]
+    assert (code, tail["next_step"]) == (3, "nothing has to be done")
+    assert "no record that can be read is lost" in tail["broker_effect"]
+
+
+def test_with_other_voters_the_node_fetches_what_it_cut(disk):
+    voters(disk, 1, 2, 3)
+    flip_at(disk, 121)
+    _, [found] = findings(disk)
+    assert found["next_step"] == (
+        "nothing has to be done while the other voters (2, 3) run: the node fetches the rest from them"
+    )
+
+
+def test_with_other_voters_the_step_empties_the_directory_but_for_the_vote(disk):
+    voters(disk, 1, 2, 3)
+    begin_at_snapshot(disk)
+    (disk / METADATA / SNAPSHOT).unlink()
+    _, [found] = findings(disk)
+    assert found["kind"] == "metadata-snapshot-missing"
+    for command in found["next_step"].split("`")[1::2]:
+        subprocess.run(shlex.split(command), check=True)
+    assert [path.name for path in (disk / METADATA).iterdir()] == ["quorum-state"]
+    assert (disk.parent / METADATA / f"{90:020d}.log").exists()
+
+
+@pytest.mark.parametrize("name", [LOG, SNAPSHOT])
+def test_a_single_file_gets_the_steps_of_a_metadata_log(disk, name):
+    flip_at(disk, 121)
+    (disk / METADATA / SNAPSHOT).write_bytes(bytes(300))
+    code, [found] = findings(disk / METADATA / name)
+    assert code == 4
+    assert "--salvage" not in found["next_step"]
+    assert f"mv -nT {disk / METADATA} " not in found["next_step"]
+
+
+def test_a_comparison_with_another_voter_does_not_advise_to_replace_the_directory(disk, corpus):
+    flip_at(disk, 121)
+    _, found = findings(disk / METADATA, "--against", corpus / "internal" / "data" / METADATA)
+    [missing] = [one for one in found if one["kind"] == "records-missing"]
+    assert missing["next_step"].startswith(f"`kafkalog verify {disk / METADATA}`")
+
+
+def test_salvage_leaves_the_metadata_log_out_and_refuses_it_by_name(disk, tmp_path):
+    code, _, err = kafkalog("recover", disk / METADATA, "--salvage", tmp_path / "one")
+    assert (code, "vote and its snapshots" in err) == (14, True)
+    assert not (tmp_path / "one" / METADATA).exists()
+    assert kafkalog("recover", disk, "--salvage", tmp_path / "all")[0] == 0
+    assert (tmp_path / "all" / "in-a-0").exists()
+    assert not (tmp_path / "all" / METADATA).exists()
+
+
+def cut(data, size):
+    return data[:size]
+
+
+SNAPSHOTS = {
+    "random": (lambda data: bytes(at * 7919 % 251 for at in range(len(data))), True),
+    "empty": (lambda data: b"", True),
+    "no-header": (lambda data: data[12 + int.from_bytes(data[8:12], "big") :], True),
+    "zeros-after-it": (lambda data: data + bytes(40), True),
+    "crc": (lambda data: data[:200] + bytes([data[200] ^ 1]) + data[201:], True),
+    "half": (lambda data: cut(data, 1000), True),
+    "torn-footer": (lambda data: cut(data, len(data) - 30), False),
+}
+"""The damage, and whether a node of Kafka 4.2 ends at it: it does not notice that the end is missing."""
+
+
+@pytest.mark.parametrize("damage", SNAPSHOTS)
+def test_a_damaged_snapshot_is_found_and_can_be_moved_away_where_the_log_begins_at_0(disk, damage):
+    spoil, ends = SNAPSHOTS[damage]
+    path = disk / METADATA / SNAPSHOT
+    path.write_bytes(spoil(path.read_bytes()))
+    code, [found] = findings(disk)
+    assert (code, found["kind"], found["path"]) == (4, "metadata-snapshot-damaged", str(path))
+    assert ("does-not-start" in actions(disk)) is ends
+    assert kafkalog("cluster", disk)[0] == 4
+    subprocess.run(shlex.split(found["next_step"].split("`")[1]), check=True)
+    assert findings(disk) == (0, [])
+
+
+def test_a_damaged_snapshot_that_the_log_needs_is_to_be_restored(disk):
+    begin_at_snapshot(disk)
+    (disk / METADATA / SNAPSHOT).write_bytes(b"")
+    _, [found] = findings(disk)
+    assert found["next_step"].startswith(
+        "restore the file from a backup of this directory; this node is the only voter"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "action"),
+    [
+        (f"{100:020d}-{1:010d}.checkpoint", "in the middle of a batch", None),
+        (f"{999:020d}-{1:010d}.checkpoint", "past the end of the log, 145", "does-not-start"),
+        (f"{90:020d}-{9:010d}.checkpoint", "its name 9", "cuts"),
+    ],
+)
+def test_a_snapshot_under_another_name_is_found(disk, name, says, action):
+    (disk / METADATA / SNAPSHOT).rename(disk / METADATA / name)
+    _, [found] = findings(disk)
+    assert says in found["message"]
+    assert found["next_step"].startswith("`mv -nT ")
+    assert ({"does-not-start", "cuts"} & {*actions(disk)}) == ({action} if action else set())
+
+
+@pytest.mark.parametrize(("content", "ends"), [(b"", True), (bytes(range(256)), True), (None, False)])
+def test_a_damaged_bootstrap_checkpoint_is_found(disk, content, ends):
+    path = disk / "bootstrap.checkpoint"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:18] + bytes([whole[18] ^ 1]) + whole[19:] if content is None else content)
+    code, [found] = findings(disk)
+    assert (code, found["path"]) == (4, str(path))
+    assert ("does-not-start" in actions(disk)) is ends  # a node does not look at the CRC
+    assert findings(path)[0] == 4
+    subprocess.run(shlex.split(found["next_step"].split("`")[1]), check=True)
+    assert findings(disk) == (0, [])
+
+
+@pytest.mark.parametrize("name", BAD_RECORDS)
+def test_a_record_that_no_controller_can_apply_is_named(disk, name):
+    bad = BAD_RECORDS[name]
+    append(disk, *bad.values, key=bad.key)
+    code, [found] = findings(disk)
+    assert code == bad.code
+    assert found["kind"] == ("metadata-newer" if code == 12 else "metadata-record")
+    assert found["first_offset"] == END + len(bad.values) - 1
+    assert bad.says in found["message"]
+    assert "does-not-start" in actions(disk)
+    code, _, err = kafkalog("cluster", disk)
+    assert code == bad.code
+    assert bad.says in err
+
+
+@pytest.mark.parametrize("name", GOOD_RECORDS)
+def test_a_record_that_a_controller_applies_is_no_finding(disk, name):
+    append(disk, *GOOD_RECORDS[name])
+    assert findings(disk) == (0, [])
+    assert kafkalog("cluster", disk)[0] == 0
+
+
+def test_the_printed_commands_remove_a_bad_record_from_the_log_of_the_only_voter(disk):
+    before = (disk / METADATA / LOG).read_bytes()
+    append(disk, *BAD_RECORDS["broker-epoch"].values)
+    _, [found] = findings(disk)
+    for command in found["next_step"].split("`")[1::2]:
+        subprocess.run(shlex.split(command), check=True)
+    assert (disk / METADATA / LOG).read_bytes() == before
+    assert (disk.parent / METADATA / LOG).stat().st_size > len(before)
+    assert findings(disk) == (0, [])

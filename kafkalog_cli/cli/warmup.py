@@ -29,6 +29,9 @@ def warmup(
 
     environment = context.environment
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)
+    if cache_directory() is None:
+        reason = "there is no directory of this user to keep compiled code in: set NUMBA_CACHE_DIR to an absolute path"
+        raise KafkalogError(reason=reason)
     try:
         if not is_warm() and not quiet:
             errors.write(f"kafkalog: {COMPILING}\n")

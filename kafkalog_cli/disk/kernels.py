@@ -20,7 +20,6 @@ from kafkalog_cli import __version__
 from kafkalog_cli.format.kernels import Kernels, native
 
 if TYPE_CHECKING:
-    import tempfile
     from pathlib import Path
 
 
@@ -186,7 +185,7 @@ def ship_kernels(folder: Path) -> None:
 
 def is_warm() -> bool:
     """Whether `warm_up_kernels` has nothing to compile."""
-    return _CodeFiles().path(_ALL).exists()
+    return _CodeFiles().has(_ALL)
 
 
 def are_ready(names: Iterable[str]) -> bool:
@@ -195,7 +194,7 @@ def are_ready(names: Iterable[str]) -> bool:
     if not missing:
         return True
     files = _CodeFiles()
-    return all(files.path(name).exists() for name in missing)
+    return all(map(files.has, missing))
 
 
 class _CodeFiles:
@@ -206,22 +205,25 @@ class _CodeFiles:
     """
 
     def __init__(self) -> None:
-        self._directory = cache_directory() / f"machine-code-{_fingerprint(native.processor())}"
+        cache = cache_directory()
+        self._directory = None if cache is None else cache / f"machine-code-{_fingerprint(native.processor())}"
 
-    def path(self, name: str) -> Path:
-        """Return the path of a kernel's file."""
-        return self._directory / _file_name(name)
+    def has(self, name: str) -> bool:
+        """Whether there is a file for this kernel."""
+        return self._directory is not None and (self._directory / _file_name(name)).exists()
 
     def load(self, name: str) -> bytes | None:
         """See CodeStore."""
         try:
-            return self.path(name).read_bytes()
+            return None if self._directory is None else (self._directory / _file_name(name)).read_bytes()
         except OSError:
             return None
 
     def save(self, name: str, data: bytes) -> None:
         """See CodeStore. Without room or permission, the next process compiles the kernel again."""
-        path = self.path(name)
+        if self._directory is None:
+            return
+        path = self._directory / _file_name(name)
         new = path.with_name(f"{path.name}.{os.getpid()}")
         with suppress(OSError):
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -271,34 +273,39 @@ def _sources() -> list[Path]:
     return sorted(path for layer in ("format", "output") for path in (package / layer / "kernels").glob("[!_]*.py"))
 
 
-def cache_directory() -> Path:
-    """Return the directory for compiled kernels: $NUMBA_CACHE_DIR, the user's cache, or a temporary directory.
+def cache_directory() -> Path | None:
+    """Return the directory for compiled code: $NUMBA_CACHE_DIR, or the user's cache. None if neither can be used.
 
     The user's cache is used only if it belongs to this user and nobody else can write to it: its files are executed.
+    A relative path is none: without HOME and without a passwd entry it would be `~` in the working directory. A cache
+    in a log directory, such as the home directory of the broker's user, would keep a broker from starting.
     """
-    from pathlib import Path
+    from pathlib import Path  # its import takes a tenth of the time of a small dump
 
-    directory = _usual_directory()
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return directory
+    told = os.environ.get("NUMBA_CACHE_DIR")
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (never raises)
+    directory = Path(told or f"{base}/kafkalog/kernels-{__version__}")
     try:
+        if not directory.is_absolute() or any((above / "meta.properties").exists() for above in directory.parents):
+            return None
+        if told:
+            return directory
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.stat()
-        if status.st_uid == os.getuid() and is_trusted(status) and os.access(directory, os.W_OK):
-            return directory
     except OSError:
-        pass
-    return Path(_temporary_directory().name)
+        return None
+    is_usable = status.st_uid == os.getuid() and is_trusted(status) and os.access(directory, os.W_OK)
+    return directory if is_usable else None
 
 
 def trusted_cache_directory() -> Path | None:
-    """Return the directory for compiled code that outlasts this process; None if another user can change its files.
+    """Return the directory for compiled code; None if there is none, or another user can change its files.
 
     It belongs to this user, or to root where $NUMBA_CACHE_DIR names a directory for all users.
     """
     directory = cache_directory()
     try:
-        return directory if directory == _usual_directory() and is_trusted(directory.stat()) else None
+        return directory if directory is not None and is_trusted(directory.stat()) else None
     except OSError:
         return None
 
@@ -307,20 +314,3 @@ def is_trusted(status: os.stat_result) -> bool:
     """Whether a file or directory belongs to this user or to root, and nobody else can write to it."""
     is_writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return status.st_uid in (0, os.getuid()) and not is_writable
-
-
-@cache
-def _temporary_directory() -> tempfile.TemporaryDirectory[str]:
-    """Return a temporary directory that is removed when this process ends."""
-    import tempfile
-
-    return tempfile.TemporaryDirectory(prefix="kafkalog-")
-
-
-def _usual_directory() -> Path:
-    from pathlib import Path  # its import takes a tenth of the time of a small dump
-
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(os.environ["NUMBA_CACHE_DIR"])
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (never raises)
-    return Path(base) / "kafkalog" / f"kernels-{__version__}"

@@ -1,6 +1,5 @@
 """Where compiled kernels are kept, and that nobody else's code is run."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -33,14 +32,31 @@ def test_an_empty_name_is_none(home, monkeypatch):
 
 
 @pytest.mark.parametrize("spoil", ["writable by all", "a file"])
-def test_elsewhere_if_others_can_write_there(home, spoil):
+def test_there_is_none_if_others_can_write_there(home, spoil):
     home.parent.mkdir(parents=True)
     if spoil == "a file":
         home.write_text("")
     else:
         home.mkdir()
         home.chmod(0o777)
-    found = cache_directory()
-    assert found != home
-    assert (found.stat().st_uid, found.stat().st_mode & 0o077) == (os.getuid(), 0)
+    assert cache_directory() is None
     assert list(Path.cwd().iterdir()) == [home.parents[1]]
+
+
+@pytest.mark.parametrize("name", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+@pytest.mark.parametrize("value", ["cache", "~", "./~/.cache"])
+def test_a_relative_path_is_none(home, monkeypatch, name, value):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv(name, value)
+    assert cache_directory() is None
+    assert list(Path.cwd().iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_no_cache_is_made_in_a_log_directory(home, monkeypatch, name):
+    """Where the home directory of the broker's user is its log directory: a broker ends at a directory `.cache`."""
+    Path("meta.properties").write_text("version=1\n")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv(name, str(Path.cwd() if name == "HOME" else Path.cwd() / ".cache"))
+    assert cache_directory() is None
+    assert [path.name for path in Path.cwd().iterdir()] == ["meta.properties"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeGuard
 
@@ -19,6 +18,7 @@ from kafkalog_cli.disk.fs import (
     data_from,
     file_pieces,
 )
+from kafkalog_cli.disk.temporary import SpooledFile
 from kafkalog_cli.errors import PathNotFound, Unreadable
 from kafkalog_cli.log.partition import entries_of_log, is_passed_over
 from kafkalog_cli.log.reading.scan import read_readable
@@ -275,7 +275,7 @@ class _Spool:
     """All written contents, one after the other; a draft and its forks share a spool."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(HELD_BYTES)  # noqa: SIM115  (lives as long as the draft)
+        self._file = SpooledFile(HELD_BYTES)
         self._size_bytes = 0
 
     def add(self, data: bytes) -> int:

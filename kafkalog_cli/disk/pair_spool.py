@@ -9,6 +9,8 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import IO
 
+from kafkalog_cli.disk.temporary import temporary_file
+
 PAIR_BYTES = 16
 PAIRS_IN_MEMORY = 1 << 18
 PAIRS_AT_ONCE = 1 << 12
@@ -110,9 +112,7 @@ class PairSpool:
             return
         try:
             if self._file is None:
-                import tempfile  # takes 2 ms, which a small dump need not spend
-
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the spool)
+                self._file = temporary_file()
             self._file.seek(self._spilled * PAIR_BYTES)
             self._recent.tofile(self._file)
             self._file.flush()

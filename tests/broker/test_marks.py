@@ -50,7 +50,7 @@ def test_so_does_it_for_a_table(compiled):
 
 
 class NoRoom:
-    def __call__(self):
+    def __call__(self, **_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 

@@ -61,7 +61,7 @@ def test_without_room_all_stays_in_memory(monkeypatch, when):
         assert list(spool.newest_first(5, 20)) == pairs[5:][::-1]
         return
 
-    def none():
+    def none(**_):
         raise OSError(2, "No usable temporary directory found")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", none)

@@ -6,6 +6,7 @@ import mmap
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from kafkalog_cli.disk.temporary import temporary_file
 from kafkalog_cli.format.records import RecordArrays, RecordBlock
 
 GONE = 1
@@ -188,9 +189,7 @@ class Marks:
         All bytes are written: in a hole of the file a later write could find the disk full.
         """
         if self._file is None:
-            import tempfile
-
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as this does)
+            self._file = temporary_file()
             self._file.write(self.flags)
         begin = self._file.seek(0, 2)
         for at in range(begin, size_bytes, len(_ZEROS)):

@@ -2,9 +2,9 @@
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from tempfile import SpooledTemporaryFile
 from typing import Any
 
+from kafkalog_cli.disk.temporary import SpooledFile
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.append.reading import NewRecord, Parse
@@ -117,7 +117,7 @@ class SortedLines:
 
     def __init__(self, partitioner: Partitioner, numbers: Iterable[int]) -> None:
         self._partitioner = partitioner
-        self._files = {number: SpooledTemporaryFile(_HELD_BYTES) for number in numbers}  # noqa: SIM115
+        self._files = {number: SpooledFile(_HELD_BYTES) for number in numbers}
 
     def sorting(self, parse: Parse) -> Callable[[bytes], None]:
         """Return a function that parses a line and stores it for its partition.

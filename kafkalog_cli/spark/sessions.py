@@ -6,18 +6,21 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
+from kafkalog_cli.disk.temporary import temporary_file
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark.jobs import plain_error, plain_errors
 from kafkalog_cli.spark.starting import (
+    directory_for_spark,
+    is_nameless,
     java_environment,
     need_pyspark,
+    options_of_places,
     outside_working_directory,
     spark_home,
     start_variables,
@@ -25,6 +28,7 @@ from kafkalog_cli.spark.starting import (
 )
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
@@ -90,17 +94,31 @@ def running_session() -> SparkSession | None:
 
 
 def _started(master: str, name: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
+    directory_for_spark()
     os.environ.update(java_environment(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     is_local = master.startswith("local")
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**SETTINGS, **(LOOPBACK if is_local else {}), **settings}.items():
-        builder = builder.config(key, value)
-    with variables(**spark_home(), **(_local_address() if is_local else {})):
-        return builder.getOrCreate()
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
+    conf.setAll([*{**SETTINGS, **(LOOPBACK if is_local else {}), **settings}.items()])
+    with variables(**spark_home(), **options_of_places(), **(_local_address() if is_local else {})):
+        if is_nameless():
+            _log_in(conf)
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _log_in(conf: SparkConf) -> None:
+    """Start Java, and log a user without a passwd entry in, before Spark does so: Java's login has no name for them."""
+    from pyspark import SparkContext
+
+    ours: Any = SparkContext  # PySpark has no public way to start Java alone
+    ours._ensure_initialized(conf=conf)
+    users = ours._jvm.org.apache.hadoop.security.UserGroupInformation
+    name = os.environ.get("HADOOP_USER_NAME") or os.environ.get("SPARK_USER") or f"uid-{os.getuid()}"
+    users.setLoginUser(users.createRemoteUser(name))
 
 
 def _local_address() -> dict[str, str]:
@@ -192,8 +210,8 @@ def command_session(
         interrupt = signal.getsignal(signal.SIGINT)
         # For a name that is not a view, Spark creates its warehouse in the working directory, which may be a log
         # directory.
-        wanted = {"spark.sql.warehouse.dir": tempfile.gettempdir(), **(settings or {})}
-        with tempfile.TemporaryFile() as talk, variables(**start_variables(wanted, is_small=is_small)):
+        wanted = {"spark.sql.warehouse.dir": directory_for_spark(), **(settings or {})}
+        with temporary_file() as talk, variables(**start_variables(wanted, is_small=is_small)):
             spark = _silently_started(master, wanted, talk)
         try:
             # PySpark's own handler would call Java in the middle of an answer from Java.

@@ -15,6 +15,7 @@ import hashlib
 import importlib.util
 import mmap
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkalog_cli.disk.kernels import is_trusted, trusted_cache_directory
+from kafkalog_cli.disk.temporary import temporary_directory
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.surroundings import restored_variables
 
@@ -114,7 +116,8 @@ def make_archive() -> str | None:
 def _train(new: Path) -> None:
     """Run the queries of `training` in a process whose Java writes the archive when it ends."""
     quick = " ".join((*_ALWAYS, *_QUICK, f"-XX:ArchiveClassesAtExit={new}"))
-    with tempfile.TemporaryDirectory(prefix="kafkalog-") as here:  # Python looks for modules there first
+    # Python looks for modules in this directory first.
+    with tempfile.TemporaryDirectory(prefix="kafkalog-", dir=directory_for_spark()) as here:
         modules = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, "SPARK_SUBMIT_OPTS": quick, "PYTHONPATH": modules}
         code = f"from kafkalog_cli.spark.training import train; train({str(Path(here, 'logs'))!r})"
@@ -203,6 +206,37 @@ def outside_working_directory() -> Iterator[None]:
         yield
     finally:
         os.chdir(here)
+
+
+def is_nameless() -> bool:
+    """Whether this user has no passwd entry, such as the users of pods: Java knows neither name nor home directory."""
+    try:
+        return not pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return True
+
+
+def directory_for_spark() -> str:
+    """Return the directory for temporary files, of PySpark too. Raises KafkalogError if none is writable."""
+    try:
+        tempfile.tempdir = temporary_directory()
+    except OSError as error:
+        raise KafkalogError(reason=f"Spark needs temporary files, and {error.strerror}") from None
+    return tempfile.tempdir
+
+
+def options_of_places() -> dict[str, str]:
+    """Return the variable that gives Java its temporary and home directories; empty if Java finds the same itself.
+
+    Java takes /tmp whatever TMPDIR is, and `?` in the working directory as the home of a user without passwd entry.
+    """
+    places = {"java.io.tmpdir": directory_for_spark()}
+    if is_nameless():
+        places["user.home"] = next(filter(os.path.isabs, (os.environ.get("HOME", ""), "/nonexistent")))
+    if places == {"java.io.tmpdir": "/tmp"}:
+        return {}
+    own = [f'"-D{name}={place}"' for name, place in places.items() if '"' not in place]
+    return {"SPARK_SUBMIT_OPTS": " ".join([*own, os.environ.get("SPARK_SUBMIT_OPTS", "")])}
 
 
 def spark_home() -> dict[str, str]:

@@ -128,7 +128,7 @@ class AuditRun:
         for one in audited:
             if isinstance(one.result, Failed):
                 self._messages.exception(one.result.error)
-            elif one.result.target is TargetKind.PARTITION:  # a log directory has a finding for its lock
+            elif one.result.target is TargetKind.PARTITION and not quiet:  # a log directory has a finding for its lock
                 locks.about_partitions(one.path)
         code = combined_exit_code([one.exit_code for one in audited]) if failure is None else failure.exit_code
         counts = {}

@@ -47,7 +47,8 @@ class ExportRun:
         request = self._request(decoding)
         request.check()
         partitions = exported_partitions(environment.fs, paths, selection)
-        LockWarnings(environment.fs, self._messages.report).about_partitions(*(one.path for one in partitions))
+        if not options.quiet:
+            LockWarnings(environment.fs, self._messages.report).about_partitions(*(one.path for one in partitions))
         lines = ExportLines() if request.format is FileFormat.JSON else None
         command = [*paths, selection.text, str(request.range), request.codec, options.mode.value]
         export = Export(

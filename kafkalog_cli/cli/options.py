@@ -213,6 +213,8 @@ DryRun = Annotated[bool, Option("--dry-run", help="Print the planned changes, an
 Wait = Annotated[float, safety_option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.")]
 AssumeOffline = Annotated[bool, safety_option("--assume-offline",
     help="Continue on a disk without working locks, if no broker is seen for 11 s.")]
+IfOffline = Annotated[bool, safety_option("--if-offline",
+    help="Do nothing in log directories on which a broker is running, print nothing, and end with 0.")]
 SingleReplica = Annotated[bool, safety_option("--single-replica",
     help="Confirm that other replicas of the partition, if there are any, may diverge.")]
 Verbose = Annotated[bool, output_option("--verbose", "-v",

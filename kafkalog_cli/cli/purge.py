@@ -4,7 +4,7 @@ from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Topics
-from kafkalog_cli.cli.options import Jobs, PathsArgument, TimeBudget
+from kafkalog_cli.cli.options import IfOffline, Jobs, PathsArgument, TimeBudget
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, session_options
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.option_values import parse_duration_ms
@@ -20,6 +20,7 @@ def purge(  # noqa: PLR0913
     safety: Safety,
     jobs: Jobs = 0,
     time_budget: TimeBudget = None,
+    if_offline: IfOffline = False,
     printing: Printing,
 ) -> int:  # fmt: skip
     """Remove files that earlier runs kept, and due .deleted files.
@@ -38,7 +39,7 @@ def purge(  # noqa: PLR0913
     if not paths:
         raise UsageError(reason="purge needs a PATH; see kafkalog purge --help")
     environment = context.environment
-    options = session_options(environment, topics, safety, pacing=Pacing(jobs, time_budget))
+    options = session_options(environment, topics, safety, pacing=Pacing(jobs, time_budget, None, if_offline))
     begun = begin(environment, PURGE, purge_view(dry_run=safety.dry_run), options, printing)
     partitions = begun.session.partitions(paths)
     return begun.complete(request, partitions)

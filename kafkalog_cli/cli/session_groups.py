@@ -15,6 +15,7 @@ from kafkalog_cli.cli.options import (
     ConfigOption,
     DryRun,
     Format,
+    IfOffline,
     IoBytesPerS,
     Jobs,
     MetadataOption,
@@ -97,11 +98,12 @@ class Safety(NamedTuple):
 
 
 class Pacing(NamedTuple):
-    """Limits of time and load."""
+    """What a timer needs: limits of time and load, and silence beside a broker."""
 
     jobs: Jobs = 0
     time_budget: TimeBudget = None
     io_bytes_per_s: IoBytesPerS = None
+    if_offline: IfOffline = False
 
 
 class Spark(NamedTuple):
@@ -184,21 +186,23 @@ def session_options(  # noqa: PLR0913
 
     `changes`: whether the verb changes log directories. With `as_json` nothing shows that Spark starts.
     """
-    from kafkalog_cli.ops.session.options import Pace, SessionOptions
+    from kafkalog_cli.ops.session.options import SessionOptions
 
+    pacing = Pacing(jobs=1) if pacing is None else pacing
     return SessionOptions(
         selection=topics.selection,
         now_ms=None if safety.now is None else now_of(environment, safety.now),
         dry_run=safety.dry_run,
         wait_seconds=safety.wait,
         assume_offline=safety.assume_offline,
+        if_offline=pacing.if_offline,
         single_replica=single_replica,
         config=settings.config or (),
         broker_config=settings.broker_config,
         metadata=settings.metadata,
-        pace=Pace() if pacing is None else pace_of(*pacing),
+        pace=pace_of(*pacing[:3]),
         engine=engine_of(
-            environment, spark, pacing or Pacing(),
+            environment, spark, pacing,
             changes=changes, assume_offline=safety.assume_offline, as_json=as_json,
         ),
     )  # fmt: skip

@@ -152,7 +152,7 @@ class Printer:
 
     def report(self, note: Note) -> None:
         """See Observer."""
-        if note.kind == "skipped" and self._quiet:
+        if note.kind in ("skipped", "locked") and self._quiet:
             return
         self._messages.report(note)
 

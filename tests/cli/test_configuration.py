@@ -163,7 +163,7 @@ NEVER = {
         "history",
         "include-control",
     ),
-    "hash-names",
+    *("hash-names", "if-offline"),
     *("index-sanity-check", "indexes-only", "input", "keep", "keep-bytes", "keep-ms", "keep-offsets", "key"),
     *("key-decoder-class", "key-separator", "keys", "latest", "leader-epoch", "like-broker", "log-dir", "master"),
     *("max-bytes", "max-records", "max-timestamp", "merge-by-time", "metrics", "mode", "new-offsets", "now"),

@@ -95,7 +95,9 @@ def _damaged_log_dirs(session: Session, paths: list[str], others: Collection[str
     """
     fs = session.fs
     for path in map(os.path.abspath, log_dirs_of(fs, paths)):
-        if path not in others and any(map(read_root_checkpoints(fs, path).needs_rebuild, OFFSET_CHECKPOINTS)):
+        if path in others or session.is_left_alone(path):
+            continue
+        if any(map(read_root_checkpoints(fs, path).needs_rebuild, OFFSET_CHECKPOINTS)):
             yield path
 
 

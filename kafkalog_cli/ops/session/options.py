@@ -35,6 +35,7 @@ class SessionOptions(NamedTuple):
     """Options that all verbs share, named like the command line's options.
 
     `now_ms` replaces the clock's current time; None uses the clock. `config` contains topic settings as NAME=VALUE.
+    `if_offline` leaves log directories alone on which a broker is running.
     `broker_config` is the path of a server.properties, `metadata` the path of a metadata log.
     """
 
@@ -43,6 +44,7 @@ class SessionOptions(NamedTuple):
     dry_run: bool = False
     wait_seconds: float = 0
     assume_offline: bool = False
+    if_offline: bool = False
     single_replica: bool = False
     config: Sequence[str] = ()
     broker_config: str | None = None

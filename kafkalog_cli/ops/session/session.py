@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.lock import lock_log_dir, log_dir_of
 from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
@@ -69,6 +70,7 @@ class Session:
         self._locks = ExitStack()
         self._locked: dict[str, KafkalogError | None] = {}
         self._log_dirs: dict[str, str | None] = {}
+        self._left_alone: dict[str, bool] = {}
 
     # -- what it is about
 
@@ -95,13 +97,25 @@ class Session:
         return [log_dir for log_dir in found if log_dir is not None]
 
     def partitions(self, paths: list[str]) -> list[Partition]:
-        """Return the partitions that the paths and the selection name, each once.
+        """Return the partitions that the paths and the selection name, each once, but those that are left alone.
 
         Raises PathNotFound, NotKafkaLayout, NothingSelected.
         """
         named = ((path, in_its_log_dir(self.fs, path)) for path in paths)
         self.shared.named_paths = frozenset(path.rstrip("/") for pair in named for path in pair)
-        return select_partitions(self.fs, paths, self.options.selection)
+        found = select_partitions(self.fs, paths, self.options.selection)
+        return [one for one in found if not self.is_left_alone(self.log_dir(one.path))]
+
+    def is_left_alone(self, log_dir: str | None) -> bool:
+        """Whether a broker is running on the log directory, and the options say that it is left alone then."""
+        if not self.options.if_offline or log_dir is None:
+            return False
+        if log_dir not in self._left_alone:
+            self._left_alone[log_dir] = False
+            with suppress(OSError):  # the error is raised when the lock is taken
+                owner = lock_owner(log_dir)
+                self._left_alone[log_dir] = owner is not None and owner.is_exclusive
+        return self._left_alone[log_dir]
 
     def writable_partitions(self, paths: list[str]) -> list[Partition]:
         """Return the partitions that may be changed.
@@ -120,7 +134,7 @@ class Session:
                 self.observer.report(Note("skipped", f"skipped: {why}", partition.path))
             else:
                 kept.append(partition)
-        if not kept:
+        if not kept and not any(self._left_alone.values()):
             raise NothingSelected(reason="no partition here can be changed")
         return kept
 

@@ -8,7 +8,7 @@ help:            ## this list
 fmt:             ## format the code
 	ruff format . && ruff check --fix .
 lint:            ## style and layers
-	ruff check . && ruff format --check .
+	ruff check . && ruff format --check . && lint-imports && codespell
 type:            ## static types
 	mypy
 test:            ## the test suite, quick, as in the README

@@ -1,0 +1,189 @@
+"""Which modules may touch the disk, and which may change it. The layers are held by import-linter (pyproject.toml)."""
+
+import ast
+import gc
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "kafkalog_cli"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+DISK_CALLS = re.compile(
+    "open|unlink|rmdir|mkdir|makedirs|touch|renames?|symlink|symlink_to|hardlink_to|fsync|ftruncate|rmtree|mkdtemp"
+    "|read_bytes|read_text|write_bytes|write_text|listdir|scandir|iterdir|rglob|chmod|chown|utime|copyfile"
+)
+DISK_CALLS_OF_OS = re.compile("replace|remove|truncate|link|stat|write|pwrite|copy2?|move")
+"""Names that methods of strings, lists, arrays and streams have too."""
+MAY_TOUCH_DISK = {
+    "format/protocol/messages.py": "reads the message definitions of the package",
+    "__main__.py": "standard descriptors: the version, and the null device where one is closed",
+    "disk/fs.py": "the door",
+    "disk/fs_changes.py": "its changing half",
+    "disk/followed_links.py": "opens what a link leads to",
+    "disk/live_logs.py": "the names of a directory's logs, for pages in memory and for the end of the active segment",
+    "disk/held_directories.py": "the descriptors of directories, by which both halves reach what lies below",
+    "disk/posix_lock.py": "descriptors that locks hang on",
+    "spark/starting.py": "the cache of compiled code, which is no log directory",
+    "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
+    "cli/app.py": "points the closed standard output at the null device",
+    "ops/doctor/broker_pages.py": "reads pages of the package itself, through importlib.resources",
+    "output/inspect_page/__init__.py": "reads files of the package itself, through importlib.resources",
+    "format/internal_topics/schema.py": "reads a file of the package itself, through importlib.resources",
+}
+
+CHANGING_CALLS = re.compile(
+    "unlink|rmdir|mkdir|makedirs|touch|renames?|symlink|symlink_to|hardlink_to|fsync|ftruncate|rmtree|mkdtemp"
+    "|write_bytes|write_text|chmod|fchmod|chown|fchown|lchown|utime|copyfile|setxattr|removexattr|lockf|flock|pwritev?"
+)
+CHANGING_CALLS_OF_OS = re.compile("replace|remove|truncate|link|write|copy2?|move|mknod|mkfifo|removedirs")
+MAY_CHANGE_THE_DISK = {
+    "disk/fs_changes.py": "the only way into a log directory",
+    "disk/followed_links.py": "opens what a link leads to",
+    "disk/posix_lock.py": "locks",
+    "spark/starting.py": "the cache of compiled code, which is no log directory",
+    "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
+    "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",
+}
+MAY_ASK_FOR_CHANGES = {
+    "ops/serve/committed.py": "writes the file of --commit-to, outside of logs",
+    "ops/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
+    "ops/demo.py": "makes a log directory of its own",
+    "ops/metadump/copying.py": "writes into a directory that it makes, outside of any log directory",
+    "ops/metadump/files.py": "writes the files of that directory",
+}
+THE_DOORS_CHANGES = {
+    *("create", "open_write", "rename", "link", "unlink", "make_directory", "remove_directory", "sync_directory"),
+    *("set_attributes", "lock"),
+}
+
+
+def name_of(path):
+    return str(path.relative_to(PACKAGE))
+
+
+@cache
+def tree_of(path):
+    return ast.parse(path.read_text())
+
+
+@cache
+def nodes_of(tree):
+    return list(ast.walk(tree))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_no_garbage():
+    """Python would look at all nodes again and again, also in the tests that follow."""
+    gc.disable()
+    yield
+    for cached in (tree_of, nodes_of, method_calls):
+        cached.cache_clear()
+    gc.enable()
+
+
+@cache
+def method_calls(tree):
+    """(call, what the method is of: `os`, `self._fs`, …) of every call of a method or of a module's function."""
+    return [
+        (node, ast.unparse(node.func.value))
+        for node in nodes_of(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+
+
+def is_door(receiver):
+    return receiver.rpartition(".")[2].lstrip("_") in ("fs", "filesystem")
+
+
+def disk_calls(tree):
+    """Calls that read, list or change files, but for those of the door."""
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield f"open, line {node.lineno}"
+    for node, receiver in method_calls(tree):
+        name, of_os = node.func.attr, receiver in ("os", "shutil")
+        if not is_door(receiver) and (
+            DISK_CALLS.fullmatch(name) or (of_os and (DISK_CALLS_OF_OS.fullmatch(name) or name == "open"))
+        ):
+            yield f"{name}, line {node.lineno}"
+
+
+def is_opened_to_read(call):
+    """Whether an `os.open` has no flag, and an `open` no mode, that lets it write."""
+    text = ast.unparse(call)
+    modes = [part.value for part in call.args[1:2] if isinstance(part, ast.Constant)]
+    modes += [keyword.value.value for keyword in call.keywords if keyword.arg == "mode"]
+    if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "os":
+        return "O_RDONLY" in text and "O_CREAT" not in text
+    return not any(set("wax+") & set(mode) for mode in modes)
+
+
+def changing_calls(tree):
+    """Calls that change files past the door; `open` in a mode that may write is one."""
+    for node in nodes_of(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        if node.func.id == "open" and not is_opened_to_read(node):
+            yield f"open, line {node.lineno}"
+    for node, receiver in method_calls(tree):
+        name, of_os = node.func.attr, receiver in ("os", "shutil")
+        if is_door(receiver):
+            continue
+        if CHANGING_CALLS.fullmatch(name) or (of_os and CHANGING_CALLS_OF_OS.fullmatch(name)):
+            yield f"{name}, line {node.lineno}"
+        elif name == "open" and of_os and not is_opened_to_read(node) and "devnull" not in ast.unparse(node):
+            yield f"open, line {node.lineno}"
+
+
+def changes_through_the_door(tree):
+    for node, receiver in method_calls(tree):
+        if is_door(receiver) and node.func.attr in THE_DOORS_CHANGES:
+            yield f"{node.func.attr}, line {node.lineno}"
+
+
+def found_by(rule):
+    """The files in which a rule finds something, and what it finds."""
+    found = {name_of(path): rule(tree_of(path)) for path in FILES}
+    return {name: each for name, breaks in found.items() if (each := list(breaks))}
+
+
+def test_only_the_door_touches_the_disk():
+    assert set(found_by(disk_calls)) == set(MAY_TOUCH_DISK)
+
+
+def test_only_the_door_changes_the_disk():
+    assert set(found_by(changing_calls)) == set(MAY_CHANGE_THE_DISK)
+
+
+def test_the_layers_that_ask_the_door_for_changes():
+    """Verbs decide, and the journal makes the changes: a change that passes it by cannot be undone."""
+    asking = {name for name in found_by(changes_through_the_door) if not name.startswith(("disk/", "change/"))}
+    assert asking == set(MAY_ASK_FOR_CHANGES)
+
+
+def test_the_door_has_no_other_changes():
+    """The list that the rule above goes by is the protocol's."""
+    protocol = next(
+        node
+        for node in tree_of(PACKAGE / "disk/fs_changes.py").body
+        if isinstance(node, ast.ClassDef) and node.name == "FilesystemChanges"
+    )
+    methods = {node.name for node in protocol.body if isinstance(node, ast.FunctionDef)}
+    assert methods == THE_DOORS_CHANGES | {"attributes", "room", "hold_directory"}
+
+
+def test_disk_calls_are_recognised():
+    bad = ast.parse("with open(x) as f: Path(y).unlink()\nos.replace(a, b)")
+    assert set(disk_calls(bad)) == {"open, line 1", "unlink, line 1", "replace, line 2"}
+    assert list(disk_calls(ast.parse("text.replace(a, b); stream.write(c); self._fs.unlink(d)"))) == []
+    assert list(changes_through_the_door(ast.parse("self._fs.unlink(d); fs.status(e); text.create(f)"))) == [
+        "unlink, line 1"
+    ]
+    writes = ("os.open(p, os.O_RDWR)", "os.open(p, os.O_RDONLY | os.O_CREAT)", "open(p, 'ab')", "open(p, mode='r+')")
+    writes += ("os.pwrite(d, b, 0)", "Path(p).write_bytes(b)", "os.replace(a, b)", "fcntl.lockf(d, 1)")
+    reads = ("os.open(p, os.O_RDONLY | os.O_CLOEXEC)", "open(p)", "open(p, 'rb')", "text.replace(a, b)", "fs.unlink(p)")
+    assert [len(list(changing_calls(ast.parse(text)))) for text in writes] == [1] * len(writes)
+    assert [len(list(changing_calls(ast.parse(text)))) for text in reads] == [0] * len(reads)

@@ -103,7 +103,11 @@ If it is set, an internal error ends with a traceback.
 If it is set, output has no colours and styles.
 .TP
 .B NUMBA_CACHE_DIR, XDG_CACHE_HOME
-The directories for compiled kernels, and for the caches of all programs.
+The directories for compiled kernels, and for the caches of all programs. Relative paths do not count.
+.TP
+.B TMPDIR
+The directory for temporary files, also of Spark. The default is /tmp or /var/tmp. Without one, commands that do not
+use Spark keep more in memory.
 """
 
 _FILES = """\

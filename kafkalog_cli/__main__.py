@@ -70,11 +70,24 @@ def _run(argv: list[str]) -> int:
         return int(ExitCode.FAILURE)
     if argv == ["--version"] and _answered_version():
         return 0
+    _start_again_in_utf8()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # see load_compiled; NumPy may be imported before the kernels
     from kafkalog_cli.cli.app import run
 
     return run(argv)
+
+
+def _start_again_in_utf8() -> None:
+    """Replace this process by one in Python's UTF-8 mode if the locale has another encoding.
+
+    Paths and arguments are bytes: a path that is printed must name the same file, and keys in arguments are UTF-8.
+    Python sets its encoding once, when it starts. Spark's workers inherit the variable.
+    """
+    if sys.getfilesystemencoding() == "utf-8" or os.environ.get("PYTHONUTF8") == "1" or not sys.executable:
+        return
+    os.environ["PYTHONUTF8"] = "1"
+    os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _answered_version() -> bool:

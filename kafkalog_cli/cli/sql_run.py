@@ -59,6 +59,8 @@ class SqlRun:
         from kafkalog_cli.spark.starting import need_pyspark
 
         options = self._options
+        if any("\udc80" <= character <= "\udcff" for character in options.query):  # Java's strings cannot have these
+            raise UsageError(reason="the query has bytes that are not UTF-8")
         given, decoding = spark_settings(options.conf), options.contents.decoding.or_auto().absolute()
         need_pyspark()
         catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in options.paths])  # noqa: PTH100 - workers

@@ -19,6 +19,7 @@ from kafkalog_cli.spark.starting import (
     directory_for_spark,
     is_nameless,
     java_environment,
+    locale_of_java,
     need_pyspark,
     options_of_places,
     outside_working_directory,
@@ -104,7 +105,7 @@ def _started(master: str, name: str, settings: Mapping[str, str]) -> SparkSessio
     is_local = master.startswith("local")
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     conf.setAll([*{**SETTINGS, **(LOOPBACK if is_local else {}), **settings}.items()])
-    with variables(**spark_home(), **options_of_places(), **(_local_address() if is_local else {})):
+    with variables(**spark_home(), **options_of_places(), **locale_of_java(), **(_local_address() if is_local else {})):
         if is_nameless():
             _log_in(conf)
         return SparkSession.builder.config(conf=conf).getOrCreate()

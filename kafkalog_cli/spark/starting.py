@@ -13,6 +13,7 @@ archive that does not fit.
 
 import hashlib
 import importlib.util
+import locale
 import mmap
 import os
 import pwd
@@ -237,6 +238,11 @@ def options_of_places() -> dict[str, str]:
         return {}
     own = [f'"-D{name}={place}"' for name, place in places.items() if '"' not in place]
     return {"SPARK_SUBMIT_OPTS": " ".join([*own, os.environ.get("SPARK_SUBMIT_OPTS", "")])}
+
+
+def locale_of_java() -> dict[str, str]:
+    """Return the variable with which Java's names of files are UTF-8, as Python's are; empty if the locale does it."""
+    return {} if locale.nl_langinfo(locale.CODESET).upper() in ("UTF-8", "UTF8") else {"LC_ALL": "C.UTF-8"}
 
 
 def spark_home() -> dict[str, str]:

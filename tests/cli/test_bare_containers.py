@@ -14,7 +14,7 @@ READERS = {
     "ls": ("ls", "."),
     "verify": ("verify", ".", "--level", "deep"),
     "find": ("find", "big-0", "--key", "k3", "--count"),
-    "read": ("read", "big-0", "--count"),
+    "read": ("read", "big-0", "--max-records", "1"),
     "stats": ("stats", "."),
     "dump-log": ("dump-log", "big-0", "--deep-iteration"),
     "lookup-time": ("lookup-time", "big-0", "2100-01-01"),
@@ -55,6 +55,7 @@ def ran(words, logs):
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=logs, timeout=600)
     assert entries(logs) == before
     assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode != 2, done.stderr  # usage
     return done
 
 

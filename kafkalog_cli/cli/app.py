@@ -127,6 +127,8 @@ def _complain(environment: Environment, text: str, step: str) -> None:
 
 def _announce_compilation(environment: Environment) -> None:
     """Report that the kernels are compiled now, which makes the first run on much data slow."""
+    if "--quiet" in environment.argv:  # without a cache directory each run of a timer compiles them
+        return
     environment.messages.warn("compiling-kernels", f"{COMPILING} (kafkalog warmup does it beforehand)")
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Contents, OutputLimits, RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import Format, IsolationOption, Jobs, Now, OutputFormat, output_option
+from kafkalog_cli.cli.single_files import with_single_files
 from kafkalog_cli.ops.choices import Isolation
 
 _condition = partial(Option, rich_help_panel="Conditions")
@@ -16,7 +17,8 @@ class FindOptions(NamedTuple):
     """The options of find."""
 
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
-        help="Log directories, partition directories, or globs of them.")]
+        help="Log directories, partition directories, segment files under any name (.gz and .zst too), or globs"
+        " of them.")]
     key: Annotated[str | None, _condition("--key", metavar="KEY",
         help="The key is KEY: as --key-format prints it, or bytes as hex:00FF or base64:AP8=.")] = None
     value: Annotated[str | None, _condition("--value", metavar="TEXT", help="The value contains TEXT.")] = None
@@ -73,7 +75,8 @@ def find(context: CommandContext, options: FindOptions) -> int:
     """
     from kafkalog_cli.cli.find_run import FindRun
 
-    return FindRun(context.environment, options).run()
+    environment, paths = with_single_files(context.environment, options.paths)
+    return FindRun(environment, options._replace(paths=paths)).run()
 
 
 command = Command(find)

@@ -4,12 +4,13 @@ from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption, selection_of
+from kafkalog_cli.cli.single_files import with_single_files
 from kafkalog_cli.errors import ExitCode
 
 
 def lookup_offset(  # noqa: PLR0913, PLR0917 options
     context: CommandContext,
-    path: Annotated[str, Argument(metavar="PATH", help="A partition directory, or a log directory.")],
+    path: Annotated[str, Argument(metavar="PATH", help="A partition directory, a log directory, or a segment file.")],
     offset: Annotated[int, Argument(metavar="OFFSET", help="The offset to find.")],
     topic: TopicOption = None,
     partition: PartitionOption = None,
@@ -25,8 +26,8 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.lookup_offset import lookup_offset as find_offset
     from kafkalog_cli.ops.selection import select_one
 
-    environment = context.environment
-    chosen = select_one(environment.fs, path, selection_of(topic, partition, None))
+    environment, paths = with_single_files(context.environment, [path])
+    chosen = select_one(environment.fs, paths[0] if len(paths) == 1 else path, selection_of(topic, partition, None))
     found = find_offset(environment.fs, chosen, offset, batch_only=batch)
     printer = LookupPrinter(environment, chosen, as_json=output.is_json)
     printer.found(found)

@@ -6,12 +6,14 @@ from typing import Annotated
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.environment import now_of, time_of
 from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption, selection_of
+from kafkalog_cli.cli.single_files import with_single_files
 from kafkalog_cli.errors import UsageError
 
 
 def lookup_time(  # noqa: PLR0913, PLR0917 options
     context: CommandContext,
-    path: Annotated[str, Argument(metavar="PATH", help="A partition directory, or a log directory with --topic.")],
+    path: Annotated[str, Argument(metavar="PATH",
+        help="A partition directory, a log directory with --topic, or a segment file.")],
     time: Annotated[str | None, Argument(metavar="[TIME]", help=f"The time: {TIME_HELP}.")] = None,
     topic: TopicOption = None,
     partition: PartitionOption = None,
@@ -42,7 +44,8 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
     selection = selection_of(topic, partition, None)
-    chosen = select_of_topics(environment.fs, [path], selection)
+    environment, paths = with_single_files(environment, [path])
+    chosen = select_of_topics(environment.fs, paths, selection)
     if len(chosen) == 1:
         return answer_time(environment, chosen[0], question, as_json=output.is_json)
     return TopicAnswers(environment, question, as_json=output.is_json).print_all(chosen)

@@ -15,6 +15,7 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.cli.shown_reading import shown_reading_into_files
+from kafkalog_cli.cli.single_files import with_single_files
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.choices import Isolation
 
@@ -35,7 +36,8 @@ class ReadOptions(NamedTuple):
     """The options of read."""
 
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
-        help="Partition directories, or a log directory with --topic.")]
+        help="Partition directories, or a log directory with --topic. A segment file counts as a partition,"
+        " under any name, .gz and .zst too.")]
     topics: OneTopic = OneTopic()
     range: RangeOptions = RangeOptions()
     max_records: Annotated[int | None, selection_option(metavar="N", min=1,
@@ -84,7 +86,8 @@ def read(context: CommandContext, options: ReadOptions) -> int:
     """
     from kafkalog_cli.cli.read_run import ReadRun
 
-    return ReadRun(context.environment, options).run()
+    environment, paths = with_single_files(context.environment, options.paths)
+    return ReadRun(environment, options._replace(paths=paths)).run()
 
 
 command = Command(read, surroundings=shown_reading_into_files)

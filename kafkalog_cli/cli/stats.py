@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.groups import OutputLimits, ReadTopics
 from kafkalog_cli.cli.options import Format, Jobs, OutputFormat, output_option
+from kafkalog_cli.cli.single_files import with_single_files
 
 _LARGEST_TOP = 1000
 
@@ -14,7 +15,8 @@ class StatsOptions(NamedTuple):
     """The options of stats."""
 
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
-        help="Log directories, partition directories, or globs of them.")]
+        help="Log directories, partition directories, segment files under any name (.gz and .zst too), or globs"
+        " of them.")]
     topics: ReadTopics = ReadTopics()
     partitions: Annotated[bool, output_option("--partitions",
         help="Print a row per partition. JSON output always has both.")] = False
@@ -41,7 +43,8 @@ def stats(context: CommandContext, options: StatsOptions) -> int:
     """
     from kafkalog_cli.cli.stats_run import StatsRun
 
-    return StatsRun(context.environment, options).run()
+    environment, paths = with_single_files(context.environment, options.paths)
+    return StatsRun(environment, options._replace(paths=paths)).run()
 
 
 command = Command(stats)

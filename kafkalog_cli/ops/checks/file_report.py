@@ -184,18 +184,23 @@ def worst_code(codes: Iterable[ExitCode]) -> ExitCode:
     return max(codes, key=_RANK.__getitem__, default=ExitCode.OK)
 
 
-def findings_of(report: FileReport, *, has_tail_damage: bool) -> Iterator[Finding]:
+def findings_of(report: FileReport, *, has_tail_damage: bool, is_named: bool = False) -> Iterator[Finding]:
     """Yield the findings about a file of a partition; a broker removes files with a work suffix, so they have none.
 
     `has_tail_damage`: the log has a damaged tail, which explains entries that point past the end of the log.
+    `is_named`: its own path was given, so that its contents count with a work suffix and without a log beside it too.
     """
-    if report.state is not WorkState.IN_PLACE:
+    if report.state is not WorkState.IN_PLACE and not is_named:
         return
     notes = [note for note in report.notes if note.is_closed] or report.notes
     kinds = {note.kind for note in notes}
     # A broker deletes a snapshot beyond the end without reading it. While a log grows, such a snapshot belongs to
     # batches that the walk has not seen yet.
-    if notes is report.notes and NO_LOG_NOTE not in notes and FindingKind.SNAPSHOT_BEYOND_END not in kinds:
+    if (
+        notes is report.notes
+        and (NO_LOG_NOTE not in notes or is_named)
+        and FindingKind.SNAPSHOT_BEYOND_END not in kinds
+    ):
         yield from _of_entries(report, has_tail_damage=has_tail_damage)
     for note in notes:
         kind = note.kind

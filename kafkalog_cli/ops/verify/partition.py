@@ -136,7 +136,7 @@ def _walked(read_context: ReadContext, task: VerifyTask) -> _Looked:
     found = check.findings
     blind = _unread_logs(found)
     for report in held:
-        told = findings_of(report, has_tail_damage=check.has_tail_damage)
+        told = findings_of(report, has_tail_damage=check.has_tail_damage, is_named=task.wanted is not None)
         found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
     found += check.gaps.finding("no batch covers offsets")
     found += check.inner_gaps.finding(NO_RECORD)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
-from kafkalog_cli.disk.names import PARTITION_KINDS, classify_file
-from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
+from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, shell_word
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
@@ -52,13 +52,15 @@ class VerifyRequest:
 class _Target(NamedTuple):
     """A directory, or some files of it (`wanted`).
 
-    `is_root`: the directory is a log directory itself. `is_named`: the partition was given by its own path.
+    `is_root`: the directory is a log directory itself. `is_named`: the partition was given by its own path. `is_copy`:
+    the path is that of a file with records whose name is not a broker's for a segment in its place.
     """
 
     directory: PartitionPath
     wanted: frozenset[str] | None = None
     is_root: bool = False
     is_named: bool = False
+    is_copy: bool = False
 
 
 class VerifyPlanner:
@@ -167,8 +169,17 @@ class VerifyPlanner:
         fs, selection = self._fs, self._selection
         parent, _, name = path.rpartition("/")
         parent = parent or ("/" if path.startswith("/") else ".")
-        directory, kind = directory_name(parent), classify_file(name).kind
-        if kind in CHECKED_ROOT_KINDS:
+        directory, parsed = directory_name(parent), classify_file(name)
+        kind = parsed.kind
+        if _is_copy_of_records(parsed):
+            if selection.takes(directory):
+                yield _Target(PartitionPath(path, directory), frozenset({name}), is_copy=True)
+        elif parsed.state is WorkState.TEMPORARY:
+            raise NotKafkaLayout(path=path, reason="an unfinished temporary file, which no broker reads")
+        elif parsed.offset is None and kind in _RELATIVE_KINDS and directory.kind is DirectoryKind.OTHER:
+            reason = "its name does not begin with an offset, without which its entries cannot be verified"
+            raise NotKafkaLayout(path=path, reason=reason)
+        elif kind in CHECKED_ROOT_KINDS:
             if selection.is_everything:
                 if parent not in self._roots:
                     directories = (entry.path for entry in fs.list_directory(parent) if entry.is_directory)
@@ -195,6 +206,8 @@ class VerifyPlanner:
             shown = shown_path(path, target.wanted)
             return _known(Verification(shown, level, TargetKind.LOG_DIR, findings=findings, files=target.wanted))
         try:
+            if target.is_copy:
+                return _known(self._of_copy(path))
             task = self._task(target, settings)
         except KafkalogError as error:
             gone = removed(self._fs, target.directory, self.request.level)
@@ -217,6 +230,24 @@ class VerifyPlanner:
         facts = facts._replace(findings=tuple(self._places.beside_the_partition(facts.findings, partition, meta)))
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, meta))
         return VerifyTask(partition, level, now_ms, facts=facts, elsewhere=elsewhere)
+
+    def _of_copy(self, path: str) -> Verification:
+        """Verify a copy of a segment. Raises NotKafkaLayout for a file without a batch, Unreadable."""
+        from kafkalog_cli.ops.single_files import SingleFiles
+
+        session, status = self._session, self._fs.status(path)
+        if status is None:
+            raise PathNotFound(path=path)
+        files = SingleFiles(self._fs)
+        directory, _, name = files.add(path, status).rpartition("/")
+        wanted = frozenset({name})
+        partition = open_partition_of(files, directory, wanted)
+        context = ReadContext(files, self.request.limits, session.context.kernels, session.context.sleep)
+        task = VerifyTask(partition, self.request.level, session.shared.clock.now_ms, wanted=wanted)
+        found = settled_verification(context, task)
+        step = f"`kafkalog read {shell_word(path)}` prints the records that can be read"
+        own = (one._replace(path=path, broker_effect="", next_step=step) for one in found.findings)
+        return replace(found, path=path, files=frozenset({status.name}), findings=tuple(own))
 
     def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:
         log_dir, root = self._log_dir(partition.path), self.root_of(partition.path)
@@ -265,6 +296,15 @@ class VerifyPlanner:
         if path not in self._roots:
             self._roots[path] = root_above(self._fs, f"{path.rstrip('/')}/0")
         return self._roots[path]
+
+
+_RELATIVE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.PRODUCER_SNAPSHOT)
+
+
+def _is_copy_of_records(name: FileName) -> bool:
+    """Whether a file has records if it is of Kafka, and is not in its place under a broker's name."""
+    in_place = name.state is WorkState.IN_PLACE and name.offset is not None
+    return name.kind is FileKind.OTHER or (name.kind in (FileKind.LOG, FileKind.METADATA_SNAPSHOT) and not in_place)
 
 
 def _known(result: Verification) -> Outcome[Verification]:

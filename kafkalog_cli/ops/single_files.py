@@ -1,0 +1,195 @@
+"""Segment files on their own, under any name, also compressed, as partitions of one segment.
+
+Copies of segments have the names that object stores, browsers and backups give: x+0+12.log, 0012.log.gz, 0012 (1).log.
+Readers take partitions, so `SingleFiles` lists each such file as the one segment of a directory.
+"""
+
+import io
+import os
+from collections.abc import Sequence
+from typing import IO, cast
+
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, WritableFilesystem, file_pieces
+from kafkalog_cli.disk.names import (
+    INDEX_SUFFIXES,
+    DirectoryKind,
+    FileKind,
+    WorkState,
+    classify_file,
+    segment_file_name,
+)
+from kafkalog_cli.errors import NotKafkaLayout, Unreadable
+from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, directory_name
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.ops.selection import expand
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_OF_RECORDS = (FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT, FileKind.OTHER)
+_PIECE_BYTES = 1 << 20
+
+
+class _Unpacked(ReadableFile):
+    """A compressed file, decompressed into a temporary file that goes with this object."""
+
+    def __init__(self, file: ReadableFile, magic: bytes) -> None:
+        import tempfile  # few runs need these
+        import zlib
+
+        import zstandard
+
+        self.path = file.path
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as this object)
+        self.size_bytes = 0
+        packed = cast("IO[bytes]", io.BufferedReader(_Raw(file), _PIECE_BYTES))
+        try:
+            source = _decompressed(packed, magic)
+            while piece := source.read(_PIECE_BYTES):
+                self.size_bytes += len(piece)
+                if self.size_bytes > MAX_SEGMENT_BYTES:
+                    raise Unreadable(path=file.path, reason=f"it unpacks to more than {MAX_SEGMENT_BYTES} bytes")
+                self._file.write(piece)
+            self._file.flush()
+        except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+            reason = f"it cannot be decompressed: {error}"
+            raise Unreadable(path=file.path, reason=reason) from error
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        return os.preadv(self._file.fileno(), [buffer], position)
+
+    def close(self) -> None:
+        """The temporary file is kept: it may be opened again."""
+
+
+def _decompressed(packed: IO[bytes], magic: bytes) -> IO[bytes]:
+    if magic == _GZIP:
+        import gzip
+
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=packed))
+    import zstandard
+
+    return cast("IO[bytes]", zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True))
+
+
+class _Raw(io.RawIOBase):
+    def __init__(self, file: ReadableFile) -> None:
+        self._pieces = file_pieces(file)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        self._rest = self._rest or memoryview(next(self._pieces, b""))
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+
+class SingleFiles:
+    """A file system in which single files are partitions; all else is as in `fs`."""
+
+    def __init__(self, fs: Filesystem) -> None:
+        self._fs = fs
+        self._listings: dict[str, list[FileStatus]] = {}
+        self._files: dict[str, str] = {}
+        self._unpacked: dict[str, _Unpacked] = {}
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._fs, name)
+
+    def add(self, path: str, status: FileStatus) -> str:
+        """Return the path of the file as a segment of its directory. Raises NotKafkaLayout, Unreadable.
+
+        The directory is that of the file if it is named like a partition, which gives the topic, or if the file has a
+        broker's name. Else the file itself counts as a directory.
+        """
+        name = classify_file(status.name.removesuffix(".gz").removesuffix(".zst"))
+        with self._open(path) as file:
+            size_bytes = file.size_bytes
+            is_brokers = is_segment_of_broker(status.name) and path not in self._unpacked
+            base = name.offset if is_brokers else _first_offset(file)
+        if base is None and name.kind is FileKind.LOG:
+            base = name.offset
+        if base is None:
+            raise NotKafkaLayout(path=path, reason="no batch of Kafka is in it, and its name has no offset")
+        parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+        is_partition = directory_name(parent).kind is not DirectoryKind.OTHER
+        directory = parent if is_brokers or is_partition else path
+        shown = f"{directory.rstrip('/')}/{segment_file_name(base, FileKind.LOG)}"
+        shown = path if is_brokers else shown
+        listing = self._listings.setdefault(directory, [])
+        if any(one.path == shown for one in listing):
+            raise NotKafkaLayout(path=path, reason=f"another file was given that begins at offset {base} too")
+        listing.append(status._replace(path=shown, size_bytes=size_bytes, is_symlink=False))
+        if is_brokers:
+            stem = path.removesuffix(FileKind.LOG.value)
+            indexes = (self._fs.status(stem + suffix) for suffix in INDEX_SUFFIXES)
+            listing += (one for one in indexes if one is not None and one.is_file)
+        self._files[shown] = path
+        return shown
+
+    def given(self, shown: str) -> str:
+        """Return the path of the file that is shown under a path."""
+        return self._files.get(shown, shown)
+
+    def open_read(self, path: str) -> ReadableFile:
+        """See Filesystem."""
+        return self._open(self.given(path))
+
+    def _open(self, path: str) -> ReadableFile:
+        if path in self._unpacked:
+            return self._unpacked[path]
+        file = self._fs.open_read(path)
+        magic = bytearray(4)
+        file.read_into(0, memoryview(magic))
+        for start in (_GZIP, _ZSTD):
+            if magic.startswith(start):  # a batch begins with its offset, which is never so large
+                with file:
+                    self._unpacked[path] = _Unpacked(file, start)
+                return self._unpacked[path]
+        return file
+
+    def status(self, path: str) -> FileStatus | None:
+        """See Filesystem."""
+        directory = path.rpartition("/")[0] or "."
+        if directory in self._listings:
+            return next((one for one in self._listings[directory] if one.path == path), None)
+        status = self._fs.status(path)
+        is_listed = status is not None and path.rstrip("/") in self._listings
+        return status._replace(is_file=False, is_directory=True) if status is not None and is_listed else status
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """See Filesystem."""
+        listing = self._listings.get(path.rstrip("/"))
+        return self._fs.list_directory(path) if listing is None else sorted(listing)
+
+
+def is_segment_of_broker(name: str) -> bool:
+    """Whether a file has the name of a segment in its place."""
+    parsed = classify_file(name)
+    return parsed.kind is FileKind.LOG and parsed.state is WorkState.IN_PLACE and parsed.offset is not None
+
+
+def _first_offset(file: ReadableFile) -> int | None:
+    """Return the first offset of a segment, after damage too; None if there is no batch."""
+    for batches in SegmentReader(file, DamagePolicy.RESYNC).batches():
+        first = batches.base_offset[0]
+        if first >= 0:
+            return int(first)
+        block = next(SegmentReader(file, DamagePolicy.RESYNC).blocks(), None)
+        return None if block is None else int(block.records.offset[0])  # a compressed set of v0 or v1
+    return None
+
+
+def directories_of(fs: WritableFilesystem, paths: Sequence[str]) -> tuple[WritableFilesystem, list[str]]:
+    """Return the file system, and the paths of directories, in which the segment files in `paths` are partitions.
+
+    Files of other kinds stay as they are. Raises as `expand`, NotKafkaLayout for a file without a batch, Unreadable.
+    """
+    view = SingleFiles(fs)
+    found: dict[str, None] = {}
+    for path in expand(fs, list(paths)):
+        status = fs.status(path)
+        is_segment = status is not None and status.is_file and classify_file(status.name).kind in _OF_RECORDS
+        found[view.add(path, status).rpartition("/")[0] if status is not None and is_segment else path] = None
+    return cast(WritableFilesystem, view), [*found]

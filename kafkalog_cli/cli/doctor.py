@@ -1,21 +1,28 @@
 """`kafkalog doctor`: what a broker will do at its next start, what is wrong, and the next commands."""
 
-from typing import Annotated
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.cli.verify import LevelChoice
+from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.ops.choices import Level
+
+if TYPE_CHECKING:
+    from kafkalog_cli.disk.fs import Filesystem
+
+_LONGEST_PATH = 4096
 
 
 def doctor(  # noqa: PLR0913, PLR0917 options
     context: CommandContext,
-    path: Annotated[str, Argument(metavar="LOG_DIR", help="A log directory, or a partition directory in it.",
-        show_default=False)],
-    error_text: Annotated[str, Argument(metavar="[ERROR-TEXT]", show_default=False,
-        help="Lines of the broker's log. Their pages are found, also by a part of a line.")] = "",
+    words: Annotated[list[str], Argument(metavar="LOG_DIR... [ERROR-TEXT]", show_default=False,
+        help="The log directories of a broker (a partition directory stands for its own), then lines of the broker's"
+        " log. Their pages are found, also by a part of a line.")],
     level: LevelChoice = Level.NORMAL,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
@@ -32,7 +39,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     first, then copies, then changes that can be undone. Nothing is locked or changed.
     """
     from kafkalog_cli.cli.command_output import CommandOutput
-    from kafkalog_cli.ops.doctor.examination import examine
+    from kafkalog_cli.ops.doctor.examination import examine_all
     from kafkalog_cli.ops.session.options import SessionOptions
     from kafkalog_cli.output.doctor_view import DoctorText, write_objects
 
@@ -40,17 +47,28 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     shown = CommandOutput(environment, as_json=output.is_json)
     now_ms = None if now is None else now_of(environment, now)
     options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)
-    found = examine(environment.context, options, path, error_text, level)
-    counts = {}
-    if shown.lines is not None:
-        counts = write_objects(shown.lines, found)
-    else:
+    paths = [word for word in words[1:] if _is_path(environment.fs, word)]
+    text = "\n".join(word for word in words[1:] if word not in paths)
+    examinations = examine_all(environment.context, options, [words[0], *paths], text, level)
+    counts = Counter[str]()
+    for number, found in enumerate(examinations):
+        if shown.lines is not None:
+            counts.update(write_objects(shown.lines, found))
+            continue
+        if number:
+            shown.out.write("\n")
         DoctorText(shown.out).write(found)
-    shown.end(found.exit_code, **counts)
-    shown.messages.report(*found.notes)
-    if found.text_is_unknown:
+    code = combined_exit_code([found.exit_code for found in examinations])
+    shown.end(code, **counts)
+    shown.messages.report(*(note for found in examinations for note in found.notes))
+    if any(found.text_is_unknown for found in examinations):
         shown.messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
-    return found.exit_code
+    return code
+
+
+def _is_path(fs: "Filesystem", word: str) -> bool:
+    """Whether an argument is a path, perhaps a misspelt one, and not lines of a log."""
+    return bool(re.fullmatch(r"(\.{0,2}|~)/\S*", word)) or (len(word) < _LONGEST_PATH and fs.status(word) is not None)
 
 
 command = Command(doctor, surroundings=shown_reading)

@@ -384,6 +384,31 @@ def test_the_library_gives_the_examination(kafka):
     assert found.exit_code == 3
 
 
+def test_all_log_directories_of_a_broker_are_examined_together(kafka):
+    """Each has its next start; a partition in two of them, and one directory id, are seen only from both."""
+    shutil.copytree(kafka / MIXED, "more/mixed-0")
+    shutil.copy(kafka / "meta.properties", "more")
+    line = f"Error while renaming dir for mixed-0 in log dir {Path('more').absolute()}"
+    lines = doctor(kafka, "more", line)
+    assert [one["path"] for one in of_type(lines, "examination")] == ["kafka", "more"]
+    found = {(one["kind"], one["path"]) for one in of_type(lines, "finding")}
+    assert {("twin-directories", "kafka/mixed-0"), ("meta-properties-differ", "more/meta.properties")} <= found
+    ends = [one["path"] for one in of_type(lines, "start-step") if one["ends_start"]]
+    assert ends == ["kafka/mixed-0", "more/meta.properties", "more/mixed-0"]
+    assert ["ls", "-ld", "more"] in [one["argv"] for one in of_type(lines, "next-command")]
+    assert kafkalog("doctor", "kafka", "more", line)[1].count("At its next start, the broker") == 2
+
+
+def test_a_second_log_directory_that_is_missing_or_of_nobody_is_named(kafka):
+    code, _, err = kafkalog("doctor", "kafka", "./kafka2")
+    assert (code, "./kafka2: no such file" in err) == (10, True)
+    Path("empty").mkdir()
+    code, out, err = kafkalog("doctor", "kafka", "empty")
+    assert "kafka: broker 1" in out
+    assert "kafkalog: empty: is neither a log directory nor a partition directory" in err
+    assert code != 0
+
+
 def test_a_running_broker_is_named(kafka):
     lock = (kafka / ".lock").open("w")
     with lock:

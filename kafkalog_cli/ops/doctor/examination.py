@@ -1,7 +1,8 @@
 """Examine a log directory for `doctor`: the findings of `verify`, the plans of a broker's start, the next commands."""
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 from typing import Any
@@ -91,7 +92,13 @@ class _Seen:
     verifications: list[Verification] = field(default_factory=list)
     plans: dict[str, RecoverPlan] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
-    codes: list[ExitCode] = field(default_factory=list)
+
+    def below(self, log_dir: str) -> "_Seen":
+        """Return what was seen in one log directory."""
+        start = f"{log_dir.rstrip('/')}/"
+        verified = [one for one in self.verifications if one.path == log_dir or one.path.startswith(start)]
+        notes = [one for one in self.notes if one.path is None or f"{one.path}/".startswith(start)]
+        return _Seen(verified, notes=notes)
 
     @property
     def findings(self) -> dict[str, list[Finding]]:
@@ -102,26 +109,59 @@ class _Seen:
 def examine(
     context: Context, options: SessionOptions, path: str, text: str = "", level: Level = Level.NORMAL
 ) -> Examination:
-    """Examine the log directory at `path`; the directory of a partition stands for its log directory.
+    """Examine the log directory at `path`. Raises as `examine_all`."""
+    return examine_all(context, options, [path], text, level)[0]
 
-    `text` has lines of a broker's log: if one is recognised, a path that is not a log directory gives a note. Nothing
-    is locked or changed. Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError for the settings.
+
+def examine_all(
+    context: Context, options: SessionOptions, paths: Sequence[str], text: str = "", level: Level = Level.NORMAL
+) -> tuple[Examination, ...]:
+    """Examine the log directories of one broker; the directory of a partition stands for its log directory.
+
+    `text` has lines of a broker's log. It belongs to the first log directory that it names, else to the first of all.
+    If a line is recognised, or there are several paths, a path that is not a log directory gives a note. Nothing is
+    locked or changed. Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError for the settings.
     """
     options = options._replace(dry_run=True)
-    lines, seen, directories = recognised(text), _Seen(), list[PartitionPath]()
-    log_dir = _log_directory(context, path)
+    lines, seen = recognised(text), _Seen()
+    log_dirs = [*dict.fromkeys(_log_directory(context, path) for path in paths)]
+    directories: dict[str, list[PartitionPath]] = {}
+    for log_dir in log_dirs:
+        try:
+            directories[log_dir] = [*partition_paths(context.fs, log_dir)]
+        except (PathNotFound, NotKafkaLayout) as error:
+            if not lines and len(log_dirs) == 1:
+                raise
+            seen.notes.append(_note_of(error, log_dir)._replace(message=str(error).removeprefix(f"{log_dir}: ")))
+    if directories:
+        _verify(context, options, [*directories], level, seen)
+    of_text = next((one for one in log_dirs if os.path.abspath(one) in text), log_dirs[0])  # noqa: PTH100
+    found = []
+    for log_dir in log_dirs:
+        own = (text, lines) if log_dir == of_text else ("", ())
+        found.append(_examined(context, options, log_dir, directories.get(log_dir), seen, *own))
+    return tuple(found)
+
+
+def _examined(  # noqa: PLR0913, PLR0917
+    context: Context,
+    options: SessionOptions,
+    log_dir: str,
+    directories: list[PartitionPath] | None,
+    all_seen: _Seen,
+    text: str,
+    lines: tuple[Recognised, ...],
+) -> Examination:
+    """Return the examination of a log directory that was verified; `directories` None: it is none."""
+    seen = all_seen.below(log_dir)
+    codes = [one.exit_code for one in seen.verifications]
+    codes += [note.exit_code for note in seen.notes if note.exit_code is not None]
     root = LogDirRoot(log_dir, Shutdown.UNKNOWN)
-    try:
-        directories = [*partition_paths(context.fs, log_dir)]
+    if directories is not None:
         root = read_root(context.fs, log_dir, frozenset(one.path for one in directories))
-        _verify(context, options, log_dir, level, seen)
         if not root.is_live:
             _plan(context, options, log_dir, seen)
-    except (PathNotFound, NotKafkaLayout) as error:
-        if not lines:
-            raise
-        seen.notes.append(_note_of(error, None))
-        seen.codes.append(error.exit_code)
+    directories = directories or []
     has_metadata = any(one.directory.is_metadata_log for one in directories)
     metadata = options.metadata or (log_dir if has_metadata else None)
     places = MessagePlaces.of(log_dir, directories, text, metadata, options.broker_config)
@@ -138,7 +178,7 @@ def examine(
         lines,
         is_unknown,
         tuple(seen.notes),
-        combined_exit_code([*seen.codes, *([ExitCode.WARNINGS] if is_unknown else [])]),
+        combined_exit_code([*codes, *([ExitCode.WARNINGS] if is_unknown else [])]),
     )
 
 
@@ -151,11 +191,11 @@ def _log_directory(context: Context, path: str) -> str:
     return trimmed if above is None else above
 
 
-def _verify(context: Context, options: SessionOptions, log_dir: str, level: Level, seen: _Seen) -> None:
+def _verify(context: Context, options: SessionOptions, log_dirs: list[str], level: Level, seen: _Seen) -> None:
     results = _Results()
     session = Session(VERIFY, context, options, results)
     planner = VerifyPlanner(session, VerifyRequest(level))
-    seen.codes += session.run_work(planner.request, planner.works([log_dir])).codes
+    session.run_work(planner.request, planner.works(log_dirs))
     seen.verifications += results.shown
     seen.notes += results.errors
 

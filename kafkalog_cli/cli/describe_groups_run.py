@@ -49,10 +49,16 @@ def run_groups(environment: Environment, options: GroupsOptions) -> int:
 
 def _print_history(output: CommandOutput, log_dirs: LogDirs, request: GroupsRequest) -> dict[str, int]:
     counts = {"changes": 0, "back": 0}
+    is_assumed = False
     for change in group_history(log_dirs, request):
+        is_assumed |= change.assumed_retention_ms is not None
         counts["changes"] += 1
         counts["back"] += change.is_back
         output.show(OFFSET_CHANGE, change, change_line)
+    if output.lines is None and is_assumed:
+        output.out.write(f"\nWhether a removed offset had expired follows {request.retention.text}.\n")
+    elif output.lines is None and not counts["changes"]:
+        output.out.write("no commit of an offset is in __consumer_offsets here\n")
     return counts
 
 
@@ -77,6 +83,10 @@ def _print_groups(output: CommandOutput, log_dirs: LogDirs, request: GroupsReque
             output.lines.record(GROUP, described)
         else:
             text.group(described)
-    if output.lines is None:
+    if output.lines is None and not counts["groups"]:
+        output.out.write(
+            "no group has an offset or a member here; --history prints offsets that expired or were removed\n"
+        )
+    elif output.lines is None:
         text.end(request.retention)
     return counts

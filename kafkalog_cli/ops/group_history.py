@@ -45,6 +45,7 @@ class OffsetChange(NamedTuple):
     `offset` is the offset afterwards, None if it was removed. In an aborted or open transaction it is the offset that
     was not committed. `previous` is the last offset that was committed before, also one that has been removed since.
     `timestamp` (epoch ms) and `log_offset` are those of the record in `__consumer_offsets`.
+    `assumed_retention_ms`: of a removal, the retention by which it is judged where the broker's own is not known.
     """
 
     group_id: str
@@ -57,6 +58,7 @@ class OffsetChange(NamedTuple):
     timestamp: int | None
     log_partition: int
     log_offset: int
+    assumed_retention_ms: int | None = None
 
     @property
     def is_back(self) -> bool:
@@ -133,7 +135,8 @@ class _History:
         last = self._last.get(key)
         if entry.record is None or entry.record.value is None:
             verdict = self._removal(entry, key, last)
-            change = self._change(entry, key, None, verdict)
+            assumed = None if self._retention.is_known else self._retention.retention_ms
+            change = self._change(entry, key, None, verdict)._replace(assumed_retention_ms=assumed)
             if last is not None:
                 self._last[key] = last._replace(removed_by=verdict)
             return change

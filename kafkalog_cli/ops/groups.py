@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.errors import NothingSelected, UsageError
+from kafkalog_cli.errors import NothingSelected, UsageError, shell_word
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
@@ -203,7 +203,8 @@ def describe_groups(log_dirs: LogDirs, request: GroupsRequest) -> Iterator[Group
     Raises NothingSelected if there is no `__consumer_offsets`, or if a group that was named is not there.
     """
     topic = consumer_offsets(log_dirs)
-    found = GroupsFound(topic, request.groups)
+    paths = " ".join(map(shell_word, log_dirs.paths))
+    found = GroupsFound(topic, request.groups, f"`kafkalog groups {paths} --history --group")
     describer = _Describer(log_dirs, topic, request, found)
 
     def described() -> Iterator[GroupDescription]:
@@ -233,10 +234,14 @@ def numbers_to_read(topic: CoordinatorTopic, groups: Collection[str]) -> list[in
 
 
 class GroupsFound:
-    """Compares the groups of one partition after another with the named groups."""
+    """Compares the groups of one partition after another with the named groups.
 
-    def __init__(self, topic: CoordinatorTopic, wanted: Collection[str]) -> None:
+    `history`: the beginning of the command that prints offsets of a group that were removed.
+    """
+
+    def __init__(self, topic: CoordinatorTopic, wanted: Collection[str], history: str = "") -> None:
         self._topic = topic
+        self._history = history
         self._missing = set(wanted)
         self._count = 0
         self._first: list[str] = []
@@ -261,6 +266,8 @@ class GroupsFound:
         if self._first:
             more = f" and {self._count - _MOST_NAMES} more" if self._count > _MOST_NAMES else ""
             text += f". Groups there: {', '.join(self._first)}{more}"
+        if self._history:
+            text += f". {self._history} {shell_word(missing)}` prints its offsets if they expired or were removed"
         raise NothingSelected(reason=text)
 
 

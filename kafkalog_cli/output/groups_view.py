@@ -237,6 +237,9 @@ class OffsetChangeObject(TypedDict):
     timestamp_ms: Annotated[int | None, From("timestamp"), "of the record"]
     log_partition: Annotated[int, "of __consumer_offsets"]
     log_offset: int
+    assumed_retention_ms: Annotated[
+        int | None, "of a removal: the retention that its verdict assumes; null with --broker-config"
+    ]
 
 
 OFFSET_CHANGE = ObjectKind("kafkalog.group-offset-change/1", OffsetChangeObject)
@@ -262,6 +265,8 @@ def change_line(change: OffsetChange) -> str:
     before = "-" if change.previous is None else change.previous
     after = "-" if change.offset is None else change.offset
     words = _BACK.get(change.verdict) if change.is_back else None
+    if change.verdict is OffsetVerdict.TOMBSTONE and change.assumed_retention_ms is not None:
+        words = "removed by a tombstone, or expired by a shorter retention"
     place = printable(f"{change.group_id}  {change.topic}-{change.partition}")
     return f"{iso_time(change.timestamp)}  {place}  {before} -> {after}  {words or _WORDS[change.verdict]}\n"
 

@@ -1,6 +1,8 @@
 """`groups` on built and real logs of `__consumer_offsets`: offsets, lag, states, copies, damage, hostile names."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 from shutil import copytree
 from types import SimpleNamespace
@@ -16,7 +18,7 @@ from kafkalog_cli.format.java_text import string_hash
 from kafkalog_cli.ops.coordinators import _undamaged, coordinator_partition
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
 from kafkalog_cli.ops.tables.groups import GroupReplay, GroupState
-from tests.support.commands import kafkalog
+from tests.support.commands import json_of, kafkalog
 from tests.support.coordinator_logs import (
     classic_group,
     commit,
@@ -406,3 +408,37 @@ def test_one_replay_of_equal_copies_is_in_memory_at_a_time(damage, taken):
     reading, found = _undamaged(readings, replay)
     assert readings.index(reading) == taken
     assert list(alive) == [found]
+
+
+@pytest.fixture
+def expired(tmp_path):
+    """A broker with offsets.retention.minutes=1 removed the only offset two minutes after its commit."""
+    removed = commits((commit_key("g"), None), base=1, time_ms=NOON + 2 * 60_000)
+    coordinator_partition_at(tmp_path, 0, [*commits((commit_key("g"), commit(4, NOON))), *removed])
+    return tmp_path
+
+
+def test_without_groups_a_line_says_so_and_names_the_history(expired):
+    code, out, _ = kafkalog("groups", expired)
+    assert (code, out.startswith("no group has an offset or a member here"), "--history" in out) == (0, True, True)
+
+
+def test_a_group_whose_offsets_are_gone_is_answered_with_the_command_that_prints_them(expired):
+    code, _, err = kafkalog("groups", expired, "--group", "g")
+    assert code == 10
+    command = re.search(r"`kafkalog (.*)`", err)[1]
+    code, out, _ = kafkalog(*shlex.split(command))
+    assert (code, "g  orders-0  4 -> -" in out) == (0, True)
+
+
+def test_a_removal_is_no_tombstone_for_sure_where_the_retention_is_assumed(expired):
+    code, out, _ = kafkalog("groups", expired, "--history")
+    assert "4 -> -  removed by a tombstone, or expired by a shorter retention\n" in out
+    assert "follows offsets.retention.minutes=10080 (Kafka's default; --broker-config FILE names the broker's)" in out
+    lines = json_of("groups", expired, "--history")[1]
+    assert [one["assumed_retention_ms"] for one in lines[:-1]] == [None, WEEK_MS]
+
+    config = expired / "server.properties"
+    config.write_text("offsets.retention.minutes=1\n")
+    out = kafkalog("groups", expired, "--history", "--broker-config", config)[1]
+    assert out.endswith("4 -> -  expired\n")

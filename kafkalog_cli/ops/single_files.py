@@ -26,6 +26,7 @@ from kafkalog_cli.ops.selection import expand
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _OF_RECORDS = (FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT, FileKind.OTHER)
 _PIECE_BYTES = 1 << 20
+_NOT_OF_KAFKA = "its name is not that of a Kafka file, and no batch is in it, so that it cannot be verified or read"
 
 
 class _Unpacked(ReadableFile):
@@ -111,7 +112,7 @@ class SingleFiles:
         if base is None and name.kind is FileKind.LOG:
             base = name.offset
         if base is None:
-            raise NotKafkaLayout(path=path, reason="no batch of Kafka is in it, and its name has no offset")
+            raise NotKafkaLayout(path=path, reason=_NOT_OF_KAFKA)
         parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
         is_partition = directory_name(parent).kind is not DirectoryKind.OTHER
         directory = parent if is_brokers or is_partition else path

@@ -99,6 +99,21 @@ def test_random_bytes_under_a_name_of_kafka_are_damage(suffix, copy_of):
     assert code in (3, 4), out
 
 
+def test_a_named_index_is_read_at_the_level_quick_too(copy_of):
+    assert kafkalog("verify", copy_of(f"{0:020}.index", GARBAGE), "--level", "quick")[0] == 4
+
+
+def test_a_misnamed_segment_of_a_partition_stays_a_bad_name(tmp_path):
+    """A broker does not start with it, whatever its batches are. Of Kafka 0.7, the name is a position."""
+    partition = tmp_path / "mixed-0"
+    shutil.copytree(SEGMENT.parent, partition)
+    for name in ("old.log", "old.kafka"):
+        shutil.copy(SEGMENT, partition / name)
+    code, lines, _ = json_of("verify", partition / "old.log")
+    assert [code, lines[0]["kind"]] == [4, "bad-name"]
+    assert kafkalog("verify", partition / "old.kafka")[0] == 10
+
+
 @pytest.mark.parametrize("name", ["meta.properties.tmp", "leader-epoch-checkpoint.tmp", "quorum-state.tmp"])
 def test_a_temporary_file_ends_with_10(name, copy_of):
     assert kafkalog("verify", copy_of(name, GARBAGE))[0] == 10

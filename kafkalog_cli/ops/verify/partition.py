@@ -48,7 +48,8 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
     if task.leftover is not None:
         return _of_leftover(task, task.leftover)
     is_seven = any(segment.is_seven for segment in partition.segments)
-    look = _seven if is_seven else _quick if task.level is Level.QUICK else _walked
+    has_log = task.wanted is None or any(task.wants(segment.log.path) for segment in partition.segments)
+    look = _seven if is_seven else _quick if task.level is Level.QUICK and has_log else _walked
     looked = look(read_context, task)
     log, root, facts = looked.log, task.root, task.facts
     # The lines of the checkpoints are not about a stray or deleted directory, but about the partition in its place.

@@ -171,12 +171,13 @@ class VerifyPlanner:
         parent = parent or ("/" if path.startswith("/") else ".")
         directory, parsed = directory_name(parent), classify_file(name)
         kind = parsed.kind
-        if _is_copy_of_records(parsed):
+        is_elsewhere = directory.kind is DirectoryKind.OTHER
+        if _is_copy_of_records(parsed, is_elsewhere=is_elsewhere):
             if selection.takes(directory):
                 yield _Target(PartitionPath(path, directory), frozenset({name}), is_copy=True)
         elif parsed.state is WorkState.TEMPORARY:
             raise NotKafkaLayout(path=path, reason="an unfinished temporary file, which no broker reads")
-        elif parsed.offset is None and kind in _RELATIVE_KINDS and directory.kind is DirectoryKind.OTHER:
+        elif parsed.offset is None and (kind is FileKind.SEVEN_LOG or (kind in _RELATIVE_KINDS and is_elsewhere)):
             reason = "its name does not begin with an offset, without which its entries cannot be verified"
             raise NotKafkaLayout(path=path, reason=reason)
         elif kind in CHECKED_ROOT_KINDS:
@@ -301,10 +302,14 @@ class VerifyPlanner:
 _RELATIVE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.PRODUCER_SNAPSHOT)
 
 
-def _is_copy_of_records(name: FileName) -> bool:
-    """Whether a file has records if it is of Kafka, and is not in its place under a broker's name."""
-    in_place = name.state is WorkState.IN_PLACE and name.offset is not None
-    return name.kind is FileKind.OTHER or (name.kind in (FileKind.LOG, FileKind.METADATA_SNAPSHOT) and not in_place)
+def _is_copy_of_records(name: FileName, *, is_elsewhere: bool) -> bool:
+    """Whether a file has records if it is of Kafka, but is not in its place under a broker's name.
+
+    In a partition directory (`is_elsewhere` False), a segment in its place with another name is damage.
+    """
+    is_misnamed = is_elsewhere and name.offset is None
+    is_of_records = name.kind in (FileKind.LOG, FileKind.METADATA_SNAPSHOT)
+    return name.kind is FileKind.OTHER or (is_of_records and (is_misnamed or name.state is not WorkState.IN_PLACE))
 
 
 def _known(result: Verification) -> Outcome[Verification]:

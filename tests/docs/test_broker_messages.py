@@ -32,6 +32,7 @@ QUORUM_STATE = (
     '{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
     '"currentVoters":[{"voterId":1}],"data_version":0}'
 )
+NO_TEXT = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
 UNSAFE = "unsafe memory access operation in compiled Java code"
 NOT_OURS = {"cat", "fuser", "findmnt", "ls", "df", "dmesg", "find", "cp"}
 COMMANDS = sorted({step.command for message in MESSAGES for step in message.steps})
@@ -78,12 +79,13 @@ def test_texts_of_the_operating_system_are_its_own():
 
 def test_texts_of_java_are_its_own():
     texts = {text.text for message in MESSAGES for text in message.texts if text.where == JAVA}
-    files = {f"java.nio.file.{name}Exception: {{}}" for name in ("AccessDenied", "NoSuchFile", "DirectoryNotEmpty")}
+    names = ("AccessDenied", "NoSuchFile", "DirectoryNotEmpty", "FileAlreadyExists")
+    files = {f"java.nio.file.{name}Exception: {{}}" for name in names}
     numbers = {"java.lang.NumberFormatException: For input string: {}", "java.lang.StringIndexOutOfBoundsException: {}"}
     errors = {f"java.lang.OutOfMemoryError: {name}" for name in ("Java heap space", "GC overhead limit exceeded")}
     faults = {f"a fault occurred in {name}" for name in ("an unsafe memory access operation", f"a recent {UNSAFE}")}
     of_the_jvm = {"SIGBUS (0x7)", "There is insufficient memory for the Java Runtime Environment to continue."}
-    assert texts == {*files, *numbers, *errors, *faults, *of_the_jvm, "Map failed"}
+    assert texts == {*files, *numbers, *errors, *faults, *of_the_jvm, "Map failed", NO_TEXT}
 
 
 @pytest.fixture

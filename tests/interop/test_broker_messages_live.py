@@ -13,6 +13,7 @@ from kafkalog_cli.ops.doctor.broker_pages import JAVA, OPERATING_SYSTEM, message
 SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 TWO_SLOTS = (5, 6)
 
+MARK = r"\x01|\{\}|%s|%d"
 ALL = [text for message in messages() for text in message.texts if text.where not in (OPERATING_SYSTEM, JAVA)]
 
 
@@ -45,8 +46,14 @@ def constants(real_kafka, newest_kafka):
 
 def is_said(text, constants):
     """Whether one constant has all parts in order: the JVM joins strings by a recipe, slf4j and format by their own marks."""
-    pattern = re.compile(r"(\x01|\{\}|%s|%d)".join(map(re.escape, text.split("{}"))))
-    return any(pattern.search(constant) for constant in constants)
+    pattern = re.compile(f"({MARK})".join(map(re.escape, text.split("{}"))))
+    return any(pattern.search(constant) or is_one_of(text, constant) for constant in constants)
+
+
+def is_one_of(text, constant):
+    """Whether a text is a constant of three words or more with a value in place of its marks."""
+    parts = re.split(MARK, constant)
+    return len("".join(parts).split()) >= 3 and re.fullmatch(".+".join(map(re.escape, parts)), text) is not None
 
 
 @pytest.mark.parametrize("text", ALL, ids=lambda text: text.text[:50])

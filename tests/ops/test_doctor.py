@@ -229,7 +229,7 @@ def test_a_line_leads_to_its_page_and_its_command(slug, command, line, kafka):
 
 
 NODE_LINES = [line.split("\t") for line in (FIXTURES / "node_lines.tsv").read_text().splitlines()]
-"""Page and line: texts of Kafka 4.4.0, Java and Linux as brokers, controllers and kafka-storage.sh print them."""
+"""Page and line, as brokers, controllers and kafka-storage.sh of 4.2.0 and 4.4.0 print them."""
 
 
 @pytest.mark.parametrize(("slug", "line"), NODE_LINES, ids=lambda word: word[-40:])

@@ -14,8 +14,9 @@ from random import Random
 from typing import NamedTuple
 
 from tests.interop.node_damage import FAMILIES, FAMILY, KINDS
-from tests.interop.nodes import BASES, OTHER_USER, SERVED, Base, batches_below, copy
+from tests.interop.nodes import BASES, METADATA, OTHER_USER, SERVED, Base, batches_below, copy
 from tests.support.commands import everything, json_of, kafkalog
+from tests.support.naive_reader import read_batches
 
 MOST_ROUNDS = 6
 OF_REPLICAS = re.compile(r"[Ii]f another (replica|voter)|[Ii]f other voters|another replica is in sync")
@@ -59,6 +60,23 @@ def make_case(seed, families=tuple(FAMILIES)):
     names = [chance.choice(FAMILIES[chance.choice(families)]).__name__ for _ in range(chance.choice([1, 1, 1, 2]))]
     names.sort(key=lambda name: FAMILY[name] == "perms")
     return Case(seed, chance.choice(BASES), tuple((name, chance.randrange(1 << 32)) for name in names))
+
+
+class Before(NamedTuple):
+    """The batches of partitions, and the segments of the metadata log by base offset, as they were."""
+
+    batches: frozenset
+    metadata: dict
+
+    @classmethod
+    def of(cls, data):
+        logs = (data / METADATA).glob("*.log")
+        return cls(batches_below(data.parent), {path.stem: path.read_bytes() for path in logs if path.is_file()})
+
+    def offset_at(self, base, position):
+        """The next offset of the metadata log that is cut at a byte of a segment."""
+        ends = [one.last_offset for one in read_batches(self.metadata[f"{base:020}"][:position])]
+        return ends[-1] + 1 if ends else base
 
 
 class Printed(NamedTuple):
@@ -106,7 +124,7 @@ def printed(data):
 
 
 def differences(data, before, told, start):
-    """What differs between the output about `data` (as it was, with the batches `before`) and the start of a node."""
+    """What differs between the output about `data`, which was as `before`, and the start of a node."""
     if start.end != SERVED:
         yield from of_no_start(told, start)
         return
@@ -118,7 +136,8 @@ def differences(data, before, told, start):
     unknown = {cut for cut in start.cuts if cut[0] not in told.of(data, "cuts", "removes")}
     if unknown:
         yield f"the node cuts {sorted(unknown)}, and doctor has no step for that"
-    lost = {f"{topic}-{number}" for topic, number, *_ in before - start.records}
+    yield from of_metadata_cut(data, before, told, start)
+    lost = {f"{topic}-{number}" for topic, number, *_ in before.batches - start.records}
     named = told.of(data, "cuts", "removes", "sets-aside", "resets", "deletes")
     silent = {partition for partition in lost if not any(partition in one for one in named)}
     if silent:
@@ -130,6 +149,15 @@ def differences(data, before, told, start):
         yield f"verify exits 0, and the node {', '.join(f'{how} {sorted(what)}' for how, what in seen.items() if what)}"
     if not start.served and not aside:
         yield "the node starts and knows no topic, and doctor prints no step for that"
+
+
+def of_metadata_cut(data, before, told, start):
+    """The offset at which the node cuts the metadata log, and those of the steps."""
+    cuts = [before.offset_at(base, position) for folder, base, position in start.cuts if folder == METADATA]
+    steps = [step for step in told.steps if step["action"] == "cuts" and inside(data, step["path"]) == METADATA]
+    offsets = {int(number) for step in steps for number in re.findall(r"metadata log at offset (\d+)", step["message"])}
+    if offsets and offsets != {min(cuts, default=None)}:
+        yield f"the node cuts the metadata log at offset {min(cuts, default=None)}, doctor prints {sorted(offsets)}"
 
 
 def of_no_start(told, start):
@@ -233,7 +261,7 @@ def try_case(case, nodes, sources, folder):
 
 
 def judge(data, copied, nodes, is_dynamic, as_other_user=False):
-    told, before = printed(data), batches_below(data.parent)
+    told, before = printed(data), Before.of(data)
     alone = nodes.start(data, is_dynamic=is_dynamic, as_other_user=as_other_user)
     found = [*differences(data, before, told, alone)]
     unchanged = everything(copied)

@@ -27,6 +27,7 @@ NODE = {
     **SETTINGS,
     "broker.session.timeout.ms": "1500",
     "broker.heartbeat.interval.ms": "300",
+    "initial.broker.registration.timeout.ms": "20000",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.election.backoff.max.ms": "300",
     # what a broker does some seconds or minutes after its start, and may end by

@@ -112,7 +112,7 @@ class Broker:
 
     def begin(self):
         """The same, and does not wait; returns the process."""
-        properties = self._write_properties()
+        properties = self.write_properties()
         (self.folder / "log4j2.properties").write_text(LOGGING)
         if not self.data.exists():
             words = ["format", "-t", CLUSTER_ID, "-c", properties, *["--standalone"][: self._is_dynamic]]
@@ -159,7 +159,7 @@ class Broker:
                 entries[-1] = (entries[-1][0], f"{entries[-1][1]}\n{line}")
         return entries
 
-    def _write_properties(self):
+    def write_properties(self):
         places = {
             "log.dirs": ",".join(map(str, [self.data, *self._more_data])),
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{self.controller}",

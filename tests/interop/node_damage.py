@@ -56,10 +56,7 @@ def garble(chance, path):
 
 
 def lose(chance, path):
-    """Take a file away, or put a directory in its place."""
     path.unlink()
-    if chance.random() < 0.1:
-        path.mkdir()
 
 
 def some(chance, folder, *patterns):
@@ -287,7 +284,7 @@ def quorum_state(chance, data):
 
 def metadata_directory(chance, data):
     path = data / METADATA
-    kind = chance.choice(["missing", "missing", "empty", "renamed", "moved in", "file"])
+    kind = chance.choice(["missing", "missing", "empty", "renamed", "moved in"])
     if kind == "renamed":
         path.rename(data / chance.choice(["__cluster_metadata-1", "__cluster_metadata", f"{METADATA}.{HEX}-stray"]))
     elif kind == "moved in":
@@ -298,8 +295,6 @@ def metadata_directory(chance, data):
         shutil.rmtree(path)
         if kind == "empty":
             path.mkdir()
-        elif kind == "file":
-            path.write_bytes(b"")
 
 
 # -- partitions

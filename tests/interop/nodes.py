@@ -181,6 +181,12 @@ class Nodes:
                 shutil.copy(path, folder)
         return ":".join(f"{folder}/{Path(path).name}" for path in self._class_path.split(":"))
 
+    def properties(self, data, *, is_dynamic):
+        """The server.properties of the node that would start on `data`."""
+        node = self._broker(is_dynamic)
+        node.data = data
+        return node.write_properties()
+
     def start(self, data, *, is_dynamic, as_other_user=False):
         """Start a node on `data`, and end it; what it did. The records are all those below the folder of `data`."""
         node, before = self._broker(is_dynamic), names_in(data)

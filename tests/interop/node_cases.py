@@ -110,8 +110,10 @@ class Printed(NamedTuple):
         return [step for step in self.steps if step["ends_start"]]
 
     def of(self, data, *actions):
-        """Names of what is in the log directory of which a step of these kinds is printed."""
-        return {inside(data, step["path"]) for step in self.steps if step["action"] in actions}
+        """Names of what is in the log directory of which a step of these kinds is printed, orders-00 as orders-0."""
+        names = (classify_directory(inside(data, step["path"])) for step in self.steps if step["action"] in actions)
+        is_partition = DirectoryKind.PARTITION
+        return {f"{one.topic}-{one.partition}" if one.kind is is_partition else one.name for one in names}
 
     def about(self, data, copied):
         """The same of a copy, with the paths there."""

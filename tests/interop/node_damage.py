@@ -80,8 +80,8 @@ def one_partition(chance, data):
 
 def meta_properties(chance, data):
     path = data / "meta.properties"
-    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
-    fields = dict(line.split("=", 1) for line in lines)
+    lines = [line for line in path.read_text(errors="replace").splitlines() if not line.startswith("#")]
+    fields = dict(line.split("=", 1) for line in lines if "=" in line)
     change = chance.choice([
         {"cluster.id": "b3RoZXItY2x1c3Rlci0wMQ"}, {"cluster.id": None}, {"cluster.id": ""}, {"node.id": "2"}, {"node.id": None},
         {"node.id": "-1"}, {"node.id": "99999999999"}, {"node.id": "one"}, {"node.id": " 1"}, {"directory.id": None},

@@ -46,9 +46,7 @@ SMALL_SEGMENTS = {"internal.metadata.log.segment.bytes": "4096"}
 SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "1500", "metadata.max.idle.interval.ms": "50"}
 BEGINS = {"from-0": {}, "snapshots": SNAPSHOTS, "above-0": {**SNAPSHOTS, "metadata.max.retention.bytes": "2000"}}
 """Where the metadata log begins; with the settings of `above-0` a controller removes it below a snapshot, each minute."""
-CUT = re.compile(
-    r"(?:Found invalid messages in log segment|Truncating) (\S*/)?(\S+)/(\d{20})\.log at byte offset (\d+)"
-)
+CUT = re.compile(r"LogLoader partition=(\S+), dir=\S+\] Corruption found in segment \d+, truncating to offset (\d+)")
 METADATA = "__cluster_metadata-0"
 
 
@@ -82,8 +80,8 @@ class Start(NamedTuple):
 
     @property
     def cuts(self):
-        """(directory, base offset of the segment, byte) of each log that was cut."""
-        return {(found[2], int(found[3]), int(found[4])) for found in CUT.finditer(self.log)}
+        """(directory, offset) of each log that was cut."""
+        return {(found[1], int(found[2])) for found in CUT.finditer(self.log)}
 
     @property
     def topics(self):

@@ -14,11 +14,11 @@ from tests.interop.node_damage import FAMILIES, FAMILY, KINDS
 from tests.interop.nodes import BASES, ENDED, SERVED, Nodes, copy
 from tests.support.archives import FIXTURES, unpack
 from tests.support.commands import everything
-from tests.support.sampling import part_of
+from tests.support.effort import DIAL
 
 pytestmark = pytest.mark.xdist_group("nodes")  # what its fixtures make is made once
 
-CASES = int(os.environ.get("KAFKALOG_TEST_NODE_CASES") or part_of(24))
+CASES = int(os.environ.get("KAFKALOG_TEST_NODE_CASES") or DIAL.part(24))
 INPUTS = {
     "badrec": ENDED, "int": SERVED, "long-stray": SERVED, "m90": SERVED, "meta-empty": ENDED, "mflip": SERVED,
     "nometa2": SERVED, "r-trailing": ENDED, "r-unknown": ENDED, "s90-nosnap": ENDED, "s90-ok": SERVED, "snap-random": ENDED,
@@ -40,7 +40,7 @@ def nodes(real_kafka, tmp_path_factory):
         yield made
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.full
 def test_a_node_does_what_is_printed_of_random_damage_and_printed_commands_leave_no_less(
     nodes, bases, tmp_path, evidence
 ):

@@ -2,7 +2,9 @@
 
 import json
 import shlex
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -243,3 +245,38 @@ def test_the_printed_commands_remove_a_bad_record_from_the_log_of_the_only_voter
     assert (disk / METADATA / LOG).read_bytes() == before
     assert (disk.parent / METADATA / LOG).stat().st_size > len(before)
     assert findings(disk) == (0, [])
+
+
+def steps(disk, action):
+    _, found = objects("doctor", disk)
+    return [one for one in found if one["type"] == "start-step" and one["action"] == action]
+
+
+def test_partitions_of_topics_that_the_cut_loses_are_set_aside(disk):
+    (disk / METADATA / SNAPSHOT).unlink()
+    flip_at(disk, 60)
+    assert {Path(one["path"]).name for one in steps(disk, "sets-aside")} == {"__share_group_state-0"}
+
+
+def test_the_newest_snapshot_is_that_of_the_largest_epoch(disk):
+    """OffsetAndEpoch.compareTo: by the epoch first. A log behind it begins anew (KafkaRaftLog.truncateToLatestSnapshot)."""
+    folder = disk / METADATA
+    shutil.copy(folder / SNAPSHOT, folder / f"{40:020d}-{9:010d}.checkpoint")
+    [cut] = steps(disk, "cuts")
+    assert "begins it anew at 40, the end of its newest snapshot" in cut["message"]
+
+
+def test_another_topic_id_of_the_metadata_log_ends_the_start(disk):
+    (disk / METADATA / "partition.metadata").write_text("version: 0\ntopic_id: 8Cy_xF2SQQ2u1pVgY0WmCA")
+    assert findings(disk)[0] == 4
+    [step] = steps(disk, "does-not-start")
+    assert "that of __cluster_metadata is AAAAAAAAAAAAAAAAAAAAAQ" in step["message"]
+
+
+def test_a_bootstrap_checkpoint_with_an_unknown_feature_is_read(disk):
+    """BatchFileReader checks no CRC, and nothing replays its records while the metadata log has some."""
+    path = disk / "bootstrap.checkpoint"
+    path.write_bytes(path.read_bytes().replace(b"group.version", b"group!version"))
+    code, [found] = findings(disk)
+    assert (code, found["path"]) == (4, str(path))
+    assert not steps(disk, "does-not-start")

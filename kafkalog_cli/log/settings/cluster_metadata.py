@@ -185,7 +185,7 @@ def read_as_node(fs: Filesystem, partition: Partition, end_offset: int) -> Clust
 
 
 def newest_snapshot(partition: Partition) -> PartitionFile | None:
-    """Return the snapshot with the largest end offset and epoch, None if there is none."""
+    """Return the snapshot with the largest epoch, and of those the largest end offset; None if there is none."""
     return max(partition.metadata_snapshots, key=_snapshot_order, default=None)
 
 
@@ -214,7 +214,7 @@ def metadata_log_in(fs: Filesystem, directory: str) -> str | None:
 
 
 def _snapshot_order(snapshot: PartitionFile) -> tuple[int, int]:
-    return snapshot.name.offset or 0, snapshot.name.epoch or 0
+    return snapshot.name.epoch or 0, snapshot.name.offset or 0  # OffsetAndEpoch.compareTo
 
 
 class _Replay:
@@ -433,6 +433,8 @@ class _Replay:
                     self._image.replay(found.api_key, found.message)
                     return True
                 except CannotApply as error:
+                    if not self._checks_crc:
+                        return True  # BatchFileReader only decodes the records of bootstrap.checkpoint
                     problem, is_newer = str(error), error.is_newer
         kind = FaultKind.INVALID_VERSION if is_newer else FaultKind.INVALID_RECORD
         message = f"no controller can apply the record at offset {offset}{name}: {problem}"

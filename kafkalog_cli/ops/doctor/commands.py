@@ -155,7 +155,7 @@ def _sentences(step: str) -> Iterator[str]:
 def _reason(sentence: str, command: str) -> str:
     """Return a sentence without its command, which is printed beside it."""
     before, _, after = sentence.partition(f"`{command}`")
-    parts = ("" if "`" in before else before.rstrip(": ,"), after.strip())  # a command before has its own words
+    parts = ("" if "`" in before else before.rstrip(": ,"), after.strip(" :"))  # a command before has its own words
     return ", ".join(part for part in parts if part).strip(" ,")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import LogLoader, StartState
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_directory
 from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -36,6 +37,7 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.verify.places import read_topic_id
 
 ENDS = "the node does not start"
 CUTS = "the node cuts the metadata log"
@@ -46,6 +48,8 @@ _ASIDE = "`mv -nT FILE FILE_ASIDE`: the node writes the file again"
 _REBUILDS = "a node checks the whole metadata log each time it starts, after a clean stop too, and makes new indexes"
 """KafkaRaftLog opens its UnifiedLog with lastShutdownClean=false and recoveryPoint=0."""
 
+_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # Uuid.METADATA_TOPIC_ID
+_KEPT = "the step for the metadata log decides: without it a -stray directory keeps all records of the partition"
 _MOST_NAMES = 5
 
 
@@ -70,6 +74,18 @@ def metadata_findings(
         else:
             yield one
     yield from start.findings(is_told=is_told)
+    yield from _wrong_topic_id(context.fs, path)
+    yield from start.lost_partitions()
+
+
+def _wrong_topic_id(fs: Filesystem, path: str) -> Iterator[Finding]:
+    """Yield a finding if partition.metadata has another topic id than that of `__cluster_metadata`."""
+    topic_id = read_topic_id(fs, path).topic_id
+    if topic_id not in (None, _TOPIC_ID):
+        file = f"{path}/{FileKind.PARTITION_METADATA.value}"
+        message = f"topic id {topic_id}, that of __cluster_metadata is {_TOPIC_ID}"
+        kind, effect = FindingKind.METADATA_LOG, f"{ENDS}: InconsistentTopicIdException"
+        yield finding(kind, file, message, expected=_TOPIC_ID, got=topic_id, broker_effect=effect, next_step=_ASIDE)
 
 
 def bootstrap_findings(fs: Filesystem, path: str, log_dir: str) -> Iterator[Finding]:
@@ -244,6 +260,26 @@ class _NodeStart:
         offsets = (fault.base_offset, fault.last_offset)
         step = self._without_record(where, fault.position, is_newer=is_newer)
         yield finding(kind, where, fault.message, position=fault.position, offsets=offsets, next_step=step)
+
+    def lost_partitions(self) -> Iterator[Finding]:
+        """Yield a finding for each partition beside the log that the state at the start no longer has."""
+        if self.failure or self.quorum.others or self.end >= self._walk.end or not self.state.is_complete:
+            return
+        for entry in self._fs.list_directory(os.path.dirname(os.path.abspath(self._partition.path))):  # noqa: PTH100, PTH120
+            name = classify_directory(entry.name)
+            if not entry.is_directory or name.kind is not DirectoryKind.PARTITION or name.is_metadata_log:
+                continue
+            topic_id = read_topic_id(self._fs, entry.path).topic_id
+            if topic_id is None or self._has(self.state, topic_id, name.shown_partition):
+                continue
+            if not self.fallback.is_complete or self._has(self.fallback, topic_id, name.shown_partition):
+                message = f"the metadata log has no topic {topic_id} before its cut at offset {self.end}"
+                yield finding(FindingKind.NOT_IN_METADATA, entry.path, message, next_step=_KEPT)
+
+    @staticmethod
+    def _has(state: ClusterMetadata, topic_id: str, number: int) -> bool:
+        topic = state.topic_of_id(topic_id)
+        return topic is not None and number in topic.partitions
 
     def _problem(self, one: PartitionFile) -> Iterator[tuple[str, Fault]]:
         """Yield the path of a snapshot and what is wrong with it; nothing if it is sound."""

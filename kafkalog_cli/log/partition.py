@@ -3,9 +3,12 @@
 import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import (
+    has_root_file,
     holds_partition,
     is_name_of_kafka,
     is_sign_of_broker,
@@ -299,6 +302,10 @@ OFFSET_CHECKPOINTS = (
 )
 
 
+_MOST_LOOKED_AT = 100
+"""Directories in which a log directory is looked for, if a directory is none."""
+
+
 class PartitionPath(NamedTuple):
     """A partition directory that was found but not yet listed."""
 
@@ -337,10 +344,22 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
     if not is_known and takes is not None:
         is_known = _has_another(fs, entries, takes)
     if not is_known:
-        raise NotKafkaLayout(path=path, reason="is neither a log directory nor a partition directory")
+        raise NotKafkaLayout(
+            path=path, reason=f"is neither a log directory nor a partition directory{_below(fs, entries)}"
+        )
     taken = {p.path for p in partitions} | {status.path for status in at_root.values()}
     others = tuple(entry for entry in entries if entry.path not in taken)
     return LogDir(path, tuple(sorted(partitions, key=_order)), at_root, others)
+
+
+def _below(fs: Filesystem, entries: Iterable[FileStatus]) -> str:
+    """Return a hint at log directories in a directory that is none, such as the root of a volume with lost+found."""
+    found = []
+    for entry in islice((entry for entry in entries if entry.is_directory), _MOST_LOOKED_AT):
+        with suppress(KafkalogError):  # lost+found is root's
+            if has_root_file(fs, entry.path, is_sign_of_broker):
+                found.append(entry.path)
+    return f". There is a log directory in it: {', '.join(found[:3])}" if found else ""
 
 
 def _partition_directory(fs: Filesystem, entry: FileStatus, takes: Takes | None = None) -> DirectoryName | None:

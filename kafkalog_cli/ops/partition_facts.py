@@ -238,9 +238,7 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
     if not metadata.is_complete:
         raise Refused(path=path, reason="the metadata log is damaged: whether the topic still exists is not known")
     own_id = topic_id_on_disk(fs, path)
-    topic = metadata.topics.get(partition.topic)
-    if partition.directory.topic_may_be_cut and own_id is not None:
-        topic = metadata.topic_of_id(own_id)
+    topic = topic_of_directory(partition, own_id, metadata)
     if topic is None:
         raise Refused(path=path, reason=f"the metadata log has no topic {partition.topic}: it was deleted")
     if own_id is not None and own_id != topic.topic_id:
@@ -249,7 +247,7 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
     reason = why_not_assigned(topic, partition.number, settings.broker_id(log_dir))
     if reason:
         raise Refused(path=path, reason=f"{reason}: a broker would set it aside again")
-    live = f"{path.rpartition('/')[0]}/{partition_directory_name(topic.name, partition.number)}"
+    live = os.path.join(os.path.dirname(path), partition_directory_name(topic.name, partition.number))  # noqa: PTH118, PTH120
     if fs.status(live) is not None:
         option = "" if settings.metadata_option is None else f" --metadata {shell_word(settings.metadata_option)}"
         raise Refused(
@@ -282,6 +280,24 @@ def registered_topic(metadata: ClusterMetadata | None, topic: str, topic_id: str
 def _not_assigned(fs: Filesystem, partition: Partition, metadata: ClusterMetadata | None, broker_id: int | None) -> str:
     topic = registered_topic(metadata, partition.topic, topic_id_of(fs, partition))
     return "" if topic is None else why_not_assigned(topic, partition.number, broker_id)
+
+
+def topic_of_directory(partition: Partition, own_id: str | None, metadata: ClusterMetadata) -> TopicState | None:
+    """Return the topic that a directory is named after; None if the metadata log does not have it.
+
+    The name may be cut to 255 characters; the topic id decides then. Raises Refused if there is no topic id, and
+    several topics begin with the characters that are left.
+    """
+    if not partition.directory.topic_may_be_cut:
+        return metadata.topics.get(partition.topic)
+    if own_id is not None:
+        return metadata.topic_of_id(own_id)
+    found = [topic for name, topic in metadata.topics.items() if name.startswith(partition.topic)]
+    if len(found) > 1:
+        names = " and ".join(sorted(topic.name for topic in found))
+        reason = f"the directory's name is cut, and it has no topic id: it may be of {names}"
+        raise Refused(path=partition.path, reason=reason)
+    return found[0] if found else None
 
 
 def is_set_aside(

@@ -104,6 +104,7 @@ _ACTIONS = {
     StartAction.REMOVES: "removes a segment",
     StartAction.DELETES: "deletes",
     StartAction.REBUILDS: "rebuilds indexes",
+    StartAction.KEEPS: "keeps",
     StartAction.SETS_ASIDE: "sets aside",
     StartAction.LOWERS: "lowers a high watermark",
 }

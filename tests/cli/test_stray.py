@@ -95,6 +95,49 @@ def test_a_stray_directory_comes_back(disk, has_id):
     assert (source, target) == (f"{disk}/t-0", str(stray))
 
 
+def test_a_stray_directory_that_is_given_by_its_name_alone_stays_in_its_log_directory(disk, monkeypatch):
+    (disk / "t-0").rename(disk / STRAY)
+    monkeypatch.chdir(disk)
+    assert kafkalog("recover", STRAY, *metadata(disk))[0] == 0
+    assert (disk / "t-0" / "partition.metadata").read_text() == f"version: 0\ntopic_id: {ID}"
+
+
+LONG = "l" * 249
+CUT = LONG[:214] + STRAY.removeprefix("t")
+
+
+@pytest.mark.parametrize(
+    ("topics", "own", "back"),
+    [
+        ([LONG], None, LONG),
+        ([LONG], 1, LONG),
+        ([LONG, LONG[:-1]], 2, LONG[:-1]),
+        ([LONG, LONG[:-1]], None, f"it may be of {LONG[:-1]} and {LONG}"),
+        ([LONG], 9, "it was deleted"),
+        (["other"], None, "it was deleted"),
+    ],
+)
+def test_the_topic_id_says_which_topic_the_cut_name_of_a_stray_directory_is_of(disk, topics, own, back):
+    """A -stray name has at most 255 characters (UnifiedLog.logDirNameWithSuffixCappedLength), a topic up to 249."""
+    stray = disk / CUT
+    (disk / "t-0").rename(stray)
+    if own is not None:
+        identify(stray, topic_id(own))
+    records = [
+        [value("TopicRecord", name=name, topicId=topic_id(number)), partition(topic_id(number))]
+        for number, name in enumerate(topics, 1)
+    ]
+    (disk.parent / "meta" / "__cluster_metadata-0" / f"{0:020}.log").write_bytes(batches(records)[0])
+    _, out, _ = kafkalog("verify", "--verbose", stray, *metadata(disk))
+    code, _, err = kafkalog("recover", stray, *metadata(disk))
+    if back in topics:
+        assert ("restores it" in out, code) == (True, 0)
+        found = topic_id(topics.index(back) + 1)
+        assert (disk / f"{back}-0" / "partition.metadata").read_text() == f"version: 0\ntopic_id: {found}"
+    else:
+        assert (back in out, code, back in err, stray.exists()) == (True, 14, True, True)
+
+
 def test_it_comes_back_only_by_its_own_path(disk):
     shutil.copytree(disk / "t-0", disk / "u-0")
     (disk / "t-0").rename(disk / STRAY)

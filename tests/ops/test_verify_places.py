@@ -410,7 +410,9 @@ def test_names(disk, level):
     (folder / "server.log").write_bytes(b"")
     (folder / "notes.txt").write_bytes(b"")
     (folder / f"{7:020}.index").write_bytes(b"")
+    (folder / f"._{0:020}.index").write_bytes(b"")
     assert set(told(disk, level=level)) == {
+        ("bad-name", f"topic-0/._{0:020}.index"),
         ("bad-name", "topic-0/server.log"),
         ("orphan-index", f"topic-0/{7:020}.index"),
     }

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tests.support.archives import FIXTURES, unpack
 
 OTHER_ID = "ZGlyLQAAAAAAAAAHLS0tLQ"
+FUTURES = [f"in-a-0.{digit}123456789abcdef0123456789abcdef-future" for digit in "01"]
 FLAVOURS = ("static", "dynamic")
 
 
@@ -69,8 +70,24 @@ def of_zookeeper(data):
     path.write_text("version=0\nbroker.id=1\n" + re.search(r"cluster\.id=.*", path.read_text())[0] + "\n")
 
 
+def copied(name, *targets):
+    return lambda data: [shutil.copytree(data / name, data / target) for target in targets]
+
+
+def moved(name, target):
+    return lambda data: (data / name).rename(data / target)
+
+
+def made(name):
+    return lambda data: (data / name).mkdir(parents=True)
+
+
 def both(make, found, **more):
     return Damage(make, (found, found), **more)
+
+
+def starts(make, found, action, **more):
+    return both(make, found, starts=(True, True), actions=(action, action), **more)
 
 
 def other_directory(make):
@@ -102,4 +119,32 @@ DAMAGES = {
     "meta.properties of ZooKeeper": other_directory(of_zookeeper),
     "metadata log missing": without_log(removed("__cluster_metadata-0"), "metadata-log-missing"),
     "metadata log empty": without_log(emptied("__cluster_metadata-0"), "metadata-log-lost"),
+    "a file like a snapshot": both(written("__cluster_metadata-0/5-1.checkpoint", b"x"), "bad-name"),
+    "a snapshot without an epoch": both(written(f"__cluster_metadata-0/{0:020}.checkpoint", b"x"), "bad-name"),
+    "a file of a Macintosh": both(written(f"in-a-0/._{0:020}.index", b"x"), "bad-name"),
+    "a directory named like a partition": starts(made("backup-2024"), "not-in-metadata", "sets-aside"),
+    "a waste basket": starts(made(".Trash-1000/files"), "not-in-metadata", "sets-aside"),
+    "a copy under a new number": starts(copied("in-a-0", "in-a-7"), "not-in-metadata", "sets-aside", mends=False),
+    "a copy under a new name": starts(copied("in-a-0", "copy-of-in-a-0"), "same-topic-id", "keeps"),
+    "a renamed partition": starts(moved("in-a-0", "in-z-0"), "topic-id-differs", "keeps"),
+    "the topic id of another topic": starts(
+        lambda data: shutil.copy(data / "in-b-0/partition.metadata", data / "in-a-0"), "topic-id-differs", "keeps"
+    ),
+    "a -future copy beside its partition": both(copied("in-a-0", FUTURES[0]), "twin-directories"),
+    "two -future copies": both(copied("in-a-0", *FUTURES), "twin-directories"),
+    "a -future copy of another topic": both(
+        lambda data: [
+            copied("in-a-0", FUTURES[0])(data),
+            shutil.copy(data / "in-b-0/partition.metadata", data / FUTURES[0]),
+        ],
+        "twin-directories",
+    ),
+    "a -future copy in the place of its partition": starts(
+        moved("in-a-0", FUTURES[0]), "marked-directory", "trusts", mends=False
+    ),
+    "a -future copy without a topic id": starts(
+        lambda data: [copied("in-a-0", FUTURES[0])(data), (data / FUTURES[0] / "partition.metadata").unlink()],
+        "not-in-metadata",
+        "sets-aside",
+    ),
 }

@@ -154,7 +154,9 @@ def read_cluster_metadata(
     point = until or MetadataPoint()
     snapshots = [
         one for one in partition.metadata_snapshots
-        if (point.end_offset is None or (one.name.offset or 0) <= point.end_offset) and one.status.path not in without
+        if one.name.offset is not None
+        and (point.end_offset is None or one.name.offset <= point.end_offset)
+        and one.status.path not in without
     ]  # fmt: skip
     for snapshot in (*sorted(snapshots, key=_snapshot_order, reverse=True), None):
         replay = _Replay(fs, choice or KernelChoice(), faults, point)

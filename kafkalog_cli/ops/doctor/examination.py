@@ -273,6 +273,7 @@ class StartAction(Enum):
     REMOVES = "removes"
     DELETES = "deletes"  # the directory of a topic that was deleted
     REBUILDS = "rebuilds"
+    KEEPS = "keeps"  # a directory that no client can read
     SETS_ASIDE = "sets-aside"
     LOWERS = "lowers"
 
@@ -341,7 +342,7 @@ def start_steps(
     stopped = any(one.kind in _CHECKPOINTS for one in at_root)
     for directory in directories:
         if directory.directory.kind is DirectoryKind.FUTURE:
-            yield _of_copy(root, directory.path)
+            yield _of_copy(root, directory.path, findings.get(directory.path, ()))
         yield from _of_directory(directory, plans.get(directory.path), findings.get(directory.path, ()), stopped)
     yield from _of_checkpoints(at_root, at_start=False)
     missing = (one for one in at_root if one.kind is FindingKind.METADATA_LOG_MISSING)
@@ -374,11 +375,12 @@ def _of_shutdown(root: LogDirRoot, logs: int) -> StartStep:
     return StartStep(StartAction.RECOVERS, path, message)
 
 
-def _of_copy(root: LogDirRoot, path: str) -> StartStep:
+def _of_copy(root: LogDirRoot, path: str, findings: Iterable[Finding]) -> StartStep:
     """Return the step for a `-future` directory, which a broker loads like any log (LogManager.loadLog)."""
     is_clean = root.shutdown is Shutdown.CLEAN
     how = "loaded as it is" if is_clean else "checked from the recovery point on"
-    message = f"a copy for this log directory: {how}, and the broker continues to copy"
+    then = next((one.message for one in findings if one.kind is FindingKind.MARKED_DIRECTORY), "the broker copies on")
+    message = f"a copy for this log directory: {how}; {then}"
     return StartStep(StartAction.TRUSTS if is_clean else StartAction.RECOVERS, path, message)
 
 
@@ -409,7 +411,10 @@ def _of_directory(
         elif one.broker_effect.startswith(CUTS):
             yield _of_finding(one, StartAction.CUTS)
         elif one.kind in _OF_PLACE:
-            yield _of_finding(one, _OF_PLACE[one.kind])
+            is_kept = one.kind is FindingKind.TOPIC_ID_DIFFERS and "-stray" not in one.broker_effect
+            yield _of_finding(one, StartAction.KEEPS if is_kept else _OF_PLACE[one.kind])
+        elif one.kind is FindingKind.BAD_NAME and name.is_metadata_log:  # no plan of recover is made of it
+            yield _of_finding(one, StartAction.DOES_NOT_START)
         elif one.kind is FindingKind.HIGH_WATERMARK_BEYOND_END:
             yield StartStep(StartAction.LOWERS, one.path, one.message)
 

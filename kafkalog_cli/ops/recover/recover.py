@@ -20,6 +20,7 @@ from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.settings.metadata_image import TopicState
+from kafkalog_cli.ops.partition_facts import topic_of_directory
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import LogRequest, Remark, fingerprints_of
 from kafkalog_cli.ops.recover.plan import UNREADABLE_STEP, RecoverMode, RecoverPlan
@@ -227,8 +228,8 @@ def with_topic_id(draft: Draft, partition: Partition, plan: RecoverPlan, setting
 def _topic_here(partition: Partition, log_dir: str | None, settings: SettingsSource) -> TopicState | None:
     """Return the topic that has this partition in the metadata log, with a replica on this broker if that is known."""
     metadata = settings.metadata(log_dir)
-    state = None if metadata is None else metadata.partition(partition.topic, partition.number)
-    if metadata is None or not metadata.is_complete or state is None:
+    if metadata is None or not metadata.is_complete:
         return None
-    broker = settings.broker_id(log_dir)
-    return metadata.topics[partition.topic] if broker is None or broker in state.replicas else None
+    topic, broker = topic_of_directory(partition, None, metadata), settings.broker_id(log_dir)
+    state = None if topic is None else topic.partitions.get(partition.number)
+    return topic if state is not None and (broker is None or broker in state.replicas) else None

@@ -32,7 +32,7 @@ _MARKED = {
     ),
     DirectoryKind.FUTURE: (
         "it is being copied from another log directory",
-        "a broker that starts goes on copying, or deletes it",
+        "a broker that starts goes on copying",
     ),
 }
 
@@ -55,11 +55,16 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         yield finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect)
     yield from _leftovers(fs, partition)
     for orphan in partition.orphans:
-        message = "there is no log beside it"
-        if orphan.name.offset is not None:
-            message += f": {segment_file_name(orphan.name.offset, FileKind.LOG)} is missing"
+        if orphan.name.offset is None:  # see `bad_names`; ._X.index is no index of a log X
+            continue
+        message = f"there is no log beside it: {segment_file_name(orphan.name.offset, FileKind.LOG)} is missing"
         yield finding(FindingKind.ORPHAN_INDEX, orphan.status.path, message)
     yield from _others(fs, partition)
+    for entry in partition.entries if partition.directory.is_metadata_log else ():
+        name = classify_file(entry.name)
+        if name.kind is FileKind.METADATA_SNAPSHOT and name.offset is None:  # Snapshots.parse throws
+            message = "a node takes it for a snapshot, whose name must begin with end offset and epoch"
+            yield finding(FindingKind.BAD_NAME, entry.path, message)
     for path, what in odd_entries(fs, partition.path, partition.entries):
         yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
     for segment in partition.segments:

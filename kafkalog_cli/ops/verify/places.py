@@ -22,8 +22,8 @@ from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.partition_facts import Replication, is_set_aside, path_of_stray
 from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.verify.copies import MOVE_OUT, future_findings
 
-_MOVE_OUT = "move it out of the log directory, before a broker starts: `mv -nT PATH PATH_AWAY`"
 _GIVE_THE_ID = (FindingKind.TOPIC_ID_DIFFERS, FindingKind.METADATA_FILE_MISSING)
 """Findings whose next step gives the directory the topic id of the metadata log."""
 
@@ -213,7 +213,9 @@ def _facts(
     compacted = True if partition.topic in INTERNAL_COMPACTED else None
     directory = partition.directory
     if directory.kind is not DirectoryKind.PARTITION or directory.is_metadata_log:
-        return TopicFacts(None, compacted, _stray_step(fs, partition, log_dir, settings))
+        future = directory.kind is DirectoryKind.FUTURE
+        found = future_findings(fs, partition, log_dir, settings) if future else ()
+        return TopicFacts(None, compacted, (*found, *_stray_step(fs, partition, log_dir, settings)))
     metadata = settings.metadata(log_dir)
     missing = () if topic_id.topic_id or topic_id.problems else _missing_id(fs, partition, log_dir, settings)
     step = _id_step(partition, log_dir, settings) if topic_id.problems else ""
@@ -223,7 +225,10 @@ def _facts(
         compacted = _is_compacted(partition.topic, log_dir, settings)
         because = "no metadata log" if metadata is None else "the metadata log is damaged"
         return TopicFacts(None, compacted, findings, because)
-    problem = _id_problem(partition, topic_id.topic_id, metadata, recover_command(partition.path, log_dir, settings))
+    recover = recover_command(partition.path, log_dir, settings)
+    problem = _id_problem(partition, topic_id.topic_id, metadata, recover)
+    if problem is not None and topic_id.topic_id is not None:
+        problem = _if_kept(fs, partition, topic_id.topic_id, problem, metadata, settings.broker_id(log_dir))
     if problem is not None:
         return TopicFacts(None, compacted, (*findings, problem))
     state = metadata.partition(partition.topic, partition.number)
@@ -260,11 +265,11 @@ def _missing_id(
     is_known = metadata is not None and metadata.is_complete
     if metadata is not None and is_known and metadata.partition(partition.topic, partition.number) is None:
         why = f"the metadata log has no partition {partition.number} of a topic {partition.topic}"
-        step = "" if holds_partition(fs, partition.entries) else _MOVE_OUT
+        step = "" if holds_partition(fs, partition.entries) else MOVE_OUT
         return (finding(FindingKind.NOT_IN_METADATA, partition.path, why, next_step=step),)
     if not is_known and not holds_partition(fs, partition.entries):
         why = "no partition, only a directory with such a name: it has no file of a log"
-        return (finding(FindingKind.NOT_IN_METADATA, partition.path, why, next_step=_MOVE_OUT),)
+        return (finding(FindingKind.NOT_IN_METADATA, partition.path, why, next_step=MOVE_OUT),)
     path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
     step = _id_step(partition, log_dir, settings)
     return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing", next_step=step),)
@@ -308,6 +313,39 @@ def _stray_step(
     message = f"a broker set it aside: {why}; {step}"  # text output has only the message
     effect = "a broker leaves it alone"
     return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)
+
+
+def _if_kept(  # noqa: PLR0913, PLR0917
+    fs: Filesystem,
+    partition: Partition,
+    topic_id: str,
+    problem: Finding,
+    metadata: ClusterMetadata,
+    broker_id: int | None,
+) -> Finding:
+    """Return the finding about a wrong topic id, for a directory that a broker does not set aside.
+
+    It looks for the topic id only (LogManager.isStrayKraftReplica), and takes the topic's name from the directory.
+    """
+    other = metadata.topic_of_id(topic_id)
+    if other is None or is_set_aside(partition.topic, partition.number, topic_id, metadata, broker_id):
+        return problem
+    place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
+    step = f"`mv -nT PATH {shell_word(place)}` gives the records the name of their topic"
+    if fs.status(place) is not None:
+        step = f"{place} is the partition of {other.name}. {MOVE_OUT[0].upper()}{MOVE_OUT[1:]}"
+    if metadata.partition(partition.topic, partition.number) is not None:
+        step = f"{problem.next_step.partition('; ')[0]}. Else the directory has to be moved out of the log directory"
+        effect = (
+            f"a broker keeps it and does not serve {partition.topic}-{partition.number}, since the topic id is that of"
+            f" {other.name} (InconsistentTopicIdException)"
+        )
+    else:
+        effect = (
+            f"a broker keeps it under a name that no topic has: nobody reads or deletes it. {other.name} is elsewhere"
+        )
+        effect = f"{effect}, or begins empty"
+    return problem._replace(broker_effect=effect, next_step=step)
 
 
 def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata, recover: str) -> Finding | None:

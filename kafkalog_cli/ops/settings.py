@@ -11,6 +11,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError
 from kafkalog_cli.format import meta_properties
+from kafkalog_cli.format.json_files import decode_quorum_state
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
 from kafkalog_cli.log.settings.topic_config import (
@@ -114,6 +115,23 @@ class SettingsSource:
         words = (self._broker_properties.get(name, "") for name in ("metadata.log.dir", "log.dirs", "log.dir"))
         named = next((word.partition(",")[0].strip() for word in words if word.strip()), None)
         return named is not None and os.path.realpath(named) == os.path.realpath(log_dir)
+
+    def has_dynamic_quorum(self, log_dir: str) -> bool | None:
+        """Whether the quorum of a node is dynamic (KIP-853); None if neither server.properties nor a file says so.
+
+        `quorum-state` has version 1 if kraft.version is 1 or more.
+        """
+        if self._broker_properties.get("controller.quorum.voters", "").strip():
+            return False
+        if self._broker_properties.get("controller.quorum.bootstrap.servers", "").strip():
+            return True
+        metadata_log = metadata_log_in(self._fs, log_dir)
+        try:
+            data = read_all(self._fs, f"{metadata_log}/{FileKind.QUORUM_STATE.value}") if metadata_log else b""
+        except (KafkalogError, OSError):
+            return None
+        state, _ = decode_quorum_state(data)
+        return None if state is None else state.data_version > 0
 
     def _read(self, metadata_log: str) -> ClusterMetadata:
         with self._working:

@@ -20,6 +20,16 @@ def actions(data):
     return [line["action"] for line in json_of("doctor", data)[1] if line["type"] == "start-step"]
 
 
+def do_commands(found):
+    """Do literally what the findings print, in their order."""
+    commands = [command for one in found for command in COMMAND.findall(one["next_step"] or "")]
+    for command in dict.fromkeys(commands):
+        if command.startswith("kafkalog "):
+            kafkalog(*command.split()[1:])
+        else:
+            subprocess.run(["sh", "-c", command], check=True)
+
+
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_sound_node_has_no_finding(flavour, tmp_path):
     data = node(flavour, tmp_path)
@@ -37,12 +47,7 @@ def test_a_damaged_node_is_reported_and_its_commands_mend_it(name, flavour, tmp_
     assert damage.found[place] in [one["kind"] for one in found], found
     assert damage.actions[place] in actions(data)
     if damage.mends:
-        commands = [command for one in found for command in COMMAND.findall(one["next_step"] or "")]
-        for command in dict.fromkeys(commands):
-            if command.startswith("kafkalog "):
-                kafkalog(*command.split()[1:])
-            else:
-                subprocess.run(["sh", "-c", command], check=True)
+        do_commands(found)
         assert {one["severity"] for one in findings(data)} <= {"info"}  # a file that was moved aside
         assert set(actions(data)) == {"trusts"}
 
@@ -69,3 +74,17 @@ def test_a_second_directory_of_a_node_is_held_against_the_metadata_log_in_the_fi
     shutil.copytree(data / "__cluster_metadata-0", other / "__cluster_metadata-0")
     twins = [one for one in findings(data, other) if one["kind"] == "twin-directories"]
     assert [one["path"] for one in twins] == [f"{other}/__cluster_metadata-0"]
+
+
+@pytest.mark.parametrize(("flavour", "key"), zip(FLAVOURS, ["voters", "bootstrap.servers"], strict=True))
+def test_a_lost_metadata_log_is_judged_by_the_quorum_of_server_properties(flavour, key, tmp_path):
+    data, config = node(flavour, tmp_path), tmp_path / "server.properties"
+    DAMAGES["metadata log missing"].make(data)
+    config.write_text(f"log.dirs={data},{tmp_path}/other\ncontroller.quorum.{key}=1@localhost:9093\n")
+    _, lines, _ = json_of("verify", data, "--broker-config", config)
+    assert "metadata-log-lost" in [line["kind"] for line in lines if line["type"] == "finding"]
+    steps = [line for line in json_of("doctor", data, "--broker-config", config)[1] if line["type"] == "start-step"]
+    aside = [one["path"] for one in steps if one["action"] == "sets-aside"]
+    partitions = sorted(str(path.parent) for path in data.glob("*/partition.metadata"))
+    assert aside == (partitions if flavour == "static" else [])
+    assert ("does-not-start" in [one["action"] for one in steps]) is (flavour == "dynamic")

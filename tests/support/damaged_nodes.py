@@ -119,6 +119,11 @@ DAMAGES = {
     "meta.properties of ZooKeeper": other_directory(of_zookeeper),
     "metadata log missing": without_log(removed("__cluster_metadata-0"), "metadata-log-missing"),
     "metadata log empty": without_log(emptied("__cluster_metadata-0"), "metadata-log-lost"),
+    "a file in the place of the metadata log": both(
+        lambda data: [shutil.rmtree(data / "__cluster_metadata-0"), (data / "__cluster_metadata-0").touch()],
+        "metadata-log-lost",
+        mends=False,
+    ),
     "a file like a snapshot": both(written("__cluster_metadata-0/5-1.checkpoint", b"x"), "bad-name"),
     "a snapshot without an epoch": both(written(f"__cluster_metadata-0/{0:020}.checkpoint", b"x"), "bad-name"),
     "a file of a Macintosh": both(written(f"in-a-0/._{0:020}.index", b"x"), "bad-name"),

@@ -20,7 +20,7 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE
+from kafkalog_cli.ops.checks.diagnoses import SET_ALL_ASIDE
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.doctor.broker_pages import Recognised, messages, recognised
 from kafkalog_cli.ops.doctor.commands import (
@@ -331,9 +331,10 @@ def start_steps(
         yield StartStep(StartAction.NOTHING, root.path, f"a broker is running{pid}: stop it before anything is changed")
         return
     at_root = [*findings.get(root.path, ())]
-    yield from _of_identity(at_root)
-    yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in at_root if one.broker_effect.startswith(ENDS))
     directories = [*directories]
+    yield from _of_identity(at_root)
+    yield from _of_lost_metadata(at_root, directories)
+    yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in at_root if one.broker_effect.startswith(ENDS))
     copies = sum(one.directory.kind is DirectoryKind.FUTURE for one in directories)
     yield _of_shutdown(root, copies + sum(not path.endswith(DirectoryKind.STRAY.value) for path in plans))
     yield from _of_checkpoints(at_root, at_start=True)
@@ -356,9 +357,19 @@ def _of_identity(at_root: Iterable[Finding]) -> Iterator[StartStep]:
             yield _of_finding(one, StartAction.DOES_NOT_START)
         elif one.kind is FindingKind.DIRECTORY_ID:
             yield _of_finding(one, StartAction.TAKES_OFFLINE)
-        elif one.kind is FindingKind.METADATA_LOG_LOST:
-            yield StartStep(StartAction.SETS_ASIDE, one.path, f"{one.message}: {SET_ALL_ASIDE}")
-            yield StartStep(StartAction.DOES_NOT_START, one.path, f"{one.message}: {NEVER_LED}")
+
+
+def _of_lost_metadata(at_root: Iterable[Finding], directories: Iterable[PartitionPath]) -> Iterator[StartStep]:
+    """Yield what a node without its metadata log does, by the kind of its quorum if that is known."""
+    for one in (each for each in at_root if each.kind is FindingKind.METADATA_LOG_LOST):
+        if one.broker_effect != SET_ALL_ASIDE:
+            why = one.broker_effect.removeprefix(f"{SET_ALL_ASIDE}; ")
+            yield StartStep(StartAction.DOES_NOT_START, one.path, f"{one.message}: {why}")
+        for directory in directories if SET_ALL_ASIDE in one.broker_effect else ():
+            name = directory.directory
+            if name.kind is DirectoryKind.PARTITION and not name.is_metadata_log:
+                message = f"the metadata log is lost: {SET_ALL_ASIDE}"
+                yield StartStep(StartAction.SETS_ASIDE, directory.path, message)
 
 
 def _of_finding(found: Finding, action: StartAction) -> StartStep:

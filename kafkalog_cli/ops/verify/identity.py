@@ -20,6 +20,7 @@ from kafkalog_cli.format.meta_properties import ODD_CLUSTER_ID, MetaProperties
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.settings import SettingsSource
@@ -192,13 +193,24 @@ def _partitions(fs: Filesystem, path: str) -> Iterator[tuple[str, int]]:
 def _metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> Iterator[Finding]:
     """Yield a finding for a metadata log that is missing or empty, where no other directory is known to have it."""
     path = f"{root.path.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
-    own = metadata_log_in(fs, root.path)
+    own, status = metadata_log_in(fs, root.path), fs.status(path)
+    if own is None and status is not None:
+        effect = "a node does not start: it cannot make the directory of its metadata log"
+        message = "a file in the place of the metadata log"
+        yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect)
+        return
     if own is not None and _is_empty(fs, own):
-        yield finding(FindingKind.METADATA_LOG_LOST, path, "the metadata log is empty")
+        message = "the metadata log is empty"
     elif own is None and settings.metadata(root.path) is None and _is_formatted_and_used(fs, root):
-        is_here = settings.is_metadata_directory(root.path)
-        kind = FindingKind.METADATA_LOG_LOST if is_here else FindingKind.METADATA_LOG_MISSING
-        yield finding(kind, path, "missing" if is_here else "not in this directory")
+        if not settings.is_metadata_directory(root.path):
+            yield finding(FindingKind.METADATA_LOG_MISSING, path, "not in this directory")
+            return
+        message = "missing"
+    else:
+        return
+    is_dynamic = settings.has_dynamic_quorum(root.path)
+    effect = "" if is_dynamic is None else NEVER_LED if is_dynamic else SET_ALL_ASIDE
+    yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect)
 
 
 def _is_empty(fs: Filesystem, path: str) -> bool:

@@ -39,7 +39,7 @@ def append(  # noqa: PLR0913
     for `recover`.
 
     With several directories of a topic, or a log directory and --topic, the partition of each record is chosen as a
-    producer does: by its key (murmur2). Records without a key go to the partition that they name, else to one
+    producer does: by its key (--partitioner). Records without a key go to the partition that they name, else to one
     partition per full batch, in turn. All input is read before anything is appended. Each partition has its own line
     of output and its own undo.
 

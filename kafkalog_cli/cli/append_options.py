@@ -5,13 +5,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Option
-from kafkalog_cli.cli.options import CodecName, Input
+from kafkalog_cli.cli.options import CodecName, PartitionerOption
+from kafkalog_cli.ops.choices import Hashing
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.append.verb import AppendOptions
 
 _records_option = partial(Option, rich_help_panel="Records and batches")
 _producer_option = partial(Option, rich_help_panel="Producer")
+
+
+class RecordInput(Enum):
+    """The format of input records; NDJSON has two names."""
+
+    NDJSON = "ndjson"
+    JSON = "json"
+    LINES = "lines"
+    KCAT = "kcat"
 
 
 class EndingOption(Enum):
@@ -26,8 +36,9 @@ class EndingOption(Enum):
 class RecordOptions(NamedTuple):
     """The format of the records, their batches and their producer."""
 
-    input: Annotated[Input, _records_option("--input",
-        help="Format of the input: NDJSON from dump-log or read, or one record per line.")] = Input.NDJSON
+    input: Annotated[RecordInput, _records_option("--input",
+        help="Format of the input: NDJSON from dump-log or read, one record per line, or lines of kcat -J."
+        )] = RecordInput.NDJSON
     key_separator: Annotated[str | None, _records_option("--key-separator", metavar="TEXT",
         help="Text between key and value of a line.")] = None
     codec: Annotated[CodecName, _records_option("--codec",
@@ -53,6 +64,7 @@ class RecordOptions(NamedTuple):
     skip_records: Annotated[list[str] | None, _records_option("--skip-records", metavar="[PARTITION:]N",
         help="Leave out the first N records of the input, which an interrupted run has appended. With several"
         " partitions: PARTITION:N for each. An interrupted run prints the command.")] = None
+    partitioner: PartitionerOption = Hashing.MURMUR2_RANDOM
     coordinator_epoch: Annotated[int, _producer_option("--coordinator-epoch", metavar="N", min=0,
         help="Epoch of the coordinator that ends the transaction.")] = 0
 # fmt: on
@@ -68,6 +80,9 @@ class RecordOptions(NamedTuple):
         chosen = {one.name: getattr(self, one.name) for one in fields(Writing)}
         writing = Writing(**{name: one.value if isinstance(one, Enum) else one for name, one in chosen.items()})
         skipped = parse_skipped(self.skip_records or ())
-        found = AppendOptions(writing, self.input.is_json, self.key_separator, self.topic_id, skipped)
+        is_ndjson, is_kcat = self.input in (RecordInput.NDJSON, RecordInput.JSON), self.input is RecordInput.KCAT
+        found = AppendOptions(
+            writing, is_ndjson, self.key_separator, self.topic_id, skipped, is_kcat, self.partitioner
+        )  # fmt: skip
         found.check()
         return found

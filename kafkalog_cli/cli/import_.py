@@ -1,13 +1,22 @@
 """`kafkalog import`: make new partitions of a log directory from the records of files."""
 
+from enum import Enum
 from functools import partial
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.options import CodecName, SingleReplica, safety_option
+from kafkalog_cli.cli.options import CodecName, PartitionerOption, SingleReplica, safety_option
 from kafkalog_cli.cli.session_groups import Conf, Printing, Safety, SettingSources, spark_option
+from kafkalog_cli.ops.choices import Hashing
 
 _partitions_option = partial(Option, rich_help_panel="Partitions and batches")
+
+
+class ImportInput(Enum):
+    """The format of the files."""
+
+    AUTO = "auto"
+    KCAT = "kcat"
 
 
 # fmt: off
@@ -15,8 +24,8 @@ class ImportOptions(NamedTuple):
     """The options of import."""
 
     inputs: Annotated[list[str], Argument(metavar="INPUT...", show_default=False,
-        help="Files from export, other Parquet or Arrow files with a column key or value, NDJSON from read; or"
-        " directories of such files.")]
+        help="Files from export, other Parquet or Arrow files with a column key or value, NDJSON from read, lines of"
+        " kcat -J; or directories of such files.")]
     log_dir: Annotated[str, _partitions_option("--log-dir", metavar="DIR", show_default=False,
         help="Log directory for the new partitions.")]
     topic: Annotated[str | None, _partitions_option(metavar="NAME",
@@ -26,8 +35,12 @@ class ImportOptions(NamedTuple):
         help="Id of a topic; may be repeated. Without it: by the metadata log there, or the metadata in files of"
         " export.")] = None
     partitions: Annotated[int | None, _partitions_option("--partitions", metavar="N", min=1,
-        help="Make N partitions per topic, with records by their keys (murmur2) and new offsets. Without it: by the"
-        " column partition, or the metadata in files of export.")] = None
+        help="Make N partitions per topic, with records by their keys (--partitioner) and new offsets. Without it: by"
+        " the column partition, or the metadata in files of export.")] = None
+    partitioner: PartitionerOption = Hashing.MURMUR2_RANDOM
+    input: Annotated[ImportInput, _partitions_option("--input",
+        help="kcat: all files have lines of kcat -J, whatever their names. auto: by their names; such lines are known"
+        " too.")] = ImportInput.AUTO
     new_offsets: Annotated[bool, _partitions_option("--new-offsets",
         help="Number the records from 0 on. Without it: offsets of the input are kept, with their gaps.")] = False
     codec: Annotated[CodecName | None, _partitions_option(

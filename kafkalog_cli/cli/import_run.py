@@ -57,7 +57,7 @@ def _request(options: ImportOptions) -> ImportRequest:
     return ImportRequest(
         options.topic, topic_ids(options.topic_id or ()), options.partitions, options.new_offsets,
         None if options.codec is None else options.codec.value, options.level, options.batch_bytes, options.prove,
-        options.replace_empty, options.single_replica,
+        options.replace_empty, options.single_replica, options.partitioner,
     )  # fmt: skip
 
 
@@ -84,7 +84,9 @@ class ImportRun:
         self._request.check()
         begun = self._environment.clock()
         job = self._job()
-        find = partial(input_files, self._environment.fs, options.inputs)
+        find = partial(
+            input_files, self._environment.fs, options.inputs, are_lines=options.input.value == "kcat"
+        )  # fmt: skip
         if options.safety.dry_run:
             result = job.plan(find())
         else:

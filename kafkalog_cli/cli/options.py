@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from kafkalog_cli.cli.declared import Argument, CommandContext, Option
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
-from kafkalog_cli.ops.choices import Isolation
+from kafkalog_cli.ops.choices import Hashing, Isolation
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.selection import Selection
@@ -121,6 +121,9 @@ class Input(Enum):
         return self is not Input.LINES
 
 
+PartitionerOption = Annotated[Hashing, Option("--partitioner",
+    help="Hash of the keys, which chooses among several partitions: murmur2_random as Kafka's producers, crc32"
+    " (consistent_random) as librdkafka's.")]
 IsolationOption = Annotated[Isolation, selection_option("--isolation",
     help="read_committed leaves out aborted transactions, and ends at the first open transaction.")]
 

@@ -62,3 +62,25 @@ class Allowed(Enum):
 
     FILES = "files"
     JAVA = "java"
+
+
+@unique
+class Hashing(Enum):
+    """How a partition is chosen by the key, by librdkafka's names; murmur2_random is Kafka's default.
+
+    With a name that ends in `random`, records without a key are spread; else they go where an empty key goes.
+    """
+
+    MURMUR2_RANDOM = "murmur2_random"
+    MURMUR2 = "murmur2"
+    CONSISTENT_RANDOM = "consistent_random"
+    CONSISTENT = "consistent"
+    CRC32 = "crc32"
+    FNV1A_RANDOM = "fnv1a_random"
+    FNV1A = "fnv1a"
+    RANDOM = "random"
+
+    def is_spread(self, key: bytes | None) -> bool:
+        """Whether the key does not say the partition: librdkafka spreads empty keys only with CRC-32."""
+        is_crc = self in (Hashing.CRC32, Hashing.CONSISTENT_RANDOM)
+        return self is Hashing.RANDOM or (is_crc and not key) or (self.value.endswith("random") and key is None)

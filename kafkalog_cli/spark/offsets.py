@@ -13,6 +13,7 @@ from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
 from kafkalog_cli.ops.append.partitioning import partition_of_key
+from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.listing.root import broker_root
 from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.partition_state import BrokerViews, PartitionState, log_bounds
@@ -88,7 +89,10 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
 
 def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[Partition]:
     """Return the partitions that can hold a record with one of the keys; all partitions if the options have no keys."""
-    if options.keys is None or options.partitioner is not ProducerPartitioner.MURMUR2:
+    if options.keys is None or options.partitioner is ProducerPartitioner.NONE:
+        return partitions
+    hashing = Hashing(options.partitioner.value)
+    if any(hashing.is_spread(key) for key in options.keys):
         return partitions
     counts = partition_counts(fs, partitions, options.num_partitions)
     kept = []
@@ -96,10 +100,10 @@ def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions
         count = counts[one.topic]
         if one.number >= count:
             raise UsageError(
-                reason=f"partitioner murmur2: {name_of(one)} is there, but {one.topic}"
+                reason=f"partitioner {hashing.value}: {name_of(one)} is there, but {one.topic}"
                 f" is said to have {count} partitions"
             )
-        if one.number in {partition_of_key(key, count) for key in options.keys}:
+        if one.number in {partition_of_key(key, count, hashing) for key in options.keys}:
             kept.append(one)
     return kept
 
@@ -265,7 +269,7 @@ def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | N
         state = None if metadata is None else metadata.topics.get(topic)
         if state is None or not state.partitions:
             raise UsageError(
-                reason=f"partitioner murmur2: how many partitions {topic} has is in no metadata beside it;"
+                reason=f"option 'partitioner': how many partitions {topic} has is in no metadata beside it;"
                 " give option('numPartitions', …)"
             )
         counts[topic] = len(state.partitions)

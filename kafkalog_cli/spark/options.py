@@ -58,10 +58,16 @@ REFUSED_OF_KAFKA = {
 
 @unique
 class ProducerPartitioner(Enum):
-    """How producers chose a partition by key, as far as this is known."""
+    """How producers chose a partition by key, as far as this is known: NONE, or as Hashing."""
 
     NONE = "none"
     MURMUR2 = "murmur2"
+    MURMUR2_RANDOM = "murmur2_random"
+    CONSISTENT = "consistent"
+    CONSISTENT_RANDOM = "consistent_random"
+    CRC32 = "crc32"
+    FNV1A = "fnv1a"
+    FNV1A_RANDOM = "fnv1a_random"
 
 
 class TopicChoice(NamedTuple):
@@ -119,8 +125,8 @@ def stream_options(given: Mapping[str, Any]) -> SourceOptions:
 
 
 def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit) -> SourceOptions:
-    mode = _word(options, "mode", Mode, Mode.FAILFAST)
-    partitioner = _word(options, "partitioner", ProducerPartitioner, ProducerPartitioner.NONE)
+    mode = word(options, "mode", Mode, Mode.FAILFAST)
+    partitioner = word(options, "partitioner", ProducerPartitioner, ProducerPartitioner.NONE)
     flag(options, "pushdown", default=False)
     return SourceOptions(
         _paths(options),
@@ -147,7 +153,7 @@ def _keys(options: dict[str, str], partitioner: ProducerPartitioner) -> frozense
     if keys is not None and partitioner is ProducerPartitioner.NONE:
         raise UsageError(
             reason="option 'keys' chooses partitions, and nothing says how producers chose them:"
-            " add option('partitioner', 'murmur2') where they used Kafka's default hash"
+            " add option('partitioner', 'murmur2') where they used Kafka's default hash, 'crc32' for librdkafka's"
         )
     return keys
 
@@ -228,12 +234,12 @@ def _pattern(value: str) -> str:
 
 
 def _isolation(options: dict[str, str]) -> Isolation:
-    word = _word(options, "isolation", Isolation, Isolation.READ_UNCOMMITTED)
+    isolation = word(options, "isolation", Isolation, Isolation.READ_UNCOMMITTED)
     of_kafka = options.get("kafka.isolation.level")
     if of_kafka is None:
-        return word
-    found = _word({"kafka.isolation.level": of_kafka}, "kafka.isolation.level", Isolation, word)
-    if "isolation" in options and found is not word:
+        return isolation
+    found = word({"kafka.isolation.level": of_kafka}, "kafka.isolation.level", Isolation, isolation)
+    if "isolation" in options and found is not isolation:
         raise UsageError(reason="options 'isolation' and 'kafka.isolation.level' say different things")
     return found
 
@@ -273,7 +279,8 @@ def positive(options: dict[str, str], name: str) -> int | None:
 _Word = TypeVar("_Word", bound=Enum)
 
 
-def _word(options: dict[str, str], name: str, kind: Callable[[str], _Word], default: _Word) -> _Word:
+def word(options: dict[str, str], name: str, kind: Callable[[str], _Word], default: _Word) -> _Word:
+    """Return the word of an option as `kind`. Raises UsageError."""
     value = options.get(name.lower())
     if value is None:
         return default

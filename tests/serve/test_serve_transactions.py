@@ -93,3 +93,22 @@ def test_transactions_whose_markers_are_damaged(tmp_path, base, number):
     assert answers[0][1] == 16
     assert len(answers[0][2]) == 2
     assert answers[1] == answers[0]
+
+
+def test_the_end_has_the_epoch_of_the_leader_also_before_an_open_transaction(tmp_path):
+    """As Partition.fetchOffsetForTimestamp: the offset of the open transaction was written under an earlier leader."""
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    write_segment(folder, 0, [batch_v2(records(0, 3)), of_transaction(4, 3), batch_v2(records(6, 3))])
+    (folder / "leader-epoch-checkpoint").write_text("0\n3\n1 0\n2 3\n5 6\n")
+    with serving(tmp_path) as server, KafkaClient(server.server.address) as client:
+
+        def offset_and_epoch(timestamp, isolation):
+            asked = [{"name": "orders", "partitions": [{"partitionIndex": 0, "timestamp": timestamp}]}]
+            found = client.ask("ListOffsets", 10, topics=asked, isolationLevel=isolation)
+            (one,) = found["topics"][0]["partitions"]
+            return one["offset"], one["leaderEpoch"]
+
+        assert [offset_and_epoch(-1, isolation) for isolation in (0, 1)] == [(9, 5), (3, 5)]
+        assert [offset_and_epoch(-2, isolation) for isolation in (0, 1)] == [(0, 1), (0, 1)]
+        assert offset_and_epoch(BASE_TIME_MS + 4, 0) == (4, 2)

@@ -1,6 +1,7 @@
-"""Choose the partition of each record as Kafka's producer does (murmur2), and sort the input by partition."""
+"""Choose the partition of each record as producers of Kafka and librdkafka do, and sort the input by partition."""
 
 import struct
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from kafkalog_cli.disk.temporary import SpooledFile
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.append.reading import NewRecord, Parse
+from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.partition_facts import Places
 
 _words = struct.Struct("<I").iter_unpack
@@ -37,11 +39,22 @@ _LONG_BYTES = 256
 """A longer key is hashed by itself: each four bytes of the longest key cost a step for all."""
 
 
-def partitions_of_keys(keys: Any, partitions: int) -> Any:
-    """Return `partition_of_key` of each key of an Arrow array of bytes, as numbers of NumPy; any for a null."""
+def fnv1a(data: bytes) -> int:
+    """Return the hash of `data` as librdkafka has it: the absolute value of the signed number of 32 bits."""
+    found = 0x811C9DC5
+    for byte in data:
+        found = ((found ^ byte) * 0x01000193) & _MASK
+    return found if found < 1 << 31 else (1 << 32) - found
+
+
+def partitions_of_keys(keys: Any, partitions: int, hashing: Hashing = Hashing.MURMUR2_RANDOM) -> Any:
+    """Return `partition_of_key` of each key of an Arrow array of bytes, as numbers of NumPy; a null is an empty key."""
     import numpy as np
     import pyarrow as pa
 
+    if not hashing.value.startswith("murmur2"):
+        found = [partition_of_key(key or b"", partitions, hashing) for key in keys.to_pylist()]
+        return np.array(found, np.int64)
     _, ends, data = keys.buffers()
     kind = np.int64 if pa.types.is_large_binary(keys.type) else np.int32
     bounds = np.frombuffer(ends, kind)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
@@ -68,8 +81,15 @@ def partitions_of_keys(keys: Any, partitions: int) -> Any:
     return (found & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
 
 
-def partition_of_key(key: bytes, partitions: int) -> int:
-    """Return the partition of a key in a topic with `partitions` partitions (BuiltInPartitioner.partitionForKey)."""
+def partition_of_key(key: bytes, partitions: int, hashing: Hashing = Hashing.MURMUR2_RANDOM) -> int:
+    """Return the partition of a key in a topic with `partitions` partitions (BuiltInPartitioner.partitionForKey).
+
+    librdkafka's are rd_kafka_msg_partitioner_consistent and _fnv1a, whose hashes are not made positive by a mask.
+    """
+    if hashing in (Hashing.CRC32, Hashing.CONSISTENT, Hashing.CONSISTENT_RANDOM):
+        return zlib.crc32(key) % partitions
+    if hashing in (Hashing.FNV1A, Hashing.FNV1A_RANDOM):
+        return fnv1a(key) % partitions
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
@@ -80,13 +100,17 @@ _PIECE_BYTES = 1 << 20
 class Partitioner:
     """Chooses among the partitions `given` of a topic that has `count` partitions.
 
-    A record with a key goes to the partition of its key (murmur2, as in BuiltInPartitioner). A record without a key
+    A record with a key goes to the partition of its key (by `hashing`). A record without a key, if it is to be spread,
     goes to the partition it comes from, if the input names it and it is given. Other records go to one partition until
     they would fill a batch of `batch_bytes`, then to the next one. This simplifies KIP-794, where a producer chooses at
     random and by the brokers' load. `first` is the index of the given partition to start with.
     """
 
-    def __init__(self, given: Sequence[int], count: int, batch_bytes: int, first: int = 0) -> None:
+    def __init__(
+        self, given: Sequence[int], count: int, batch_bytes: int, first: int = 0,
+        hashing: Hashing = Hashing.MURMUR2_RANDOM,
+    ) -> None:  # fmt: skip
+        self._hashing = hashing
         self._given = sorted(given)
         self._is_given = frozenset(given)
         self._count = count
@@ -95,8 +119,8 @@ class Partitioner:
 
     def partition_of(self, record: NewRecord) -> int:
         """Return the partition's number. Raises ValueError if the key belongs to a partition that is not given."""
-        if record.key is not None:
-            found = partition_of_key(record.key, self._count)
+        if not self._hashing.is_spread(record.key):
+            found = partition_of_key(record.key or b"", self._count, self._hashing)
             if found not in self._is_given:
                 raise ValueError(f"its key belongs to partition {found} of {self._count}, which is not given")
             return found

@@ -167,6 +167,8 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
     found = parse_json_line(line)
     if not isinstance(found, dict):
         raise NotMeantAsRecord(f"no JSON object; {LINES_HINT}")
+    if is_kcat(found):
+        raise NotMeantAsRecord(f"it is not a record of read or dump-log; {KCAT_HINT}")
     kind, schema = found.get("type", "record"), found.get("schema")
     if kind != "record":
         if isinstance(schema, str) and schema.startswith("kafkalog.") and kind in _SKIPPED:
@@ -208,6 +210,59 @@ def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
     meant = difflib.get_close_matches(unknown[0], sorted(_FIELDS), 1)
     hint = f", is {meant[0]} meant?" if meant else f"; a record has {', '.join(sorted(_CONTENTS | {'timestamp_ms'}))}"
     raise NotMeantAsRecord(f"unknown field {unknown[0]!r}{hint}; {LINES_HINT}")
+
+
+_KCAT_FIELDS = frozenset({
+    *("topic", "partition", "offset", "tstype", "ts", "broker", "headers", "key", "payload"),
+    *("key_schema_id", "value_schema_id", "key_error", "payload_error"),
+})  # fmt: skip
+_KCAT_TIMES = {"create": "CreateTime", "logappend": "LogAppendTime", "unknown": "NoTimestampType"}
+KCAT_HINT = "--input kcat reads lines of kcat -J"
+
+
+def is_kcat(found: Any) -> bool:
+    """Whether the value of a line is a record as `kcat -J` prints it."""
+    return isinstance(found, dict) and "payload" in found and "schema" not in found
+
+
+def parse_kcat(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
+    """Parse a record as `kcat -J` prints it: keys and payloads are their bytes, also where these are not UTF-8.
+
+    Raises ValueError.
+    """
+    return record_of_kcat(parse_json_line(line, keeps_bytes=True), with_origin=with_origin) if line.strip() else None
+
+
+def record_of_kcat(found: Any, *, with_origin: bool) -> NewRecord:
+    """Return the record of a line of `kcat -J`. Raises ValueError."""
+    if not is_kcat(found):
+        raise NotMeantAsRecord("it is no line of kcat -J, which has a payload")
+    unknown = sorted(found.keys() - _KCAT_FIELDS)
+    if unknown:
+        raise NotMeantAsRecord(f"unknown field {unknown[0]!r} in a line of kcat -J")
+    for name in ("key", "payload"):
+        if isinstance(found.get(name), dict | list) or f"{name}_error" in found or f"{name}_schema_id" in found:
+            raise NotMeantAsRecord(f"kcat has decoded the {name} (-s avro), so that its bytes are not known")
+    headers = found.get("headers") or []
+    if isinstance(headers, dict):  # -J with json.headers=map
+        headers = [one for name, values in headers.items() for value in values for one in (name, value)]
+    if not isinstance(headers, list) or len(headers) % 2:
+        raise _not("headers", "a list of names and values")
+    pairs = zip(headers[::2], headers[1::2], strict=True)
+    fields = {"timestamp_ms": found.get("ts"), "timestamp_type": _KCAT_TIMES.get(found.get("tstype", "create"))}
+    return NewRecord(
+        _kcat_bytes(found.get("key"), "key"),
+        _kcat_bytes(found["payload"], "payload"),
+        tuple(Header(_kcat_bytes(name, "header") or b"", _kcat_bytes(value, "header")) for name, value in pairs),
+        _timestamp(fields),
+        _origin({**found, **fields}) if with_origin else NO_ORIGIN,
+    )
+
+
+def _kcat_bytes(found: Any, what: str) -> bytes | None:
+    if not isinstance(found, str | None):
+        raise _not(what, "null or a string")
+    return None if found is None else found.encode("utf-8", "surrogateescape")
 
 
 def line_parser(separator: bytes | None) -> Parse:
@@ -313,21 +368,23 @@ class RepeatedName(ValueError):
     """An object of a line has a name twice: which of its values is meant cannot be known."""
 
 
-def parse_json_line(line: bytes) -> Any:
-    """Return the value of a line.
+def parse_json_line(line: bytes, *, keeps_bytes: bool = False) -> Any:
+    """Return the value of a line. `keeps_bytes`: bytes that are not UTF-8 become lone surrogates (surrogateescape).
 
     Raises ValueError if it is not JSON, or as `check_json_line` does, RepeatedName, and NotMeantAsRecord for a number
     with more digits than Python reads.
     """
     check_json_line(line)
     try:
-        return json.loads(line, object_pairs_hook=_object, parse_constant=_no_constant)
+        text = line.decode("utf-8", "surrogateescape") if keeps_bytes else line
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except RepeatedName:
         raise
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except (json.JSONDecodeError, UnicodeDecodeError, _NoConstant) as error:
-        raise ValueError(f"no JSON: {error}; {LINES_HINT}") from error
+        hint = KCAT_HINT if b'"payload":' in line else LINES_HINT
+        raise ValueError(f"no JSON: {error}; {hint}") from error
     except ValueError as error:  # the limit of Python for whole numbers
         raise NotMeantAsRecord("it has a number with thousands of digits, which no record has") from error
 

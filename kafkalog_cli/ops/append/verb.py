@@ -31,9 +31,11 @@ from kafkalog_cli.ops.append.reading import (
     Piece,
     PieceLines,
     line_parser,
+    parse_kcat,
     parse_ndjson,
     read_records,
 )
+from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.partition_facts import facts_of_new, places_of_partitions, registered_topic, topic_id_of
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.session import Session
@@ -45,7 +47,8 @@ from kafkalog_cli.ops.session.work import Changed, Work
 class AppendOptions:
     """The input of an append, and how it is appended.
 
-    `key_separator` separates keys from values in lines. None: lines have no keys.
+    `key_separator` separates keys from values in lines. None: lines have no keys. `is_kcat`: lines of `kcat -J`.
+    `hashing` chooses among several partitions.
     """
 
     writing: Writing
@@ -53,13 +56,15 @@ class AppendOptions:
     key_separator: str | None = None
     topic_id: str | None = None
     skipped: SkippedRecords = field(default=SkippedRecords())
+    is_kcat: bool = False
+    hashing: Hashing = Hashing.MURMUR2_RANDOM
 
     def check(self) -> None:
         """Raise UsageError if options contradict each other."""
         self.writing.check(_spelled)
-        if self.writing.keep_offsets and not self.is_ndjson:
+        if self.writing.keep_offsets and not (self.is_ndjson or self.is_kcat):
             raise UsageError(reason="--keep-offsets is for --input ndjson: lines have none")
-        if self.key_separator is not None and self.is_ndjson:
+        if self.key_separator is not None and (self.is_ndjson or self.is_kcat):
             raise UsageError(reason="--key-separator is for --input lines")
         if self.key_separator == "":
             raise UsageError(reason="--key-separator is empty")
@@ -159,7 +164,8 @@ class Appending:
         topic = registered_topic(metadata, partitions[0].topic)
         places = places_of_partitions(session.fs, session.log_dirs(partitions))
         count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
-        lines = SortedLines(Partitioner(numbers, count, self._options.writing.batch_bytes), numbers)
+        options = self._options
+        lines = SortedLines(Partitioner(numbers, count, options.writing.batch_bytes, hashing=options.hashing), numbers)
         try:
             self._read_into(lines)
         except BaseException:
@@ -342,6 +348,8 @@ class Appending:
 
     def _parse(self, *, with_origin: bool) -> Parse:
         options = self._options
+        if options.is_kcat:
+            return partial(parse_kcat, with_origin=with_origin)
         if options.is_ndjson:
             return partial(parse_ndjson, with_origin=with_origin)
         separator = None if options.key_separator is None else options.key_separator.encode("utf-8", "surrogateescape")

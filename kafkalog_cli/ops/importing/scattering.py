@@ -11,6 +11,7 @@ from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.ops.append.arrow import check_columns
 from kafkalog_cli.ops.append.partitioning import Partitioner, partitions_of_keys
+from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.export_files import writer
 from kafkalog_cli.ops.export_request import FileFormat
 from kafkalog_cli.ops.importing.sources import NO_OFFSET, PLACE_COLUMNS, ImportRequest, InputFile, batches, offset_range
@@ -34,7 +35,7 @@ class Places:
     """The rules that assign rows to partitions.
 
     `topic` and `partition` are for rows without such a column, or with null in it. `is_topic_given`: `topic` is for all
-    rows. `partitions`: rows go to one of that many partitions by their key (murmur2). Rows without a key go where their
+    rows. `partitions`: rows go to one of that many partitions `hashing` of their key. Rows without a key go where their
     column says, else they are spread as by a producer. With `is_column_first` the column also decides for rows with a
     key, as in a producer.
 
@@ -49,12 +50,15 @@ class Places:
     is_column_first: bool = False
     keeps_offsets: bool = False
     batch_bytes: int = 16_384
+    hashing: Hashing = Hashing.MURMUR2_RANDOM
 
     @classmethod
     def of(cls, request: ImportRequest, *, keeps_offsets: bool, is_column_first: bool = False) -> Places:
         """Return the rules of an import, before it is known what its files say about their rows."""
         by_key, is_given = request.partitions, request.topic is not None
-        return cls(request.topic, None, by_key, is_given, is_column_first, keeps_offsets, request.batch_bytes)
+        return cls(
+            request.topic, None, by_key, is_given, is_column_first, keeps_offsets, request.batch_bytes, request.hashing
+        )
 
 
 class Scatter:
@@ -149,11 +153,14 @@ class Scatter:
         assert self._partitioner is not None
         assert self._places.partitions is not None
         keys = part.column("key") if "key" in part.schema.names else pa.nulls(part.num_rows, pa.binary())
-        numbers = partitions_of_keys(keys, self._places.partitions)
-        if keys.null_count:
+        hashing = self._places.hashing
+        numbers = partitions_of_keys(keys, self._places.partitions, hashing)
+        may_spread = keys.null_count or not hashing.value.startswith(("murmur2", "fnv1a"))
+        spread = [row for row, key in enumerate(keys) if hashing.is_spread(key.as_py())] if may_spread else []
+        if spread:
             wanted_by_row = [None] * part.num_rows if given is None else given.to_pylist()
             sizes = _value_bytes(part)
-            for row in np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False)).tolist():
+            for row in spread:
                 numbers[row] = self._partitioner.without_key(wanted_by_row[row], sizes[row])
         if given is None or not self._places.is_column_first:
             return numbers

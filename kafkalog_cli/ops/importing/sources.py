@@ -17,6 +17,7 @@ from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
 from kafkalog_cli.ops.append.arrow import check_columns
 from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.making import is_topic_id
+from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.export_files import too_large_field
 from kafkalog_cli.ops.export_request import FileFormat
 from kafkalog_cli.ops.importing.taking import line_batches, taken, taken_schema
@@ -44,6 +45,7 @@ class ImportRequest:
     prove: bool = False
     replace_empty: bool = False
     single_replica: bool = False
+    hashing: Hashing = Hashing.MURMUR2_RANDOM
 
     def check(self) -> None:
         """Raise UsageError if options contradict each other."""
@@ -52,6 +54,8 @@ class ImportRequest:
             raise UsageError(reason="--compression-level needs a --codec")
         if self.partitions is not None and not 0 < self.partitions <= _MOST_PARTITIONS:
             raise UsageError(reason=f"--partitions {self.partitions} is not from 1 to {_MOST_PARTITIONS}")
+        if self.partitions is None and self.hashing is not Hashing.MURMUR2_RANDOM:
+            raise UsageError(reason="--partitioner needs --partitions: without it the input names the partitions")
         if "" in self.topic_ids and len(self.topic_ids) > 1:
             raise UsageError(reason="--topic-id: give one ID, or TOPIC=ID for each topic")
 
@@ -91,7 +95,7 @@ def inputs_of(command: Sequence[str]) -> Sequence[str]:
 
 _OPTIONS = frozenset((
     "--log-dir", "--topic", "--topic-id", "--partitions", "--codec", "--compression-level", "--batch-bytes", "--config",
-    "--broker-config", "--metadata", "--now", "--wait", "--format",
+    "--broker-config", "--metadata", "--now", "--wait", "--format", "--input", "--partitioner",
 ))  # fmt: skip
 _FLAGS = frozenset(("--new-offsets", "--prove", "--replace-empty", "--single-replica", "--quiet"))
 
@@ -189,8 +193,10 @@ class InputFile(NamedTuple):
         return "offset" in self.columns
 
 
-def input_files(fs: Filesystem, paths: Sequence[str]) -> list[InputFile]:
+def input_files(fs: Filesystem, paths: Sequence[str], *, are_lines: bool = False) -> list[InputFile]:
     """Return the files under the paths, by name; in directories, only files whose suffix is one of records.
+
+    `are_lines`: files that are named have lines of JSON, whatever their suffix.
 
     Names that begin with `.` or `_` are skipped, as Spark does. Raises PathNotFound, NothingSelected, Unreadable.
     Raises UsageError for a file of another kind, and BadInput for a file that does not match its suffix.
@@ -203,7 +209,7 @@ def input_files(fs: Filesystem, paths: Sequence[str]) -> list[InputFile]:
             raise PathNotFound(path=path)
         if status.is_directory:
             found.update(_below(fs, full))
-        elif (kind := _format_of(full)) is not None:
+        elif (kind := FileFormat.JSON if are_lines else _format_of(full)) is not None:
             found[full] = kind
         else:
             raise UsageError(reason=f"{path}: import reads files whose name ends in one of {', '.join(_SUFFIXES)}")

@@ -11,11 +11,15 @@ from kafkalog_cli.format.compression import Codec
 from kafkalog_cli.log.reading.record_arrow import record_schema
 from kafkalog_cli.ops.append.reading import (
     LINES_HINT,
+    NewRecord,
     NotMeantAsRecord,
     PieceLines,
     file_pieces,
+    is_kcat,
+    parse_json_line,
     parse_ndjson,
     read_records,
+    record_of_kcat,
     utf8_of,
 )
 
@@ -165,13 +169,20 @@ def _size_bytes(row: dict[str, Any]) -> int:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
+    if b'"payload":' in line:
+        found = parse_json_line(line, keeps_bytes=True)
+        if is_kcat(found):
+            return _row_of(record_of_kcat(found, with_origin=True), found)
     try:
         record = parse_ndjson(line, with_origin=True)
     except ValueError as error:  # the hint is of an option that import does not have
         raise type(error)(str(error).removesuffix(f"; {LINES_HINT}")) from error
     if record is None:
         return None
-    fields = json.loads(line)
+    return _row_of(record, json.loads(line))
+
+
+def _row_of(record: NewRecord, fields: dict[str, Any]) -> dict[str, Any]:
     for name in ("topic", "codec"):
         text = fields.get(name)
         if not isinstance(text, str | None):

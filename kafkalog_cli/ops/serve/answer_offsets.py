@@ -55,7 +55,10 @@ def _offset(broker: Broker, request: Request, topic: str, asked: Message) -> Mes
         found = _found(partition, request, asked["timestamp"])
     except (KafkalogError, OSError):
         return _said(number, _Answer(error=ApiError.KAFKA_STORAGE_ERROR))
-    epoch = NO_EPOCH if found.offset < 0 else partition.epochs.of(found.offset)
+    if found.offset < 0:
+        return _said(number, found)
+    # For the end, Partition.fetchOffsetForTimestamp answers the leader's epoch, whatever the offset's own is.
+    epoch = partition.epochs.of_leader if asked["timestamp"] == LATEST else partition.epochs.of(found.offset)
     return {**_said(number, found), "leaderEpoch": epoch}
 
 

@@ -17,7 +17,9 @@ MOST_DATA_BYTES = 64 * MEBIBYTE
 MOST_INPUT_LINE_BYTES = 64 * MEBIBYTE
 """The longest line of an input of records, which is held in memory as a whole."""
 MOST_FILE_FIELD_BYTES = 16 * MEBIBYTE
-"""A key or value of a Parquet file that is written, or of a file that is imported. PyArrow copies it several times."""
+"""A key or value of a Parquet file that is written. PyArrow copies it several times."""
+MOST_IMPORTED_FIELD_BYTES = 128 * MEBIBYTE
+"""A key or value of a file that is imported, which may take seven times its size of memory: the most of a batch."""
 MOST_JSON_LINE_BYTES = 32 * MEBIBYTE
 """The longest line of NDJSON. It is held in memory as bytes, as text and as the values of its fields."""
 MOST_WIDE_JSON_LINE_BYTES = 16 * MEBIBYTE

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 from kafkalog_cli.disk.durable import TEMPORARY_SUFFIX
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.disk.named_places import StagedFile
-from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import Integers, Rows
 from kafkalog_cli.format.compression import codec_name
-from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
+from kafkalog_cli.format.limits import MOST_FILE_FIELD_BYTES
 from kafkalog_cli.log.reading.record_arrow import record_schema
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_request import FileFormat
@@ -227,6 +226,12 @@ class MadeFile(NamedTuple):
         return {name: value for name, value in self._asdict().items() if name not in ("staged", "path")}
 
 
+LARGE_SUFFIX = ".large.arrow"
+"""The end of the names of files with the records that are too large for Parquet."""
+_Kind = tuple[str, bool]
+"""The day of the records of a file, and whether they are too large for Parquet."""
+
+
 class _Open:
     """A file that is being written."""
 
@@ -245,55 +250,61 @@ class PartitionFiles:
         self._fs = fs
         self._target = target
         self._source = source
-        self._open: dict[str, _Open] = {}
+        self._open: dict[_Kind, _Open] = {}
         self._made: list[MadeFile] = []
         self._schema = None if target.format is FileFormat.JSON else _with_metadata(source, target.decoding)
 
     def add(self, batch: Any) -> None:
-        """Append a RecordBatch of `export_schema`. Raises KafkalogError for a key or value too large for Parquet."""
+        """Append a RecordBatch of `export_schema`.
+
+        PyArrow's Parquet needs several times the memory of a value. Records with very large ones go to an Arrow file
+        beside, whose name begins with `_`, so that readers of Parquet files skip it.
+        """
+        if self._target.format is FileFormat.PARQUET and too_large_field(batch) is not None:
+            import pyarrow.compute as pc
+
+            sizes = [pc.fill_null(pc.binary_length(batch.column(name)), 0) for name in ("key", "value")]
+            is_large = pc.greater(pc.max_element_wise(*sizes), MOST_FILE_FIELD_BYTES)
+            self._add(batch.filter(is_large), is_large=True)
+            batch = batch.filter(pc.invert(is_large))
+        self._add(batch, is_large=False)
+
+    def _add(self, batch: Any, *, is_large: bool) -> None:
         if not batch.num_rows:
             return
-        if self._target.format is FileFormat.PARQUET:
-            self._check_sizes(batch)
         offsets = batch.column("offset").to_numpy()
         if not self._target.by_day:
-            self._write("", batch, offsets)
+            self._write(("", is_large), batch, offsets)
             return
         import pyarrow as pa
 
         millis = batch.column("timestamp").cast(pa.int64()).fill_null(NO_TIMESTAMP).to_numpy(zero_copy_only=False)
         for day, rows in by_day(millis):
-            self._write(day, batch if rows is None else batch.take(pa.array(rows)), offsets, rows)
+            self._write((day, is_large), batch if rows is None else batch.take(pa.array(rows)), offsets, rows)
 
-    def _check_sizes(self, batch: Any) -> None:
-        found = too_large_field(batch)
-        if found is not None:
-            name, row, size = found
-            source, most = self._source, MOST_FILE_FIELD_BYTES
-            raise KafkalogError(
-                reason=f"{source.topic}-{source.partition}: the {name} at offset {batch.column('offset')[row]} has"
-                f" {size} bytes. Parquet files here take at most {most} ({most // MEBIBYTE} MiB), because PyArrow needs"
-                " several times as much memory. --format arrow or json exports it"
-            )
+    @property
+    def large_files(self) -> list[MadeFile]:
+        """The files of `finish` that are Arrow files beside Parquet files."""
+        return [one for one in self._made if one.path.endswith(LARGE_SUFFIX)]
 
     def add_lines(self, lines: bytes, offsets: Integers, millis: Integers) -> None:
         """Append lines, one per record, with the offsets and timestamps of the records."""
         if not len(offsets):
             return
         if not self._target.by_day:
-            self._write("", lines, offsets)
+            self._write(("", False), lines, offsets)
             return
         for day, rows in by_day(millis):
             part = lines
             if rows is not None:
                 each = lines.split(b"\n")
                 part = b"".join(each[row] + b"\n" for row in rows.tolist())
-            self._write(day, part, offsets, rows)
+            self._write((day, False), part, offsets, rows)
 
     def finish(self) -> list[MadeFile]:
         """End all files, write them to the disk, and return them. Raises OSError, SyncFailed."""
-        for day in list(self._open):
-            self._end(day)
+        for kind in list(self._open):
+            self._end(kind)
         return self._made
 
     def drop(self) -> None:
@@ -302,28 +313,33 @@ class PartitionFiles:
             one.file.drop()
         self._open.clear()
 
-    def _write(self, day: str, part: Any, offsets: Integers, rows: Rows | None = None) -> None:
+    def _write(self, kind: _Kind, part: Any, offsets: Integers, rows: Rows | None = None) -> None:
         own = offsets if rows is None else offsets[rows]
-        found = self._open.pop(day, None) or self._begin(day, int(own[0]))
-        self._open[day] = found  # the last entry is the file written to last
+        found = self._open.pop(kind, None) or self._begin(kind, int(own[0]))
+        self._open[kind] = found  # the last entry is the file written to last
         found.writer.write(part)
         found.last_offset = int(own[-1])
         found.records += len(own)
         if len(self._open) > 1 and sum(one.writer.held_bytes for one in self._open.values()) > MOST_HELD_BYTES:
             max(self._open.values(), key=lambda one: one.writer.held_bytes).writer.flush()
 
-    def _begin(self, day: str, first_offset: int) -> _Open:
+    def _begin(self, kind: _Kind, first_offset: int) -> _Open:
         if len(self._open) >= MOST_OPEN:
             self._end(next(iter(self._open)))
         target, source = self._target, self._source
+        day, is_large = kind
         name = f"{target.prefix}-{source.partition}-{first_offset}-{len(self._made)}-{len(self._open)}"
         directories = f"topic={escaped(source.topic)}/" + (f"day={day}/" if target.by_day else "")
-        path = f"{directories}{source.partition:05d}-{first_offset:020d}.{target.format.suffix}"
+        path = f"{directories}{'_' if is_large else ''}{source.partition:05d}-{first_offset:020d}"
         file = StagedFile(self._fs, f"{target.staging}/{name}{TEMPORARY_SUFFIX}", target.attributes)
-        return _Open(file, writer(target.format, file, self._schema, target.codec), path, first_offset)
+        if is_large:
+            out = writer(FileFormat.ARROW, file, self._schema, "none")
+            return _Open(file, out, f"{path}{LARGE_SUFFIX}", first_offset)
+        out = writer(target.format, file, self._schema, target.codec)
+        return _Open(file, out, f"{path}.{target.format.suffix}", first_offset)
 
-    def _end(self, day: str) -> None:
-        one = self._open.pop(day)
+    def _end(self, kind: _Kind) -> None:
+        one = self._open.pop(kind)
         one.writer.close()
         size_bytes = one.file.finish()
         staged = one.file.path.rpartition("/")[2]
@@ -331,16 +347,17 @@ class PartitionFiles:
         self._made.append(MadeFile(staged, *place, one.first_offset, one.last_offset, one.records, size_bytes))
 
 
-def too_large_field(batch: Any) -> tuple[str, int, int] | None:
-    """Return name, row and bytes of the first key or value that is too large for a file of records; None if all fit."""
+def too_large_field(batch: Any, most_bytes: int | None = None) -> tuple[str, int, int] | None:
+    """Return name, row and bytes of the first key or value with more bytes, if any; None: than a Parquet file takes."""
     import pyarrow.compute as pc
 
-    if batch.nbytes <= MOST_FILE_FIELD_BYTES:
+    most = MOST_FILE_FIELD_BYTES if most_bytes is None else most_bytes
+    if batch.nbytes <= most:
         return None
     for name in ("key", "value"):
         if name in batch.schema.names:
             sizes = pc.binary_length(batch.column(name))
-            row = pc.index(pc.greater(sizes, MOST_FILE_FIELD_BYTES), value=True).as_py()
+            row = pc.index(pc.greater(sizes, most), value=True).as_py()
             if row >= 0:
                 return name, row, sizes[row].as_py()
     return None

@@ -50,18 +50,12 @@ def log(folder, mebibytes, codec):
 @pytest.mark.parametrize("name", ["read", "to_arrow", "to_parquet"])
 def test_a_value_of_110_mebibytes(tmp_path, name, codec, evidence):
     peak, said = work(name, log(tmp_path / "logs", [110], codec), tmp_path / "out")
-    if name == "to_parquet":
-        assert (
-            "t-0: the value at offset 0 has 115343360 bytes. Parquet files here take at most 16777216 (16 MiB)" in said
-        )
-        assert "--format arrow or json exports it" in said
-    else:
-        assert said == "1"
-    assert peak < (180 if name != "to_parquet" else MOST_MEBIBYTES), peak
+    assert said == "1"
+    assert peak < (180 if name != "to_parquet" else MOST_MEBIBYTES), peak  # to_parquet: in an Arrow file beside
     evidence("R51", 1, PARTS)
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("name", ["to_parquet", "read"])
 def test_several_values_in_a_batch_of_110_mebibytes(tmp_path, name, evidence):
     peak, said = work(name, log(tmp_path / "logs", [16, 15, 16, 15, 16, 15, 15], 1), tmp_path / "out")
@@ -70,20 +64,17 @@ def test_several_values_in_a_batch_of_110_mebibytes(tmp_path, name, evidence):
     evidence("R51", 1, PARTS)
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive(in_turn=True)
 def test_an_import_of_large_values(tmp_path, evidence):
     values = pa.table({"value": pa.array([value_of(size) for size in (16, 15, 16, 15)])}, metadata=OF_PARTITION)
     pq.write_table(values, tmp_path / "x.parquet")
     peak, said = work("from_files", tmp_path / "x.parquet", tmp_path / "logs")
     assert said == "4"
     assert peak < MOST_MEBIBYTES, peak
-    pq.write_table(pa.table({"key": pa.array([value_of(17)])}, metadata=OF_PARTITION), tmp_path / "y.parquet")
-    _, said = work("from_files", tmp_path / "y.parquet", tmp_path / "more")
-    assert "y.parquet: a key has 17825792 bytes: a file of records may have 16777216 (16 MiB) for it" in said
     evidence("R51", 1, PARTS)
 
 
-@pytest.mark.full
+@pytest.mark.exhaustive(in_turn=True)
 def test_an_import_of_a_large_row_group(tmp_path, evidence):
     """As programs that do not limit row groups write them. Arrow would read all of a column at once."""
     values = [b"%d" % row + value_of(1) for row in range(ROW_GROUP_ROWS)]

@@ -156,15 +156,17 @@ def bad_line(path: str, number: int, error: ValueError) -> BadInput:
     return kind(path=path, reason=f"line {number}: {error}")
 
 
-def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
+def parse_ndjson(line: bytes, *, with_origin: bool = False, most_bytes: int | None = None) -> NewRecord | None:
     """Parse a record of dump-log's NDJSON; key, value and header values may also be plain strings.
+
+    `most_bytes`: see `check_json_line`.
 
     Control records are left out, since markers of transactions are not data. Raises ValueError, also for a field that
     no record has, such as a misspelled name.
     """
     if not line.strip():
         return None
-    found = parse_json_line(line)
+    found = parse_json_line(line, most_bytes=most_bytes)
     if not isinstance(found, dict):
         raise NotMeantAsRecord(f"no JSON object; {LINES_HINT}")
     if is_kcat(found):
@@ -368,13 +370,13 @@ class RepeatedName(ValueError):
     """An object of a line has a name twice: which of its values is meant cannot be known."""
 
 
-def parse_json_line(line: bytes, *, keeps_bytes: bool = False) -> Any:
+def parse_json_line(line: bytes, *, keeps_bytes: bool = False, most_bytes: int | None = None) -> Any:
     """Return the value of a line. `keeps_bytes`: bytes that are not UTF-8 become lone surrogates (surrogateescape).
 
     Raises ValueError if it is not JSON, or as `check_json_line` does, RepeatedName, and NotMeantAsRecord for a number
     with more digits than Python reads.
     """
-    check_json_line(line)
+    check_json_line(line, most_bytes)
     try:
         text = line.decode("utf-8", "surrogateescape") if keeps_bytes else line
         return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
@@ -406,13 +408,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def check_json_line(line: bytes) -> None:
-    """Raise ValueError for a line that is too long, or that has too many values, to be parsed in bounded memory."""
+def check_json_line(line: bytes, most_bytes: int | None = None) -> None:
+    """Raise ValueError for a line that is too long, or that has too many values, to be parsed in bounded memory.
+
+    `most_bytes` is the largest size; None: what takes as much memory as other work.
+    """
     if len(line) <= SMALL_BYTES:
         return
-    if len(line) > MOST_JSON_LINE_BYTES:
-        raise ValueError(f"it has more than {MOST_JSON_LINE_BYTES} bytes, the most of a line of NDJSON that are read")
-    if len(line) > MOST_WIDE_JSON_LINE_BYTES and (not line.isascii() or _WIDE.search(line)):
+    most_line_bytes = MOST_JSON_LINE_BYTES if most_bytes is None else most_bytes
+    if len(line) > most_line_bytes:
+        raise ValueError(f"it has more than {most_line_bytes} bytes, the most of a line of NDJSON that are read")
+    is_wide = most_bytes is None and len(line) > MOST_WIDE_JSON_LINE_BYTES
+    if is_wide and (not line.isascii() or _WIDE.search(line)):
         most = f"{MOST_WIDE_JSON_LINE_BYTES} bytes, the most of a line with characters that are not ASCII"
         raise ValueError(f"it has more than {most}")
     if _has_many_values(line):

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, RealFilesystem
 from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError, as_typed
 from kafkalog_cli.format.java_text import canonical_uuid
-from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
+from kafkalog_cli.format.limits import MEBIBYTE, MOST_IMPORTED_FIELD_BYTES
 from kafkalog_cli.ops.append.arrow import check_columns
 from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.making import is_topic_id
 from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.export_files import too_large_field
+from kafkalog_cli.ops.export_files import LARGE_SUFFIX, too_large_field
 from kafkalog_cli.ops.export_request import FileFormat
 from kafkalog_cli.ops.importing.taking import line_batches, taken, taken_schema
 
@@ -228,7 +228,7 @@ def _below(fs: Filesystem, directory: str) -> Iterator[tuple[str, FileFormat]]:
         below = []
         for entry in fs.list_directory(path):
             name = entry.path.rpartition("/")[2]
-            if name.startswith((".", "_")):
+            if name.startswith((".", "_")) and not name.endswith(LARGE_SUFFIX):
                 continue
             if entry.is_directory:
                 below.append((entry.path, depth + 1))
@@ -328,11 +328,11 @@ def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
 
 def _checked(part: Any, name: str) -> Any:
     """Return the part. Raises BadInput for a key or value that is too large."""
-    found = too_large_field(part)
+    found = too_large_field(part, MOST_IMPORTED_FIELD_BYTES)
     if found is None:
         return part
     column, _, size = found
-    most = f"{MOST_FILE_FIELD_BYTES} ({MOST_FILE_FIELD_BYTES // MEBIBYTE} MiB)"
+    most = f"{MOST_IMPORTED_FIELD_BYTES} ({MOST_IMPORTED_FIELD_BYTES // MEBIBYTE} MiB)"
     raise BadInput(path=name, reason=f"a {column} has {size} bytes: a file of records may have {most} for it")
 
 

@@ -8,6 +8,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.compression import Codec
+from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.log.reading.record_arrow import record_schema
 from kafkalog_cli.ops.append.reading import (
     LINES_HINT,
@@ -170,11 +171,11 @@ def _size_bytes(row: dict[str, Any]) -> int:
 
 def _row(line: bytes) -> dict[str, Any] | None:
     if b'"payload":' in line:
-        found = parse_json_line(line, keeps_bytes=True)
+        found = parse_json_line(line, keeps_bytes=True, most_bytes=MOST_INPUT_LINE_BYTES)
         if is_kcat(found):
             return _row_of(record_of_kcat(found, with_origin=True), found)
     try:
-        record = parse_ndjson(line, with_origin=True)
+        record = parse_ndjson(line, with_origin=True, most_bytes=MOST_INPUT_LINE_BYTES)  # as export writes them
     except ValueError as error:  # the hint is of an option that import does not have
         raise type(error)(str(error).removesuffix(f"; {LINES_HINT}")) from error
     if record is None:

@@ -1,15 +1,16 @@
 """The work of one export task: read pieces of logs with the core and write their records to files."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode
+from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode, counted
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.kernels import native
+from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches
@@ -114,6 +115,7 @@ class ExportTask:
             try:
                 end = reading.run(files, self.lines)
                 done.files.extend(files.finish())
+                end = reading.with_large(end, files.large_files)
             except BaseException:
                 files.drop()
                 raise
@@ -181,6 +183,17 @@ class _PieceExport:
         end = self._piece.end if is_whole else log.next_offset
         assert end is not None
         return PieceDone(self._piece, end, self._last_offset, digest, tuple(sorted(codes)))
+
+    def with_large(self, end: PieceDone, files: Sequence[MadeFile]) -> PieceDone:
+        """Note the files of records that are too large for Parquet."""
+        for one in files:
+            message = (
+                f"{counted(one.records, 'record')} from offset {one.first_offset} on with more than"
+                f" {MOST_FILE_FIELD_BYTES // MEBIBYTE} MiB in a key or value: in the Arrow file {one.path}, which"
+                " readers of Parquet skip and import reads"
+            )
+            self.notes.append(ReadNote("large-value", self._partition.path, message))
+        return end._replace(codes=tuple(sorted({*end.codes, ExitCode.WARNINGS}))) if files else end
 
     def _write_columns(self, files: PartitionFiles, segment: SegmentRead) -> None:
         core, schema, number = core_schema(), export_schema(self._request.decoding), self._piece.partition

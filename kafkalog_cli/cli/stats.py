@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.groups import OutputLimits, ReadTopics
-from kafkalog_cli.cli.options import Format, Jobs, OutputFormat, output_option
+from kafkalog_cli.cli.options import Format, Jobs, KeyFormatOption, OutputFormat, SchemasOption, output_option
 from kafkalog_cli.cli.single_files import with_single_files
 
 _LARGEST_TOP = 1000
@@ -22,6 +22,8 @@ class StatsOptions(NamedTuple):
         help="Print a row per partition. JSON output always has both.")] = False
     top: Annotated[int, output_option("--top", metavar="N", min=1, max=_LARGEST_TOP,
         help="Print N of the largest records, of the most frequent keys, and of the producers.")] = 5
+    key_format: KeyFormatOption = None
+    schemas: SchemasOption = None
     output_format: Format = OutputFormat.TEXT
     jobs: Jobs = 0
     limits: OutputLimits = OutputLimits()
@@ -37,6 +39,8 @@ def stats(context: CommandContext, options: StatsOptions) -> int:
     producer ids. DUPLICATES counts records whose key an earlier record of the partition has.
     TOMBSTONES counts records with a key and a null value. OVER TIME shows the records from the first to the last
     timestamp of all rows.
+
+    With --key-format, the text output has the most frequent keys decoded.
 
     Batches with wrong CRCs are left out and reported. Directories of deleted, moved or stray partitions count only
     if their own path is given. Nothing is locked or changed.

@@ -10,6 +10,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import default_jobs
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.ops.damage import is_torn_tail
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.log_contents import LogContents, together
 from kafkalog_cli.ops.selection import select_served
@@ -17,10 +18,11 @@ from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.stats import MeasuredPartition, StatsRequest, measure_partitions
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
-from kafkalog_cli.output.stats_view import STATS, StatsRow, stats_object, write_stats
+from kafkalog_cli.output.stats_view import STATS, KeyWords, StatsRow, stats_object, write_stats
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.stats import StatsOptions
+    from kafkalog_cli.format.values.decoder import ValueDecoder
 
 
 class StatsRun:
@@ -36,6 +38,7 @@ class StatsRun:
     def run(self) -> int:
         """Measure and print; return the exit code. Raises as `select_served`."""
         environment, options = self._environment, self._options
+        Decoding(options.key_format, None, options.schemas).check()
         chosen = select_served(environment.fs, options.paths, options.topics.selection)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*(one.path for one in chosen))
         request = StatsRequest(options.top, options.limits.limits())
@@ -62,7 +65,16 @@ class StatsRun:
             rows = [StatsRow(found.partition.directory.name, found.contents) for found in measured]
         else:
             rows = [StatsRow(topic, contents, count) for topic, contents, count in self._topics(measured)]
-        write_stats(self._output.out, rows, total, len(measured), self._options.top)
+        decoder = self._decoder([found.partition.path for found in measured])
+        topics = {found.partition.topic for found in measured}
+        words = KeyWords(decoder, topics.pop() if len(topics) == 1 else "")
+        write_stats(self._output.out, rows, total, len(measured), self._options.top, words)
+
+    def _decoder(self, paths: Sequence[str]) -> ValueDecoder | None:
+        from kafkalog_cli.cli.read_run import decoder_of
+
+        decoding = Decoding(self._options.key_format, None, self._options.schemas)
+        return decoder_of(decoding, self._environment.fs, paths, self._messages)
 
     def _topics(self, measured: Sequence[MeasuredPartition]) -> list[tuple[str, LogContents, int]]:
         """Return the topics with their contents and numbers of partitions, the largest first."""

@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
+from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.audit.counting import KeyTotal
 from kafkalog_cli.ops.log_contents import LogContents
+from kafkalog_cli.ops.values import json_of
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import CodecWord, Count, From, ObjectKind, PathText, RawBytes, same_fields
 from kafkalog_cli.output.progress import sized
@@ -37,7 +40,25 @@ class StatsRow(NamedTuple):
     partitions: int | None = None
 
 
-def write_stats(out: ResultStream, rows: Sequence[StatsRow], total: LogContents, partitions: int, top: int) -> None:
+class KeyWords(NamedTuple):
+    """Turns keys into text; `decoder` None: keys are text as they are stored. `topic` names the subject of schemas."""
+
+    decoder: ValueDecoder | None = None
+    topic: str = ""
+
+    def of(self, key: KeyTotal) -> str:
+        """Return a key as `read --key-format` prints it; a longer key than is kept, as it is stored."""
+        found = None
+        if self.decoder is not None and len(key.key) == key.key_bytes:
+            found = self.decoder.key(self.topic, memoryview(key.key), None)
+        if isinstance(found, DecodedContents):
+            return str(found.value) if found.is_text else json_of(found)
+        return key.key.decode("utf-8", "replace")
+
+
+def write_stats(  # noqa: PLR0913, PLR0917
+    out: ResultStream, rows: Sequence[StatsRow], total: LogContents, partitions: int, top: int, words: KeyWords
+) -> None:
     """Write the table, and the details."""
     span = total.first_timestamp_ms, total.last_timestamp_ms
     is_topics = any(row.partitions is not None for row in rows)
@@ -52,7 +73,7 @@ def write_stats(out: ResultStream, rows: Sequence[StatsRow], total: LogContents,
     write_table(out, TextTable((*first, *_COLUMNS), cells))
     paint = paint_of(out)
     bars = _ALL_BARS if paint.width is None else max(_ROW_BARS, min(_ALL_BARS, paint.width - len("  ||")))
-    for line in _details(total, top, bars, partitions):
+    for line in _details(total, top, bars, partitions, words):
         out.write(f"{paint.wrapped(line, indent='  ')}\n")
 
 
@@ -93,7 +114,7 @@ def bars_text(counts: Sequence[int]) -> str:
     return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in counts)
 
 
-def _details(found: LogContents, top: int, bars: int, partitions: int) -> Iterator[str]:
+def _details(found: LogContents, top: int, bars: int, partitions: int, words: KeyWords) -> Iterator[str]:
     """Yield the lines below the table; the records over time have so many `bars`."""
     yield ""
     for codec in found.codecs:
@@ -117,7 +138,7 @@ def _details(found: LogContents, top: int, bars: int, partitions: int) -> Iterat
     if found.frequent_keys:
         yield "most frequent keys:"
         for key in found.frequent_keys[:top]:
-            text = printable(key.key.decode("utf-8", "replace"))
+            text = printable(words.of(key))
             text = text if len(text) <= _SHOWN_KEY_CHARACTERS else f"{text[: _SHOWN_KEY_CHARACTERS - 1]}…"
             yield f"  {text or '(empty)'}: {_counted(key.records)}, {sized(key.bytes)}"
     if found.top_producers:

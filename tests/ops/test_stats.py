@@ -145,6 +145,17 @@ def test_a_producer_of_several_partitions_counts_once_and_the_text_says_how_keys
     assert "counted per partition" not in kafkalog("stats", tmp_path / "logs" / "t-0").out
 
 
+def test_frequent_keys_are_printed_in_their_format(tmp_path):
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    keys = [(42).to_bytes(8, "big"), (42).to_bytes(8, "big"), b"other"]
+    records = [R(at, BASE_TIME_MS + at, key, b"v") for at, key in enumerate(keys)]
+    (folder / f"{0:020d}.log").write_bytes(batch_v2(records))
+    out = kafkalog("stats", folder, "--key-format", "long").out
+    assert "  42: 2 records" in out
+    assert "  other: 1 record" in out
+
+
 def test_what_audit_counts():
     """The verification and statistics of `audit`, which Spark's tasks make, of the same partitions."""
     results = {one.partition.path: one.contents for one in kl.stats("docs/example").results}

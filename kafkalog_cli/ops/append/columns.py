@@ -22,6 +22,7 @@ from kafkalog_cli.ops.append.reading import (
     check_json_line,
     check_line,
     parse_ndjson,
+    without_byte_order_mark,
 )
 
 _PLAIN_ROWS_A_LINE = 4
@@ -212,7 +213,7 @@ class NdjsonReader:
         """
         self._lines = 0
         size = 0
-        for piece in pieces:
+        for piece in without_byte_order_mark(pieces):
             if not piece:
                 yield None
                 continue

@@ -41,6 +41,21 @@ _PIECE_BYTES = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+def without_byte_order_mark(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield the pieces of a stream without the byte order mark with which Windows programs begin a file."""
+    head: bytes | None = b""
+    for piece in pieces:
+        if head is None or not piece:
+            yield piece
+            continue
+        head += bytes(piece)
+        if len(head) >= len(_BYTE_ORDER_MARK) or not _BYTE_ORDER_MARK.startswith(head):
+            yield head.removeprefix(_BYTE_ORDER_MARK)
+            head = None
+    if head:
+        yield head
+
+
 class PieceLines:
     """Splits a stream that arrives in pieces of any size into lines without line ends; an empty piece gives None.
 
@@ -49,10 +64,10 @@ class PieceLines:
     """
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
-        self._pieces = pieces
+        self._pieces = without_byte_order_mark(pieces)
 
     def __iter__(self) -> Iterator[bytes | None]:
-        rest, mark = bytearray(), _BYTE_ORDER_MARK
+        rest = bytearray()
         for piece in self._pieces:
             if not piece:
                 yield None
@@ -60,11 +75,11 @@ class PieceLines:
             begin = len(rest)
             rest += piece
             if rest.find(b"\n", begin) >= 0:
-                *lines, tail = bytes(rest.removeprefix(mark)).split(b"\n")
+                *lines, tail = bytes(rest).split(b"\n")
                 yield from (line.removesuffix(b"\r") for line in lines)
-                rest, mark = bytearray(tail), b""
+                rest = bytearray(tail)
             check_line(len(rest))
-        if rest := rest.removeprefix(mark):
+        if rest:
             yield bytes(rest.removesuffix(b"\r"))
 
 

@@ -1,6 +1,7 @@
 """New records of a topic fit the partitions that the metadata log has: their number, and this broker's own."""
 
 import json
+import zlib
 
 import pytest
 from kafka.partitioner.default import murmur2
@@ -66,6 +67,18 @@ def test_import_refuses_a_partition_that_its_input_names_and_the_topic_does_not_
     code, _, err = imported(root)
     assert (code, partitions(root)) == (14, [])
     assert "no partition 6 of orders: it has 6 partitions, 0 to 5" in err
+
+
+@pytest.mark.parametrize("hash_of", [of_key, lambda key, count: zlib.crc32(key.encode()) % count])
+@pytest.mark.parametrize("count", [4, COUNT])
+def test_keys_of_a_topic_with_another_number_of_partitions_are_said(root, hash_of, count):
+    """As an export of a topic of four partitions names them."""
+    rows = [{"key": key, "partition": hash_of(key, count), "offset": at} for at, key in enumerate(KEYS)]
+    (root.parent / "rows.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, _, err = imported(root)
+    assert code == 0, err
+    assert ("do not fit the keys of" in err) == (count == 4)
+    assert ("--partitions N places" in err) == (count == 4)
 
 
 def test_import_refuses_a_number_below_the_partitions_that_are_there(root):

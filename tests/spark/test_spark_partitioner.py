@@ -64,6 +64,15 @@ def test_a_topic_of_librdkafka_is_not_pruned_by_default(tmp_path):
         tasks(tmp_path, keys='["key-1"]')
 
 
+@pytest.mark.parametrize("name", ["crc32", "consistent", "consistent_random"])
+def test_only_the_partition_of_a_key_of_librdkafka_is_read(tmp_path, name):
+    topic(tmp_path, librdkafka)
+    for key in KEYS[:10]:
+        assert keys(tmp_path, key, **{**murmur2_of(key), "partitioner": name}) == ([key], 1)
+    read = 1 if name == "consistent" else COUNT  # else librdkafka puts records with an empty key anywhere
+    assert keys(tmp_path, b"", **{**murmur2_of(b""), "partitioner": name})[1] == read
+
+
 def test_how_many_partitions_there_are(tmp_path):
     topic(tmp_path, lambda key: partition_of_key(key, COUNT))
     with pytest.raises(UsageError, match=r"how many partitions orders has is in no metadata beside it; give option"):

@@ -93,6 +93,29 @@ def partition_of_key(key: bytes, partitions: int, hashing: Hashing = Hashing.MUR
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
+class MisplacedKeys:
+    """Counts records whose key belongs elsewhere than in `partition` of `count`, by Kafka's and librdkafka's hash.
+
+    `count` None: none is counted.
+    """
+
+    def __init__(self, partition: int, count: int | None) -> None:
+        self.records = 0
+        self._partition, self._count = partition, count
+
+    def counted(self, parts: Iterable[Any]) -> Iterator[Any]:
+        """Yield the RecordBatches."""
+        for part in parts:
+            if self._count is not None and "key" in part.schema.names:
+                keys = part.column("key")
+                elsewhere = partitions_of_keys(keys, self._count) != self._partition
+                elsewhere &= keys.is_valid().to_numpy(zero_copy_only=False)
+                if elsewhere.any():
+                    elsewhere &= partitions_of_keys(keys, self._count, Hashing.CRC32) != self._partition
+                self.records += int(elsewhere.sum())
+            yield part
+
+
 _HELD_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 

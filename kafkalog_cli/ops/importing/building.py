@@ -49,6 +49,8 @@ class TopicStyle:
     topic_id: str | None = None
     keeps_codecs: bool = False
     keeps_epochs: bool = False
+    partitions: int | None = None
+    """The number of partitions by which producers look for keys; None: not known, or the rows were sorted by it."""
 
     @classmethod
     def of(cls, source: SettingsSource, log_dir: str, topic: str, writing: Writing, now_ms: int) -> TopicStyle:

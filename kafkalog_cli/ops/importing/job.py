@@ -27,7 +27,8 @@ from kafkalog_cli.disk.durable import attributes_in
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
-from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound
+from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
+from kafkalog_cli.ops.append.partitioning import MisplacedKeys
 from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch, JobWatcher
 from kafkalog_cli.ops.importing.building import TopicStyle, build
 from kafkalog_cli.ops.importing.planning import (
@@ -93,7 +94,8 @@ class BuildTask:
         with self.where.staged(fs, job.topic, job.partition) as name:
             path = f"{self.where.log_dir}/{name}"
             try:
-                built = build(fs, path, rows_of(job), style, kernels)
+                misplaced = MisplacedKeys(job.partition, style.partitions)
+                built = build(fs, path, misplaced.counted(rows_of(job)), style, kernels)
             except BadInput as error:
                 raise BadInput(path=job.name, reason=str(error)) from error
             proof = None
@@ -103,7 +105,8 @@ class BuildTask:
                     with_offsets=style.writing.keep_offsets, append_time_ms=style.batches.append_time_ms,
                 )  # fmt: skip
             status = fs.status(path)
-        return JobDone(job.topic, job.partition, name, built, proof, None if status is None else status.inode)
+        inode = None if status is None else status.inode
+        return JobDone(job.topic, job.partition, name, built, proof, inode, misplaced.records)
 
 
 def rows_of(job: Job) -> Iterator[Any]:
@@ -222,7 +225,7 @@ class Import:
             with new.swept(self._where.run):
                 plan, done = self._built(plan, planner, workers, watcher)
                 self.publish(done)
-            notes = (*self._notes, *planner.notes, *self._of_times(done))
+            notes = (*self._notes, *planner.notes, *self._of_keys(done), *self._of_times(done))
             return ImportResult(plan, tuple(done), notes, completed)
 
     def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
@@ -239,7 +242,9 @@ class Import:
                 plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
                 done = self._build(plan, planner, self._here)
                 self.publish(done)
-            return ImportResult(plan, tuple(done), (*planner.notes, *self._of_times(done)), completed)
+            return ImportResult(
+                plan, tuple(done), (*planner.notes, *self._of_keys(done), *self._of_times(done)), completed
+            )
 
     def abandon(self) -> None:
         """Remove the files of the run, which failed before its commit."""
@@ -309,6 +314,22 @@ class Import:
         sizes = [job.size_bytes for job in jobs]
         work = BuildTask(self._where, styles, sum(sizes), self._request.prove)
         return sorted(tasks(jobs, work, JobWatch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
+
+    def _of_keys(self, done: Sequence[JobDone]) -> list[ReadNote]:
+        """Return a note for each topic with keys where nobody looks for them."""
+        misplaced: dict[str, int] = {}
+        for one in done:
+            if one.misplaced:
+                misplaced[one.topic] = misplaced.get(one.topic, 0) + one.misplaced
+        return [
+            ReadNote(
+                "misplaced-keys",
+                f"{self._new.log_dir}/{topic}-*",
+                f"the partitions that the input names do not fit the keys of {counted(count, 'record')}: producers look"
+                " for them in other partitions of the topic. --partitions N places all records by their keys",
+            )
+            for topic, count in misplaced.items()
+        ]
 
     def _of_times(self, done: Sequence[JobDone]) -> list[ReadNote]:
         """Return notes on timestamps in another unit than ms, and on partitions that retention will empty."""

@@ -223,7 +223,9 @@ class Planner:
         style = TopicStyle.of(self.source, self.log_dir, topic, writing, self.now_ms)
         found, keeps_codecs = topic_id.topic_id, self.request.codec is None
         is_same = found is not None and of_files == {found}
-        return replace(style, topic_id=found, keeps_codecs=keeps_codecs, keeps_epochs=is_same)
+        registered = registered_topic(self.source.metadata(self.log_dir), topic)
+        count = None if registered is None or self.request.partitions is not None else len(registered.partitions)
+        return replace(style, topic_id=found, keeps_codecs=keeps_codecs, keeps_epochs=is_same, partitions=count)
 
 
 def ids_of_files(files: Sequence[InputFile], request: ImportRequest) -> dict[str, set[str]]:
@@ -352,6 +354,8 @@ class JobDone(NamedTuple):
     proof: Proof | None = None
     inode: int | None = None
     """The staged directory, by which it is known when it gets its place."""
+    misplaced: int = 0
+    """Records with a key that no producer of Kafka or librdkafka would put here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid, lines, pars
 
 VERSION = 0
 
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""The topic id of `__cluster_metadata` in every cluster (Uuid.METADATA_TOPIC_ID)."""
+
 
 class PartitionMetadata(NamedTuple):
     """The contents of the file (PartitionMetadata). `topic_id` is a uuid of 22 characters."""

@@ -20,6 +20,7 @@ from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.format.internal_topics.decode import encode_message
 from kafkalog_cli.format.internal_topics.schema import Message, definitions
 from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.format.partition_metadata import METADATA_TOPIC_ID
 from kafkalog_cli.format.varint import encode_unsigned
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.append.batching import Writing
@@ -32,7 +33,7 @@ from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 
 _CLUSTER_ID, _DIRECTORY_ID = "ZGVtby1jbHVzdGVyLWlkLQ", "ZGVtby1kaXJlY3RvcnktaQ"
-_METADATA_LOG, _METADATA_ID = "__cluster_metadata-0", "AAAAAAAAAAAAAAAAAAAAAQ"
+_METADATA_LOG = "__cluster_metadata-0"
 TORN, FLIPPED = "orders-1", "orders-2"
 
 
@@ -79,7 +80,7 @@ def make_demo(context: Context, path: str, now_ms: int) -> Demo:
     )
     # Writers leave the metadata log alone: its records are appended under another name.
     begin = PartOfDemo("metadata-0", metadata_lines(now_ms - 73 * 3_600_000, _DIRECTORY_ID), Writing())
-    _append(context, path, begin, _METADATA_ID, now_ms)
+    _append(context, path, begin, METADATA_TOPIC_ID, now_ms)
     ids = {topic.name: topic.topic_id for topic in TOPICS}
     ends: dict[str, int] = {}
     for part in parts(now_ms):

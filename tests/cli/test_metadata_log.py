@@ -214,6 +214,26 @@ def test_a_damaged_bootstrap_checkpoint_is_found(disk, content, ends):
     assert findings(disk) == (0, [])
 
 
+@pytest.mark.parametrize("content", [b"version: 0\ntopic_id: 8Cy_xF2SQQ2u1pVgY0WmCA", b"\xff"])
+@pytest.mark.parametrize("name", ["partition.metadata", "leader-epoch-checkpoint"])
+def test_a_small_file_at_which_the_node_ends_is_moved_away(disk, name, content):
+    (disk / METADATA / name).write_bytes(content)
+    _, [found, *_] = findings(disk)
+    assert found["path"] == str(disk / METADATA / name)
+    assert "does-not-start" in actions(disk)
+    subprocess.run(shlex.split(found["next_step"].split("`")[1]), check=True)
+    assert findings(disk) == (3 if "epoch" in name else 0, [])
+
+
+def test_a_file_in_the_place_of_the_metadata_log_is_found(disk):
+    (disk / METADATA).rename(disk.parent / METADATA)
+    (disk / METADATA).touch()
+    code, found = findings(disk)
+    assert code == 4
+    assert "metadata-log" in [one["kind"] for one in found]
+    assert "does-not-start" in actions(disk)
+
+
 @pytest.mark.parametrize("name", BAD_RECORDS)
 def test_a_record_that_no_controller_can_apply_is_named(disk, name):
     bad = BAD_RECORDS[name]

@@ -13,12 +13,19 @@ from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import LogLoader, StartState
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_directory
+from kafkalog_cli.disk.names import (
+    METADATA_TOPIC,
+    DirectoryKind,
+    FileKind,
+    classify_directory,
+    partition_directory_name,
+)
 from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, ApiMessage, decode_api_message
 from kafkalog_cli.format.json_files import decode_quorum_state
+from kafkalog_cli.format.partition_metadata import METADATA_TOPIC_ID
 from kafkalog_cli.format.records import field_bytes
 from kafkalog_cli.log.partition import Partition, PartitionFile, open_partition
 from kafkalog_cli.log.reading.read import RecordReader
@@ -48,7 +55,6 @@ _ASIDE = "`mv -nT FILE FILE_ASIDE`: the node writes the file again"
 _REBUILDS = "a node checks the whole metadata log each time it starts, after a clean stop too, and makes new indexes"
 """KafkaRaftLog opens its UnifiedLog with lastShutdownClean=false and recoveryPoint=0."""
 
-_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # Uuid.METADATA_TOPIC_ID
 _KEPT = "the step for the metadata log decides: without it a -stray directory keeps all records of the partition"
 _MOST_NAMES = 5
 
@@ -81,11 +87,27 @@ def metadata_findings(
 def _wrong_topic_id(fs: Filesystem, path: str) -> Iterator[Finding]:
     """Yield a finding if partition.metadata has another topic id than that of `__cluster_metadata`."""
     topic_id = read_topic_id(fs, path).topic_id
-    if topic_id not in (None, _TOPIC_ID):
+    if topic_id not in (None, METADATA_TOPIC_ID):
         file = f"{path}/{FileKind.PARTITION_METADATA.value}"
-        message = f"topic id {topic_id}, that of __cluster_metadata is {_TOPIC_ID}"
+        message = f"topic id {topic_id}, that of __cluster_metadata is {METADATA_TOPIC_ID}"
         kind, effect = FindingKind.METADATA_LOG, f"{ENDS}: InconsistentTopicIdException"
-        yield finding(kind, file, message, expected=_TOPIC_ID, got=topic_id, broker_effect=effect, next_step=_ASIDE)
+        yield finding(
+            kind, file, message, expected=METADATA_TOPIC_ID, got=topic_id, broker_effect=effect, next_step=_ASIDE
+        )
+
+
+def not_a_directory(fs: Filesystem, log_dir: str) -> Iterator[Finding]:
+    """Yield a finding if another thing than a directory has the name of the metadata log."""
+    path = f"{log_dir.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
+    status = fs.status(path)
+    if status is not None and not status.is_directory:
+        effect = f"{ENDS}: FileAlreadyExistsException"
+        step = (
+            "restore the directory from a backup. If it is lost and this node is the only voter, a node without it"
+            " starts an empty cluster, and renames all partitions to -stray"
+        )
+        message = "not a directory, with the name of the metadata log"
+        yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=effect, next_step=step)
 
 
 def bootstrap_findings(fs: Filesystem, path: str, log_dir: str) -> Iterator[Finding]:

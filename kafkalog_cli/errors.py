@@ -290,12 +290,10 @@ class SyncFoundNoSpace(SyncFailed, exit_code=ExitCode.NO_SPACE):  # fsync failed
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk and of a used quota."""
-_AS_THE_OWNER = "run it as the user that the broker runs as, or as root"
+_OF_PERMISSIONS = (errno.EACCES, errno.EPERM)
 STEPS_AFTER_SYSTEM_ERRORS = {
     errno.EROFS: "mount the file system read-write; commands that only read still work: ls, verify, --dry-run, and"
     " recover --salvage to another disk",
-    errno.EACCES: _AS_THE_OWNER,
-    errno.EPERM: _AS_THE_OWNER,
     errno.ENOSPC: "make room, or write to another disk",
     errno.EDQUOT: "the quota is used up: raise it, or make room",
     errno.EIO: "the device fails: copy the readable data to another disk before anything else",
@@ -331,6 +329,8 @@ def next_step(error: BaseException) -> str:
     path = error.details.get("path") if isinstance(error, KafkalogError) else getattr(error, "filename", None)
     partition = _PARTITION.fullmatch(os.fsdecode(path)) if isinstance(path, (str, bytes)) else None
     is_gone = isinstance(error, KafkalogError) and error.has_no_partition
+    if number in _OF_PERMISSIONS:
+        return _step_to_permission(os.fsdecode(path) if isinstance(path, (str, bytes)) else None)
     if partition is None or is_gone or number not in STEPS_IN_PARTITIONS:
         return STEPS_AFTER_SYSTEM_ERRORS[number]
     return STEPS_IN_PARTITIONS[number].format(
@@ -339,12 +339,32 @@ def next_step(error: BaseException) -> str:
     )
 
 
+def _step_to_permission(path: str | None) -> str:
+    """Return the next step where this user may not do something with `path`, which need not exist."""
+    place = path or "."
+    while place not in {"/", "."} and not os.path.lexists(place):
+        place = os.path.dirname(place) or "."  # noqa: PTH120
+    user_id, directory = os.geteuid(), os.path.dirname(place) or "."  # noqa: PTH120
+    try:
+        owner_id, above_id = os.lstat(place).st_uid, os.lstat(directory).st_uid
+    except OSError:  # a directory above may not be searched
+        owner_id = above_id = -1
+    if owner_id == user_id:
+        return f"it belongs to this user, whom its mode keeps out: `chmod u+rwX {shell_word(place)}`"
+    if above_id == user_id and user_id:
+        return (
+            f"it belongs to user {owner_id}, its directory to this user:"
+            f" `sudo chown --reference={shell_word(directory)} {shell_word(place)}`"
+        )
+    return "run it as the user that the broker runs as" + (", or as root" if user_id else "")
+
+
 def _number_of(error: BaseException) -> int | None:
     """Return the number of the operating system's error, if there is a next step for it."""
     cause: BaseException | None = error
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:  # what is raised from itself is its own cause
-        if isinstance(cause, OSError) and cause.errno in STEPS_AFTER_SYSTEM_ERRORS:
+        if isinstance(cause, OSError) and cause.errno in (*STEPS_AFTER_SYSTEM_ERRORS, *_OF_PERMISSIONS):
             return cause.errno
         seen.add(id(cause))
         cause = cause.__cause__

@@ -107,11 +107,10 @@ def new_run(fs: WritableFilesystem, directory: str, run_id: str) -> Iterator[Non
     """
     path = run_directory(directory, run_id)
     try:
-        fs.make_directory(path)
+        fs.make_directory(path, fs.attributes(directory))
     except FileExistsError as error:
         raise Refused(path=path, reason="there is a run of this name") from error
     try:
-        fs.set_attributes(path, fs.attributes(directory))
         yield
         sync_directory(fs, runs_directory(directory))
         sync_directory(fs, directory)

@@ -120,7 +120,14 @@ def restore(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir:
     if manifest.edits and log_dir is not None:
         run_id = manifest.run.run_id
         restore_lines(fs, log_dir, manifest.before.lines, lambda: _lines_before_run(fs, log_dir, run_id))
-    difference = difference_of_files(manifest.before.files, snapshot(fs, directory).files)
+    found = snapshot(fs, directory).files
+    before = {
+        name: facts._replace(mtime_ns=found[name].mtime_ns)
+        if name in restorer.without_mtime and name in found
+        else facts
+        for name, facts in manifest.before.files.items()
+    }
+    difference = difference_of_files(before, found)
     if difference is not None:
         raise HalfChanged(
             path=directory, run=manifest.run.run_id, reason=f"a part differs from the earlier state: {difference}"
@@ -207,6 +214,8 @@ class _Restorer:
         self._inodes = {facts.inode for facts in self._before.values()}
         self._names = NameChanges(fs)
         self._mtime_ns = manifest.before.mtime_ns
+        self.without_mtime: set[str] = set()
+        """The names of restored files whose mtime stays new, because only their owner may set it."""
 
     def restore(self, change: PlannedChange) -> None:
         """Undo one change if it was made. Raises Refused if the data for that was not kept."""
@@ -223,7 +232,7 @@ class _Restorer:
 
     def end(self) -> None:
         """Give the directory its old mtime and sync all names."""
-        with suppress(PermissionError):  # only the owner may set the mtime, and nothing depends on it
+        with suppress(PermissionError):  # nothing depends on it
             found = self._fs.attributes(self._directory)
             if found.mtime_ns != self._mtime_ns:
                 self._names.note(f"{self._directory}/")
@@ -244,8 +253,13 @@ class _Restorer:
         with closing(kept) as pieces, self._fs.open_write(path, most_links=links) as file:
             file.truncate(change.to_bytes)
             write_with_holes(file, change.to_bytes, pieces)
-            self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
+            self._set_mtime(change, path)
             sync(file)
+
+    def _set_mtime(self, change: PlannedChange, path: str) -> None:
+        self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
+        if self._fs.attributes(path).mtime_ns != change.mtime_ns:
+            self.without_mtime.add(change.origin or change.name)
 
     def _move(self, change: PlannedChange, path: str) -> None:
         moved = f"{self._directory}/{change.new_name}"
@@ -286,7 +300,7 @@ class _Restorer:
         self._names.sync()
         with self._fs.open_write(path, most_links=links_of_run(self._fs, path, self._kept)) as file:
             file.truncate(change.from_bytes)
-            self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
+            self._set_mtime(change, path)
             sync(file)
 
     def _replace(self, change: PlannedChange, path: str) -> None:

@@ -70,6 +70,11 @@ def _files(base_offset: int) -> tuple[str, ...]:
     return FileKind.LEADER_EPOCH_CHECKPOINT.value, *(segment_file_name(base_offset, kind) for kind in _KINDS)
 
 
+def make_directory_of_partition(fs: WritableFilesystem, path: str) -> None:
+    """Make an empty directory with owner, group and mode of its parent, the log directory. Raises OSError."""
+    fs.make_directory(path, fs.attributes(path.rpartition("/")[0] or "/")._replace(xattrs=()))
+
+
 def make_partition(  # noqa: PLR0913
     fs: WritableFilesystem,
     path: str,
@@ -90,13 +95,11 @@ def make_partition(  # noqa: PLR0913
     try:
         parent = path.rpartition("/")[0] or "/"
         if fs.status(path) is None:
-            fs.make_directory(path)
+            make_directory_of_partition(fs, path)
             is_new = True
         elif not is_unfinished(fs, path, base_offset):
             raise Refused(path=path, reason="it already exists: another run has made it; append to it as it is")
         try:
-            if is_new:
-                fs.set_attributes(path, fs.attributes(parent)._replace(xattrs=()))
             of_files = attributes_in(fs, parent)._replace(mtime_ns=now_ms * 1_000_000)
             # This file and its name are synced first: without it a broker sets the directory aside.
             if topic_id is not None and fs.status(f"{path}/{_METADATA}") is None:
@@ -134,7 +137,7 @@ def make_alone(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: 
     try:
         if fs.status(path) is None:
             with suppress(FileExistsError):
-                fs.make_directory(path)
+                make_directory_of_partition(fs, path)
                 is_new = True
     except OSError as error:
         raise not_changed(path, error) from error
@@ -223,7 +226,7 @@ def _remove_made(fs: WritableFilesystem, path: str, made: tuple[str, ...]) -> No
     for name in reversed(made):
         if name in {_METADATA, *_files(0)}:
             remove_if_there(fs, f"{path}/{name}")
-    with suppress(PermissionError):  # only the owner may set the mtime
+    with suppress(PermissionError):  # of the mtime, on which nothing depends
         fs.set_attributes(path, attributes)
     sync_directory(fs, path)
 

@@ -113,8 +113,10 @@ def _check(own: str) -> str:
 
 def make_staged(fs: WritableFilesystem, path: str) -> None:
     """Create an empty staged directory, in which a partition will be built. Raises NotChanged, NoSpace."""
+    from kafkalog_cli.change.new_partition import make_directory_of_partition
+
     try:
-        fs.make_directory(path)
+        make_directory_of_partition(fs, path)
     except OSError as error:
         raise not_changed(path, error) from error
 

@@ -14,19 +14,22 @@ from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.durable import (
-    attributes_in,
     half_published,
     not_changed,
     record_not_gone,
     remove_if_there,
-    replace_file,
     sync_directory,
     try_to_link,
     try_to_remove,
 )
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import PARTITION_LOCK, LockPolicy, lock_own_directory
-from kafkalog_cli.disk.named_places import check_named_file, check_no_stream, check_output_directory
+from kafkalog_cli.disk.named_places import (
+    check_named_file,
+    check_no_stream,
+    check_output_directory,
+    replace_output,
+)
 from kafkalog_cli.disk.names import OWN_DIRECTORY
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Refused, SyncFailed, UnsupportedFormat
 from kafkalog_cli.format.strict_json import (
@@ -170,14 +173,13 @@ class OutputDirectory:
     """
 
     def __init__(
-        self, fs: WritableFilesystem, path: str, record_path: str | None, now_ms: int, policy: LockPolicy | None = None
+        self, fs: WritableFilesystem, path: str, record_path: str | None, policy: LockPolicy | None = None
     ) -> None:
         check_no_stream(path)
         self.path = _full(path)
         self._fs = fs
         self._is_kept = record_path is not None
         self._record_path = f"{self._own}/{_RECORD}" if record_path is None else _full(record_path)
-        self._now_ns = now_ms * 1_000_000
         self._policy = policy or LockPolicy()
         self._locks = ExitStack()
         self._made: list[str] = []
@@ -195,7 +197,7 @@ class OutputDirectory:
             raise NotKafkaLayout(path=self.path, reason="is not a directory")
         self._made = self._missing(self._own)
         try:
-            self._make(self.path)
+            self._make(self._own)
             self._locks.enter_context(lock_own_directory(self._fs, self.path, self._policy))
         except BaseException as error:
             self._take_back()  # a lock that is there may be another run's
@@ -242,10 +244,6 @@ class OutputDirectory:
         with suppress(OSError, KafkalogError):
             self._remove(self.staging(run))
 
-    def new_file(self) -> FileAttributes:
-        """Return the attributes of new files in the output: owner, group and mode of the directory."""
-        return attributes_in(self._fs, self.path)._replace(mtime_ns=self._now_ns)
-
     def publish(self, record: RunRecord) -> None:
         """Commit the run, whose files must all be on the disk, and move them to their places.
 
@@ -286,12 +284,7 @@ class OutputDirectory:
         return done
 
     def _write(self, record: RunRecord) -> None:
-        path = self._record_path
-        parent = path.rpartition("/")[0] or "/"
-        attributes = None
-        if self._fs.status(path) is None:
-            attributes = attributes_in(self._fs, parent)._replace(mtime_ns=self._now_ns)
-        replace_file(self._fs, path, record_bytes(record), attributes)
+        replace_output(self._fs, self._record_path, record_bytes(record))
 
     def _must_be_free(self, one: ComingFile) -> None:
         path = f"{self.path}/{one.path}"
@@ -319,19 +312,19 @@ class OutputDirectory:
         return changed
 
     def _make(self, directory: str) -> set[str]:
-        """Create a directory and its missing parents, and sync them; return the directories in which names changed.
-
-        Each new directory has the attributes of its parent directory.
-        """
+        """Create a directory and its missing parents, and sync them; return the directories in which names changed."""
         missing = self._missing(directory)
         directory = missing[-1].rpartition("/")[0] or "/" if missing else directory
         for made in reversed(missing):
             with suppress(FileExistsError):
-                self._fs.make_directory(made)
-                self._fs.set_attributes(made, self._fs.attributes(directory)._replace(xattrs=()))
+                self._fs.make_directory(made, self._own_attributes() if made == self._own else None)
             sync_directory(self._fs, directory)
             directory = made
         return {made.rpartition("/")[0] or "/" for made in missing}
+
+    def _own_attributes(self) -> FileAttributes:
+        """Return the attributes of `.kafkalog`: whoever may write into the output may lock it there too."""
+        return self._fs.attributes(self.path)._replace(owner_id=os.geteuid())
 
     def _missing(self, directory: str) -> list[str]:
         """Return the directories of a path that do not exist yet, the deepest first."""

@@ -48,7 +48,7 @@ def inspect(  # noqa: PLR0913
         from kafkalog_cli.output.inspect_page import inspect_page
 
         page = inspect_page(listener.partitions, request.plans.retain.now_ms)
-        replace_named_file(environment.fs, html, page, environment.now_ms(), "page")
+        replace_named_file(environment.fs, html, page, "page")
     return run.finish(summary, partitions)
 
 

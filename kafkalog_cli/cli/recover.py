@@ -64,7 +64,8 @@ def recover(  # noqa: PLR0913
 
     if salvage is not None:
         run = begin(context.environment, SALVAGE, salvage_view(), options, printing)
-        return run.complete(*salvaging(run.session, paths, salvage))
+        with salvaging(run.session, paths, salvage) as salvaged:
+            return run.complete(*salvaged)
     run = begin(context.environment, RECOVER, recover_view(), options, printing)
     mode = RecoverMode.INDEXES_ONLY if indexes_only else RecoverMode.REPAIR
     mode = RecoverMode.LIKE_BROKER if like_broker else mode

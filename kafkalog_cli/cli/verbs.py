@@ -59,7 +59,7 @@ class VerbRun(NamedTuple):
         counts["failed_partitions"] = summary.failed + self.printer.refused
         counts["partitions_not_done"] = len(summary.not_done)
         text = metrics_text(command, now_ms, session.runner.seconds, int(summary.code), counts)
-        replace_named_file(context.fs, path, text.encode(), now_ms, "metrics")
+        replace_named_file(context.fs, path, text.encode(), "metrics")
 
 
 def begin(  # noqa: PLR0913, PLR0917

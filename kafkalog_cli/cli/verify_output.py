@@ -96,7 +96,7 @@ class VerifyOutput:
         for place, (_, parts) in self._reports.items():
             if place:
                 content = "".join(parts).encode("utf-8", "surrogateescape")
-                replace_named_file(self._environment.fs, place, content, now_ms, "report")
+                replace_named_file(self._environment.fs, place, content, "report")
         self._out.flush()
 
     def _write(self, texts: Callable[[CiReport], Iterable[str]]) -> None:

@@ -444,6 +444,6 @@ def error_text(error: BaseException) -> str:
     """Return an error's message; of an OSError the system's, with the path of the file if the error has one."""
     reason = str(error)
     if isinstance(error, OSError):
-        reason = os.strerror(error.errno) if error.errno else reason
+        reason = error.strerror or reason
         reason = f"{reason} ({error.filename})" if error.filename else reason
     return reason

@@ -6,10 +6,12 @@ import errno
 import fcntl
 import os
 import stat
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.disk.held_directories import HeldDirectories, HeldEntry, LockHandle, link_in_the_way
+from kafkalog_cli.disk.ownership import give
 from kafkalog_cli.disk.posix_lock import PosixLock, take_lock
 
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -19,6 +21,10 @@ _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _PERMISSIONS = 0o777
 _PRIVILEGES = ("security.capability",)
 """Extended attributes that give rights to a program. Like setuid bits, they are not copied to another file."""
+_OF_THE_SYSTEM = "security."
+"""Labels such as those of SELinux. A new file has the right label, and few users may set another."""
+_INHERITED = "system.posix_acl_"
+"""Access control lists that a directory gives to its new files. They may be what lets a broker in."""
 
 
 class FileAttributes(NamedTuple):
@@ -113,7 +119,11 @@ class FilesystemChanges(Protocol):
         """
 
     def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
-        """Create a file, which must not exist. It has mode 0600 until it gets its `attributes`."""
+        """Create a file, which must not exist. It has mode 0600 until it gets its `attributes`.
+
+        Without `attributes`, which are those of a file of a log directory, it is output for the user of this process:
+        its mode is 0666 less the umask. Nothing is left after an error.
+        """
 
     def open_write(self, path: str, *, most_links: int = 1) -> WritableFile:
         """Open an existing regular file without truncating it. A symbolic link is refused.
@@ -128,7 +138,9 @@ class FilesystemChanges(Protocol):
         """Give `old` the second name `new`, which must be free."""
 
     def unlink(self, path: str) -> None: ...
-    def make_directory(self, path: str) -> None: ...
+    def make_directory(self, path: str, attributes: FileAttributes | None = None) -> None:
+        """Make a directory. `attributes` as in `create`; without them its mode is 0777 less the umask."""
+
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
 
@@ -141,8 +153,9 @@ class FilesystemChanges(Protocol):
     def set_attributes(self, path: str, attributes: FileAttributes) -> None:
         """Set owner, group, mode, extended attributes and mtime of a file or directory. A symbolic link is refused.
 
-        The setuid, setgid and sticky bits of `attributes` are ignored. Of a file with several hard links only the mtime
-        is set, else EMLINK is raised: it may have been swapped for another user's file.
+        Each is set as far as this process may. Raises NotGiven if the owner in `attributes` could then not open the
+        file. The setuid, setgid and sticky bits of `attributes` are ignored. Of a file with several hard links only the
+        mtime is set, else EMLINK is raised: it may have been swapped for another user's file.
         """
 
     def room(self, path: str) -> Room:
@@ -159,12 +172,14 @@ class FilesystemChanges(Protocol):
 class DiskFile(WritableFile):
     """A regular file of the real disk, written with pwrite."""
 
-    def __init__(self, path: str, flags: int, entry: HeldEntry | None = None, most_links: int = 1) -> None:
+    def __init__(
+        self, path: str, flags: int, entry: HeldEntry | None = None, most_links: int = 1, mode: int = 0o600
+    ) -> None:
         self.path = path
         if entry is None:
-            self._descriptor = os.open(path, flags, 0o600)
+            self._descriptor = os.open(path, flags, mode)
         else:
-            self._descriptor = os.open(entry.name, flags, 0o600, dir_fd=entry.directory)
+            self._descriptor = os.open(entry.name, flags, mode, dir_fd=entry.directory)
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             self.close()
@@ -209,7 +224,7 @@ class DiskChanges:
 
     def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
         with self.directories.entry(path) as entry:
-            file = DiskFile(path, _CREATE, entry)
+            file = DiskFile(path, _CREATE, entry, mode=0o666 if attributes is None else 0o600)
             try:
                 if attributes is not None:
                     file.set_attributes(attributes)
@@ -236,9 +251,20 @@ class DiskChanges:
         with self.directories.entry(path) as entry:
             os.unlink(entry.name, dir_fd=entry.directory)
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, attributes: FileAttributes | None = None) -> None:
         with self.directories.entry(path) as entry:
-            os.mkdir(entry.name, 0o700, dir_fd=entry.directory)
+            os.mkdir(entry.name, 0o777 if attributes is None else 0o700, dir_fd=entry.directory)
+            if attributes is None:
+                return
+            try:
+                descriptor = os.open(entry.name, _LOOK | os.O_DIRECTORY, dir_fd=entry.directory)
+                try:
+                    _set_attributes(descriptor, attributes)
+                finally:
+                    os.close(descriptor)
+            except BaseException:
+                os.rmdir(entry.name, dir_fd=entry.directory)
+                raise
 
     def remove_directory(self, path: str) -> None:
         with self.directories.entry(path) as entry:
@@ -322,15 +348,10 @@ def _set_attributes(descriptor: int, attributes: FileAttributes) -> None:
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 and _gives_other_rights(descriptor, status, attributes):
         raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
-    # Set only differing values: the owner of a file may not have the right to change its owner. The owner is set
-    # first because that clears mode bits.
-    if (status.st_uid, status.st_gid) != (attributes.owner_id, attributes.group_id):
-        os.fchown(descriptor, attributes.owner_id, attributes.group_id)
-    now = stat.S_IMODE(os.fstat(descriptor).st_mode)
-    if (now ^ attributes.mode) & _PERMISSIONS:
-        os.fchmod(descriptor, (now & ~_PERMISSIONS) | (attributes.mode & _PERMISSIONS))
+    give(descriptor, attributes.owner_id, attributes.group_id, attributes.mode)
     _set_extended_attributes(descriptor, attributes.xattrs)
-    os.utime(descriptor, ns=(status.st_atime_ns, attributes.mtime_ns))
+    with suppress(PermissionError):  # only the owner of a file may set its mtime
+        os.utime(descriptor, ns=(status.st_atime_ns, attributes.mtime_ns))
 
 
 def _gives_other_rights(descriptor: int, status: os.stat_result, attributes: FileAttributes) -> bool:
@@ -373,6 +394,9 @@ def _set_extended_attributes(descriptor: int, wanted: tuple[tuple[str, bytes], .
     present = dict(_extended_attributes(descriptor))
     for name, value in wanted:
         if present.pop(name, None) != value and name not in _PRIVILEGES:
-            os.setxattr(descriptor, name, value)
+            with suppress(PermissionError) if name.startswith(_OF_THE_SYSTEM) else nullcontext():
+                os.setxattr(descriptor, name, value)
     for name in present:
-        os.removexattr(descriptor, name)
+        if not name.startswith(_INHERITED):
+            with suppress(PermissionError) if name.startswith(_OF_THE_SYSTEM) else nullcontext():
+                os.removexattr(descriptor, name)

@@ -191,9 +191,8 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
             )
         if found is None:
             attributes = fs.attributes(directory)
-            fs.make_directory(own)
-            fs.set_attributes(own, attributes)
-            with suppress(PermissionError):  # restore the mtime, as an undo does; only the owner may set it
+            fs.make_directory(own, attributes)
+            with suppress(PermissionError):  # restore the mtime, as an undo does; nothing depends on it
                 fs.set_attributes(directory, attributes)
     except FileExistsError:
         pass  # another run of kafkalog has created it meanwhile
@@ -294,7 +293,7 @@ def _refusal(path: str, error: OSError) -> KafkalogError:
 
 
 def _text(error: OSError) -> str:
-    return os.strerror(error.errno) if error.errno else str(error)
+    return error.strerror or str(error)
 
 
 def _inside(directory: str, name: str) -> str:

@@ -22,6 +22,7 @@ from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.fs_changes import LargePieces
 from kafkalog_cli.disk.lock import check_link, log_dir_of
 from kafkalog_cli.disk.names import moved_from_root
+from kafkalog_cli.disk.ownership import NotGiven
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, UsageError
 
 
@@ -65,17 +66,27 @@ def lock_named_file(fs: WritableFilesystem, path: str, user: str) -> LockHandle:
         raise Locked(path=beside, reason=f"another {user} uses this file") from error
 
 
-def replace_named_file(fs: WritableFilesystem, path: str, content: bytes, now_ms: int, what: str) -> None:
-    """Write a file for other programs to read, or replace it. A new file is readable for all users.
+def replace_output(fs: WritableFilesystem, path: str, content: bytes) -> None:
+    """Write or replace a file for the user of this process, which no broker opens. Raises as `replace_file`.
 
-    A file that is replaced keeps its mode and owner. `what` names the content in errors. Raises NoSpace, KafkalogError,
-    SyncFailed.
+    A file that is replaced keeps mode and owner, as far as permitted.
+    """
+    replaced = None if fs.status(path) is None else fs.attributes(path)
+    try:
+        replace_file(fs, path, content, replaced)
+    except NotGiven:
+        assert replaced is not None
+        replace_file(fs, path, content, replaced._replace(owner_id=os.geteuid()))
+
+
+def replace_named_file(fs: WritableFilesystem, path: str, content: bytes, what: str) -> None:
+    """Write a file for other programs to read, or replace it, which keeps mode and owner as far as permitted.
+
+    `what` names the content in errors. Raises NoSpace, KafkalogError, SyncFailed.
     """
     full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
-    is_there = fs.status(full_path) is not None
-    readable = FileAttributes(0o644, os.geteuid(), os.getegid(), now_ms * 1_000_000)
     try:
-        replace_file(fs, full_path, content, None if is_there else readable)
+        replace_output(fs, full_path, content)
     except OSError as error:
         reason = f"the {what} cannot be written"
         if is_no_room(error):

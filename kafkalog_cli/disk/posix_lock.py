@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.followed_links import open_file
 from kafkalog_cli.disk.held_directories import HeldEntry, LockHandle, link_in_the_way
 from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.disk.ownership import give
 
 BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE = 0, 1, 2
 _BSD_LAYOUT = sys.platform.startswith(("darwin", "freebsd", "netbsd", "openbsd"))
@@ -138,20 +139,13 @@ def _open(entry: HeldEntry) -> int:
     except FileExistsError:
         return os.open(entry.name, flags, dir_fd=entry.directory)
     try:
-        _give_away(entry, descriptor)
+        directory = os.fstat(entry.directory)
+        give(descriptor, directory.st_uid, directory.st_gid, directory.st_mode & 0o666)
     except BaseException:
+        os.unlink(entry.name, dir_fd=entry.directory)
         os.close(descriptor)
         raise
     return descriptor
-
-
-def _give_away(entry: HeldEntry, descriptor: int) -> None:
-    """Give the new file the owner, group and rw bits of its directory: a broker must be able to open root's file."""
-    directory = os.fstat(entry.directory)
-    status = os.fstat(descriptor)
-    if (status.st_uid, status.st_gid) != (directory.st_uid, directory.st_gid):
-        os.fchown(descriptor, directory.st_uid, directory.st_gid)
-    os.fchmod(descriptor, directory.st_mode & 0o666)
 
 
 def _system_lock(path: str, descriptor: int, first_byte: int, exclusive: bool) -> None:

@@ -8,7 +8,7 @@ import re
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.durable import TEMPORARY_SUFFIX
-from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
+from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import Integers, Rows
@@ -189,7 +189,6 @@ class Target(NamedTuple):
     """Where and how the files of a task are written; `prefix` makes their names in `staging` unique."""
 
     staging: str
-    attributes: FileAttributes
     format: FileFormat
     codec: str
     by_day: bool
@@ -331,7 +330,7 @@ class PartitionFiles:
         name = f"{target.prefix}-{source.partition}-{first_offset}-{len(self._made)}-{len(self._open)}"
         directories = f"topic={escaped(source.topic)}/" + (f"day={day}/" if target.by_day else "")
         path = f"{directories}{'_' if is_large else ''}{source.partition:05d}-{first_offset:020d}"
-        file = StagedFile(self._fs, f"{target.staging}/{name}{TEMPORARY_SUFFIX}", target.attributes)
+        file = StagedFile(self._fs, f"{target.staging}/{name}{TEMPORARY_SUFFIX}")
         if is_large:
             out = writer(FileFormat.ARROW, file, self._schema, "none")
             return _Open(file, out, f"{path}{LARGE_SUFFIX}", first_offset)

@@ -287,7 +287,7 @@ def test_deep_directories_are_refused_by_name(place, deep, evidence):
         assert code in (0, 3, 4), err
     with pytest.raises(BadInput, match="more than 16 deep"):
         input_files(RealFilesystem(), [str(deep)])
-    assert OutputDirectory(RealFilesystem(), f"{place}/out" + "/d" * 1200, None, NOW_MS).__enter__().is_empty
+    assert OutputDirectory(RealFilesystem(), f"{place}/out" + "/d" * 1200, None).__enter__().is_empty
     evidence("R32", 6, len(NEW) + 3)
 
 

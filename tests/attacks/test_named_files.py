@@ -85,7 +85,7 @@ def published(output, record_path=None, coming=("topic=x/part-0.parquet",)):
     """What `export --output DIR` and `audit --history DIR` do with the files that tasks have staged."""
     fs = RealFilesystem()
     try:
-        with OutputDirectory(fs, output, record_path, NOW_MS) as out:
+        with OutputDirectory(fs, output, record_path) as out:
             left = out.record()
             if left is not None:
                 out.complete(left)

@@ -33,7 +33,7 @@ def empty_disk():
 
 def run(fs, contents, number, state_path=STATE):
     """One run as an export makes it; what it finds first is completed."""
-    with OutputDirectory(fs, OUT, state_path, 1_700_000_000_000) as out:
+    with OutputDirectory(fs, OUT, state_path) as out:
         record = out.record()
         if record is not None:
             record = out.complete(record)
@@ -45,7 +45,7 @@ def run(fs, contents, number, state_path=STATE):
             staging = out.begin(name)
             coming = []
             for count, (path, data) in enumerate(contents.items()):
-                file = StagedFile(fs, f"{staging}/{count}.tmp", out.new_file())
+                file = StagedFile(fs, f"{staging}/{count}.tmp")
                 file.write(data)
                 file.finish()
                 coming.append(ComingFile(f"{count}.tmp", path))
@@ -142,7 +142,7 @@ def test_a_failed_run_removes_the_directories_that_it_made(there):
     before = {path for path, _ in disk.walk("/data")}
 
     def fail():
-        with OutputDirectory(disk, OUT, STATE, 0) as out:
+        with OutputDirectory(disk, OUT, STATE) as out:
             disk.add(f"{out.begin('run-1')}/0.tmp", b"half")
             out.abandon("run-1")
             raise ValueError("of a task")
@@ -155,7 +155,7 @@ def test_a_failed_run_removes_the_directories_that_it_made(there):
 
 def test_parents_are_removed_too_and_a_lock_of_another_run_is_not():
     disk, deep = empty_disk(), "/data/a/b/out"
-    with pytest.raises(ValueError, match="mine"), OutputDirectory(disk, deep, STATE, 0):
+    with pytest.raises(ValueError, match="mine"), OutputDirectory(disk, deep, STATE):
         raise ValueError("mine")
     assert disk.status("/data/a") is None
 
@@ -166,7 +166,7 @@ def test_parents_are_removed_too_and_a_lock_of_another_run_is_not():
             disk.add(path, b"")
             raise BlockingIOError(11, "another process holds the lock", path)
 
-    with pytest.raises(Locked), OutputDirectory(Late(disk), deep, STATE, 0):
+    with pytest.raises(Locked), OutputDirectory(Late(disk), deep, STATE):
         pass
     assert disk.status(f"{deep}/.kafkalog/lock") is not None
 
@@ -179,7 +179,7 @@ def test_without_a_state():
     assert left(disk) == []
     half = 0
     for name, image in images:
-        record = None if image.status(OUT) is None else OutputDirectory(image, OUT, None, 0).record()
+        record = None if image.status(OUT) is None else OutputDirectory(image, OUT, None).record()
         found = seen(image)[0]
         if record is None:
             assert found in ({}, CONTENTS), name
@@ -187,7 +187,7 @@ def test_without_a_state():
         half += found not in ({}, CONTENTS)
         run(image, CONTENTS, 1, None)
         assert seen(image)[0] == CONTENTS, name
-        assert OutputDirectory(image, OUT, None, 0).record() is None
+        assert OutputDirectory(image, OUT, None).record() is None
     assert half > 5
 
 
@@ -205,9 +205,9 @@ def test_a_disk_without_hard_links():
 def test_one_at_a_time():
     disk = empty_disk()
     with (
-        OutputDirectory(disk, OUT, STATE, 0),
+        OutputDirectory(disk, OUT, STATE),
         pytest.raises(Locked, match="another run of kafkalog holds the lock"),
-        OutputDirectory(disk, OUT, STATE, 0),
+        OutputDirectory(disk, OUT, STATE),
     ):
         pass
     assert disk.locks_held() == 0
@@ -257,7 +257,7 @@ def test_a_committed_file_that_is_gone_is_missed():
 
 def test_the_output_is_no_directory():
     disk = empty_disk()
-    with pytest.raises(NotKafkaLayout, match="is not a directory"), OutputDirectory(disk, "/data/other", None, 0):
+    with pytest.raises(NotKafkaLayout, match="is not a directory"), OutputDirectory(disk, "/data/other", None):
         pass
 
 

@@ -15,7 +15,10 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from tests.cli.trials import READERS, RECOVERED, TORN, UNPRIVILEGED, WRITERS, Trial, check_words, logs, tree
 from tests.support.watched_fs import CHANGES, FailingFilesystem, RecordingFilesystem
 
-NO_WAY_ON = {"EACCES": "run it as the user that the broker runs as", "EROFS": "mount the file system read-write"}
+NO_WAY_ON = {
+    "EACCES": "it belongs to this user, whom its mode keeps out: `chmod u+rwX ",
+    "EROFS": "mount the file system read-write",
+}
 
 NOTHING_DONE = re.compile(r"(\d+ partitions: 0 changed, \d+ failed, [\d.]+ m?s\n)?")
 """The output of a run that could change nothing: the closing line, if it was for several partitions."""
@@ -133,9 +136,8 @@ def test_a_full_file_system(corpus, disk, tmp_path):
     done = trial.command(["recover", "--salvage", f"{disk}/out", f"DATA/{TORN}"])
     assert done.returncode == 13
     assert "no space left on the device: " in done.stderr
-    assert list((disk / "out").iterdir()) == []
+    assert not (disk / "out").exists()
     assert logs(trial.data) == before
-    shutil.rmtree(disk / "out")
     assert answers_of_readers(trial) == expected
     assert trial.command(WRITERS["purge"]).returncode == 0
     assert not list((trial.data / RECOVERED / ".kafkalog").glob("2*"))

@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from kafkalog_cli.disk import ownership
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.disk.fs_changes import DiskFile
 
@@ -19,13 +20,27 @@ def raises(number):
     return pytest.raises(OSError, match=rf"\[Errno {number}\]")
 
 
-def test_a_new_file_is_nobody_elses_until_it_has_its_attributes(fs, tmp_path):
-    old = os.umask(0)
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_output_has_the_mode_that_the_umask_leaves(fs, tmp_path, umask):
+    old = os.umask(umask)
     try:
-        with fs.create(f"{tmp_path}/plain"):
-            assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o600
+        fs.create(f"{tmp_path}/file").close()
+        fs.make_directory(f"{tmp_path}/directory")
     finally:
         os.umask(old)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
+    assert stat.S_IMODE((tmp_path / "directory").stat().st_mode) == 0o777 & ~umask
+
+
+def test_a_new_file_is_nobody_elses_until_it_has_its_attributes(fs, tmp_path, monkeypatch):
+    modes = []
+    give = ownership.give
+
+    def watched(descriptor, *attributes):
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        give(descriptor, *attributes)
+
+    monkeypatch.setattr("kafkalog_cli.disk.fs_changes.give", watched)
     wanted = FileAttributes(0o640, os.getuid(), os.getgid(), 1_234_567_890_123_456_789)
     with fs.create(f"{tmp_path}/given", wanted):
         pass
@@ -36,6 +51,7 @@ def test_a_new_file_is_nobody_elses_until_it_has_its_attributes(fs, tmp_path):
         os.getgid(),
         1_234_567_890_123_456_789,
     )
+    assert modes == [0o600]
     with raises(errno.EEXIST):
         fs.create(f"{tmp_path}/given")
 
@@ -45,8 +61,18 @@ def test_a_file_that_cannot_have_its_attributes_is_not_left(fs, tmp_path, monkey
         raise PermissionError(errno.EPERM, "no")
 
     monkeypatch.setattr(os, "fchown", refuse)
-    with raises(errno.EPERM):
-        fs.create(f"{tmp_path}/f", FileAttributes(0o640, os.getuid() + 1, os.getgid(), 0))
+    for group_id in (os.getgid(), os.getgid() + 1):
+        for mode in (0o640, 0o604, 0o600):
+            stranger = FileAttributes(mode, os.getuid() + 77_777, group_id, 0)
+            if group_id == os.getgid():  # the stranger gets in through the group
+                fs.create(f"{tmp_path}/f", stranger).close()
+                assert (tmp_path / "f").stat().st_mode & 0o070 == 0o060
+                (tmp_path / "f").unlink()
+                continue
+            with raises(errno.EPERM):
+                fs.create(f"{tmp_path}/f", stranger)
+            with raises(errno.EPERM):
+                fs.make_directory(f"{tmp_path}/d", stranger)
     assert list(tmp_path.iterdir()) == []
 
 

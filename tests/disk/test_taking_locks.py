@@ -238,7 +238,7 @@ class Refusing(MemoryFilesystem):
     def lock(self, path, *, first_byte, exclusive):
         raise OSError(self.number, os.strerror(self.number), path)
 
-    def make_directory(self, path):
+    def make_directory(self, path, attributes=None):
         raise OSError(self.number, os.strerror(self.number), path)
 
 
@@ -294,8 +294,8 @@ def test_a_lock_file_that_its_holder_removes_at_the_same_moment(log_dir, monkeyp
 
 def test_a_directory_of_ours_that_another_process_makes_at_the_same_moment(log_dir):
     class Late(RealFilesystem):
-        def make_directory(self, path):
-            super().make_directory(path)
+        def make_directory(self, path, attributes=None):
+            super().make_directory(path, attributes)
             raise FileExistsError(errno.EEXIST, "there it is", path)
 
     with lock_partition(Late(), str(log_dir / "t-0"), NO_WAIT):
@@ -307,7 +307,9 @@ def test_a_lock_file_that_cannot_be_given_away_is_no_lock(log_dir, monkeypatch):
         raise PermissionError(errno.EPERM, "no")
 
     monkeypatch.setattr(os, "fchmod", refuse)
+    log_dir.chmod(0o755)
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0  # noqa: PTH112, PTH208
     with pytest.raises(Unreadable):
         lock_log_dir(RealFilesystem(), str(log_dir), NO_WAIT)
+    assert not (log_dir / ".lock").exists()
     assert (len(os.listdir("/proc/self/fd")) if before else 0) == before  # noqa: PTH208

@@ -310,13 +310,15 @@ class MemoryFilesystem:
         inode.links -= 1
         self._change_names(parent, {name: None})
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, attributes: FileAttributes | None = None) -> None:
         parent, name = self._place(path)
         if name in parent.entries:
             raise _error(errno.EEXIST, path)
         inode = self._new_inode(is_directory=True)
         inode.attributes = inode.attributes_durable = inode.attributes._replace(mode=0o700)
         self._enter(parent, name, inode)
+        if attributes is not None:
+            self.set_attributes(path, attributes)
 
     def remove_directory(self, path: str) -> None:
         parent, name = self._place(path)

@@ -86,8 +86,8 @@ class WatchedFilesystem:
     def unlink(self, path: str) -> None:
         self.perform(Call("unlink", path), lambda: self.below.unlink(path))
 
-    def make_directory(self, path: str) -> None:
-        self.perform(Call("make_directory", path), lambda: self.below.make_directory(path))
+    def make_directory(self, path: str, attributes: Any = None) -> None:
+        self.perform(Call("make_directory", path), lambda: self.below.make_directory(path, attributes))
 
     def remove_directory(self, path: str) -> None:
         self.perform(Call("remove_directory", path), lambda: self.below.remove_directory(path))

@@ -43,6 +43,7 @@ MAY_CHANGE_THE_DISK = {
     "disk/fs_changes.py": "the only way into a log directory",
     "disk/followed_links.py": "opens what a link leads to",
     "disk/posix_lock.py": "locks",
+    "disk/ownership.py": "gives new files to the owner of their directory",
     "spark/starting.py": "the cache of compiled code, which is no log directory",
     "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
     "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",

@@ -193,13 +193,13 @@ class History:
 
         facts = {_WHAT: self._what, _HOST: run.host.encode()}
         table = audit_table(audited, run).replace_schema_metadata(facts)
-        with OutputDirectory(self._fs, self.path, None, run.time_ms) as out:
+        with OutputDirectory(self._fs, self.path, None) as out:
             left = out.record()
             if left is not None:
                 out.complete(left)
             staging = out.begin(run.run)
             try:
-                file = StagedFile(self._fs, f"{staging}/{_STAGED}", out.new_file())
+                file = StagedFile(self._fs, f"{staging}/{_STAGED}")
                 try:
                     pq.write_table(table, file, compression="zstd")
                     file.finish()

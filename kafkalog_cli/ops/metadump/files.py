@@ -7,7 +7,6 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from os import getegid, geteuid
 
 from kafkalog_cli.disk.durable import sync, write_with_holes
 from kafkalog_cli.disk.fs import ReadableFile, WritableFilesystem, file_pieces, read_all
@@ -80,9 +79,8 @@ class FileCopier:
             sync(target)
         self.counts.files += 1
         self.counts.size_bytes += size
-        found = self.fs.attributes(path)
-        own = found._replace(owner_id=geteuid(), group_id=getegid(), xattrs=())
-        self.fs.set_attributes(new_path, own)
+        mtime_ns = self.fs.attributes(path).mtime_ns
+        self.fs.set_attributes(new_path, self.fs.attributes(new_path)._replace(mtime_ns=mtime_ns))
 
     def _reported(self, pieces: Iterable[bytes], path: str) -> Iterator[bytes]:
         for piece in pieces:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, zip_longest
 from operator import eq
@@ -14,8 +15,7 @@ from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.durable import try_to_remove_directory
-from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
-from kafkalog_cli.disk.lock import real_directory
+from kafkalog_cli.disk.fs import ReadableFile, WritableFile, WritableFilesystem, read_all
 from kafkalog_cli.disk.named_places import check_output_directory
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
@@ -124,8 +124,7 @@ def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, 
             result.unreadable.append((source.segment.log.path, unreadable(error).message))
     if partition.metadata is not None:
         _copy_metadata(fs, partition.metadata.path, result)
-    _write_sidecars(fs, result.path, settings, fs.attributes(sources[-1].segment.log.path) if sources else None)
-    fs.set_attributes(result.path, fs.attributes(real_directory(fs, partition.path)))
+    _write_sidecars(fs, result.path, settings)
     fs.sync_directory(result.path)
 
 
@@ -140,14 +139,12 @@ def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
     if faults:  # a broker does not load a log with a damaged file; it sets one without the file aside
         result.unreadable.append((path, faults[0].message))
         return
-    with fs.create(f"{result.path}/{FileKind.PARTITION_METADATA.value}", fs.attributes(path)) as file:
+    with fs.create(f"{result.path}/{FileKind.PARTITION_METADATA.value}") as file:
         file.write(0, data)
         file.sync()
 
 
-def _write_sidecars(
-    fs: WritableFilesystem, out: str, settings: LoadSettings, attributes: FileAttributes | None
-) -> None:
+def _write_sidecars(fs: WritableFilesystem, out: str, settings: LoadSettings) -> None:
     """Write the files that a broker would build from these logs at start-up: indexes, snapshots, leader epochs."""
     draft = Draft(fs, out)
     try:
@@ -156,7 +153,7 @@ def _write_sidecars(
         raise Refused(path=out, reason=f"a broker would not start with what was salvaged: {failure}") from failure
     for change in draft.changes():
         if isinstance(change, Put):
-            with fs.create(f"{out}/{change.name}", attributes) as file:
+            with fs.create(f"{out}/{change.name}") as file:
                 position = 0
                 for piece in change.content.pieces():
                     file.write(position, piece)
@@ -274,11 +271,10 @@ class _Copy:
 
     def _write(self, source: ReadableFile, found: _Found, taken: list[int]) -> tuple[list[int], int]:
         """Copy batches into a new file. Return the rows that could be read a second time, and the size of the file."""
-        log = self._segment.log
         path = f"{self._result.path}/{segment_file_name(self._base_offset, FileKind.LOG)}"
         copied: list[int] = []
         size_bytes = 0
-        with self._fs.create(path, self._fs.attributes(log.path)) as new:
+        with self._fs.create(path) as new:
             for run in _runs(found, taken):
                 whole = self._copy(source, new, found.position[run[0]], found.end[run[-1]], size_bytes)
                 if whole is not None:
@@ -375,17 +371,25 @@ def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
     yield run
 
 
-def make_target(fs: WritableFilesystem, target: str) -> None:
-    """Create the directory for the copies.
+@contextmanager
+def made_target(fs: WritableFilesystem, target: str) -> Iterator[None]:
+    """Create the directory for the copies. It is removed after the body if no copy is in it.
 
     Raises Refused for a link, or for a new directory in a log directory; KafkalogError if it cannot be created.
     """
     check_output_directory(fs, target)
+    is_new = fs.status(target) is None
     try:
-        if fs.status(target) is None:
+        if is_new:
             fs.make_directory(target)
             sync_parent(fs, target.rstrip("/"))
     except OSError as error:
         told = of_the_system(target, error)
         told.has_no_partition = True
         raise told from error
+    try:
+        yield
+    finally:
+        if is_new:
+            with suppress(OSError):
+                fs.remove_directory(target)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
@@ -17,7 +18,7 @@ from kafkalog_cli.ops.partition_facts import path_of_stray
 from kafkalog_cli.ops.plans import in_place
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest, plan_recovery
-from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, make_target, salvage
+from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, made_target, salvage
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.selection import log_dirs_of
 from kafkalog_cli.ops.session.observer import Note
@@ -208,8 +209,9 @@ class SalvageRequest:
     target: str
 
 
-def salvaging(session: Session, paths: list[str], target: str) -> tuple[SalvageRequest, list[Partition]]:
-    """Return the request and the partitions for SALVAGE, and make the directory. Raises as `make_target`."""
+@contextmanager
+def salvaging(session: Session, paths: list[str], target: str) -> Iterator[tuple[SalvageRequest, list[Partition]]]:
+    """Yield the request and the partitions for SALVAGE. Raises as `made_target`."""
     partitions = []
     for partition in session.partitions(paths):
         if partition.directory.is_metadata_log and partition.path not in session.shared.named_paths:
@@ -217,8 +219,8 @@ def salvaging(session: Session, paths: list[str], target: str) -> tuple[SalvageR
         else:
             partitions.append(partition)
     request = session.request(RecoverRequest, partitions)
-    make_target(session.fs, target)
-    return SalvageRequest(request, target), partitions
+    with made_target(session.fs, target):
+        yield SalvageRequest(request, target), partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kafkalog_cli.disk.durable import not_changed, replace_file
-from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem, read_all
-from kafkalog_cli.disk.named_places import lock_named_file
+from kafkalog_cli.disk.durable import not_changed
+from kafkalog_cli.disk.fs import WritableFilesystem, read_all
+from kafkalog_cli.disk.named_places import lock_named_file, replace_output
 from kafkalog_cli.errors import BadInput, Refused
 from kafkalog_cli.format.strict_json import anything, fields, flag, integer, list_of, one_of, parse, table, text
 
@@ -89,8 +89,7 @@ class ReplayState:
         }
         content = json.dumps(document, indent=1).encode() + b"\n"
         try:
-            attributes = None if self._fs.status(self.path) else FileAttributes(0o644, os.geteuid(), os.getegid(), 0)
-            replace_file(self._fs, self.path, content, attributes)
+            replace_output(self._fs, self.path, content)
         except OSError as error:
             raise not_changed(self.path, error) from error
 

@@ -31,7 +31,7 @@ from kafkalog_cli.ops.read.request import growing_end
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity, check_outside
 from kafkalog_cli.ops.selection import Selection, select_served
-from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
+from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, TaskDone
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.offset_limits import RecordRange
 from kafkalog_cli.spark.offsets import OffsetRange, unique, wanted_part
@@ -169,7 +169,7 @@ class Export:
         check_outside(self._fs, self._output, "the output", self._partitions)
         if self._state_path is not None:
             check_outside(self._fs, self._state_path, "the state", self._partitions)
-        with OutputDirectory(self._fs, self._output, self._state_path, self._now_ms) as out:
+        with OutputDirectory(self._fs, self._output, self._state_path) as out:
             record, completed = self._completed(out)
             if record is not None and self._state_path is None:
                 return ExportResult(completed=completed)
@@ -233,7 +233,7 @@ class Export:
         if not plan.tasks:
             return []
         sizes = [sum(piece.size_bytes for piece in task) for task in plan.tasks]
-        work = ExportTask(self._request, StagingPlace(staging, out.new_file()), self._lines, sum(sizes))
+        work = ExportTask(self._request, staging, self._lines, sum(sizes))
         items = [SeenTask(task, tuple(plan.seen[path] for path in _paths(task))) for task in plan.tasks]
         try:
             with sessions() as spark:

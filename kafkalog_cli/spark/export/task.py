@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, WritableFilesystem
+from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode, counted
 from kafkalog_cli.format.fault import Fault
@@ -40,13 +40,6 @@ class LineRenderer(Protocol):
 
     def of_segment(self, partition: Partition, name: str, *, is_seven: bool, decoded: DecodedColumns | None) -> Render:
         """Return the function that renders the blocks of a segment file, a line per record. `decoded` is optional."""
-
-
-class StagingPlace(NamedTuple):
-    """The staging directory, and the attributes of the files in it."""
-
-    staging: str
-    attributes: FileAttributes
 
 
 class SeenTask(NamedTuple):
@@ -88,7 +81,7 @@ class ExportTask:
     """The work of a task; Spark sends it to every worker. `job_bytes` is what all tasks together read."""
 
     request: ExportRequest
-    where: StagingPlace
+    staging: str
     lines: LineRenderer | None
     job_bytes: int
 
@@ -109,7 +102,7 @@ class ExportTask:
         for number, piece in enumerate(task.pieces):
             request = self.request
             prefix = f"{attempt()}-{number}"
-            target = Target(*self.where, request.format, request.codec, request.by_day, prefix, request.decoding)
+            target = Target(self.staging, request.format, request.codec, request.by_day, prefix, request.decoding)
             reading = _PieceExport(fs, piece, request, choice, views)
             files = PartitionFiles(fs, target, reading.source)
             try:

@@ -81,6 +81,7 @@ public final class Client {
         switch (words[0]) {
             case "create" -> create(words[1], options(words, 2));
             case "alter" -> alter(words[1], options(words, 2));
+            case "delete" -> delete(words[1]);
             case "delete-records" -> deleteRecords(words[1], Long.parseLong(words[2]));
             case "produce" -> produce(words[1], options(words, 2));
             case "consume" -> consume(Path.of(words[1]), words[2], List.of(words).subList(3, words.length));
@@ -103,6 +104,12 @@ public final class Client {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
             admin.createTopics(List.of(new NewTopic(topic, count, (short) 1).configs(settings))).all().get();
             awaitLeaders(admin, topic, count);
+        }
+    }
+
+    private void delete(String topic) throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
+            admin.deleteTopics(List.of(topic)).all().get();
         }
     }
 

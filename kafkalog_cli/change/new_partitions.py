@@ -185,8 +185,8 @@ class NewPartitions:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._locks.close()
+    def __exit__(self, *error: Any) -> None:
+        self._locks.__exit__(*error)
 
     @property
     def record_path(self) -> str:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, classify_file
+from kafkalog_cli.disk.ownership import NotGiven
 from kafkalog_cli.errors import (
     NO_ROOM,
     HalfChanged,
@@ -304,10 +305,8 @@ def keep_file(fs: WritableFilesystem, path: str, kept: str) -> None:
 
 def try_to_remove(fs: WritableFilesystem, path: str) -> None:
     """Unlink `path` while another error is being handled. An OSError is ignored: the other error matters more."""
-    try:
+    with suppress(OSError):
         fs.unlink(path)
-    except OSError:
-        return
 
 
 def try_to_remove_directory(fs: WritableFilesystem, path: str) -> None:
@@ -444,6 +443,7 @@ def error_text(error: BaseException) -> str:
     """Return an error's message; of an OSError the system's, with the path of the file if the error has one."""
     reason = str(error)
     if isinstance(error, OSError):
-        reason = error.strerror or reason
+        system_text = os.strerror(error.errno) if error.errno else reason
+        reason = str(error.strerror) if isinstance(error, NotGiven) else system_text
         reason = f"{reason} ({error.filename})" if error.filename else reason
     return reason

@@ -23,6 +23,7 @@ from kafkalog_cli.disk.directory_contents import has_root_file, holds_partition
 from kafkalog_cli.disk.durable import NOTHING_CHANGED, sweep_temporaries
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind, moved_aside, moved_out
+from kafkalog_cli.disk.ownership import NotGiven
 from kafkalog_cli.disk.posix_lock import BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE, lock_path, owner_of
 from kafkalog_cli.errors import NO_ROOM, KafkalogError, Locked, NoSpace, Refused, Unreadable, shell_word
 
@@ -55,11 +56,13 @@ def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
 class Held(LockHandle):
     """A lock together with the directories that stay open as long as it is held.
 
-    Where locks do not work, and the user permitted to go on without, it is only the directories.
+    Where locks do not work, and the user permitted to go on without, it is only the directories. `withdraw` removes
+    what was made for the lock.
     """
 
-    def __init__(self, handles: Sequence[LockHandle]) -> None:
+    def __init__(self, handles: Sequence[LockHandle], withdraw: Callable[[], None] = lambda: None) -> None:
         self._handles = handles
+        self.withdraw = withdraw
 
     @property
     def is_held(self) -> bool:
@@ -76,8 +79,14 @@ class Held(LockHandle):
         for handle in reversed(self._handles):
             handle.release()
 
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Release the lock. A run that failed leaves no lock file that was not there."""
+        if kind is not None:
+            self.withdraw()
+        self.release()
 
-def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle:
+
+def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Held:
     """Keep brokers out of `log_dir` until the handle is released. Other kafkalog writers are admitted.
 
     If locks do not work here, `policy` permits that, and no broker was seen writing, the directory is only held open.
@@ -121,7 +130,7 @@ def lock_imports(fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, ex
     return _take_held(fs, log_dir, lock_path(log_dir), IMPORT_BYTE, exclusive, policy)
 
 
-def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle:
+def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> Held:
     """Keep other kafkalog writers from a partition, and create its `.kafkalog`. Raises what `lock_log_dir` raises.
 
     The directory stays open until the lock is released, so every access reaches the same directory even if its path
@@ -157,11 +166,17 @@ def _check_log_dir(fs: WritableFilesystem, link: str, real: str) -> None:
         raise Refused(path=link, reason=f"{reason}; give the directory by its own path")
 
 
-def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle:
+def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> Held:
     """Take the lock in the `.kafkalog` of a directory, as `lock_partition` does but without its checks of links."""
     with hold(fs, directory):
-        own = make_own_directory(fs, directory)
-        return _take_held(fs, directory, _inside(own, PARTITION_LOCK), 0, True, policy)
+        own, is_new = make_own_directory(fs, directory)
+        try:
+            return _take_held(fs, directory, _inside(own, PARTITION_LOCK), 0, True, policy, own if is_new else None)
+        except BaseException:
+            with suppress(OSError):
+                if is_new:
+                    fs.remove_directory(own)
+            raise
 
 
 def real_directory(fs: Filesystem, directory: str) -> str:
@@ -174,13 +189,13 @@ def real_directory(fs: Filesystem, directory: str) -> str:
     return os.path.realpath(directory) if status is not None and status.is_symlink else directory
 
 
-def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
-    """Return the path of the partition's `.kafkalog`. Create it with the partition's owner and mode if it is missing.
+def make_own_directory(fs: WritableFilesystem, directory: str) -> tuple[str, bool]:
+    """Return the path of the partition's `.kafkalog`, and whether it was created, with the partition's owner and mode.
 
     Raises Refused, NoSpace, Unreadable.
     """
     directory = real_directory(fs, directory)
-    own = _inside(directory, OWN_DIRECTORY)
+    own, is_new = _inside(directory, OWN_DIRECTORY), False
     try:
         found = fs.status(own)
         if found is not None and (found.is_symlink or not found.is_directory):
@@ -192,31 +207,55 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
         if found is None:
             attributes = fs.attributes(directory)
             fs.make_directory(own, attributes)
+            is_new = True
             with suppress(PermissionError):  # restore the mtime, as an undo does; nothing depends on it
                 fs.set_attributes(directory, attributes)
     except FileExistsError:
         pass  # another run of kafkalog has created it meanwhile
     except OSError as error:
         raise _refusal(own, error) from error
-    return own
+    return own, is_new
 
 
 def _take_held(  # noqa: PLR0913, PLR0917
-    fs: WritableFilesystem, directory: str, path: str, first_byte: int, exclusive: bool, policy: LockPolicy
+    fs: WritableFilesystem,
+    directory: str,
+    path: str,
+    first_byte: int,
+    exclusive: bool,
+    policy: LockPolicy,
+    own: str | None = None,
 ) -> Held:
     """Take a lock before anything is changed, and keep the directory open as long, also where there is no lock.
 
-    An OSError becomes Refused, NoSpace or Unreadable.
+    `own` is the `.kafkalog` that was made for the lock. An OSError becomes Refused, NoSpace or Unreadable.
     """
     held = hold(fs, directory)
     try:
-        lock = _take(fs, path, first_byte, exclusive, policy)
+        before = fs.attributes(directory)
+        try:
+            lock = _take(fs, path, first_byte, exclusive, policy)
+        except NotGiven:
+            fs.set_attributes(directory, before)  # the lock file was removed again
+            raise
     except BaseException as error:
         held.release()
         if isinstance(error, OSError):
             raise _refusal(path, error) from error
         raise
-    return Held((held,) if lock is None else (held, lock))
+    if lock is None:
+        return Held((held,))
+
+    def withdraw() -> None:
+        with suppress(OSError, KafkalogError):
+            is_used = own is not None and len(fs.list_directory(own)) > 1
+            if not is_used and getattr(lock, "may_remove_file", bool)():
+                fs.unlink(path)
+                if own is not None:
+                    fs.remove_directory(own)
+                fs.set_attributes(directory, before)
+
+    return Held((held, lock), withdraw)
 
 
 def hold(fs: WritableFilesystem, directory: str) -> LockHandle:

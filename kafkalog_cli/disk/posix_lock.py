@@ -28,10 +28,14 @@ _HELD = (errno.EAGAIN, errno.EACCES)
 
 
 class _LockedFile(NamedTuple):
-    """A file with locks. The first of `descriptors` has them; others come from a race and stay open as long."""
+    """A file with locks. The first of `descriptors` has them; others come from a race and stay open as long.
+
+    `is_new`: this process made the file.
+    """
 
     descriptors: list[int]
     holds: list[PosixLock]
+    is_new: bool
 
 
 _locked_files: dict[tuple[int, int], _LockedFile] = {}
@@ -52,6 +56,18 @@ class PosixLock(LockHandle):
     def is_held(self) -> bool:
         """Whether this process has the lock: False after `release`, and in a forked child."""
         return self._key is not None and self._process_id == os.getpid()
+
+    def may_remove_file(self) -> bool:
+        """Whether this process made the file and nobody else has a lock on it. Nobody can get one until `release`."""
+        with _table_lock:
+            file = _locked_files.get(self._key) if self._key is not None and self.is_held else None
+            if file is None or not file.is_new or len(file.holds) > 1:
+                return False
+            try:
+                fcntl.lockf(file.descriptors[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return False
+            return True
 
     def release(self) -> None:
         """Release the lock. A second call, or a call in a forked child, does nothing."""
@@ -104,7 +120,7 @@ def _locked_file(entry: HeldEntry, path: str) -> tuple[tuple[int, int], _LockedF
             return key, _locked_files[key]
     except FileNotFoundError:
         pass
-    descriptor = _open(entry)
+    descriptor, is_new = _open(entry)
     status = os.fstat(descriptor)
     key = _key(status)
     try:
@@ -112,7 +128,7 @@ def _locked_file(entry: HeldEntry, path: str) -> tuple[tuple[int, int], _LockedF
     except OSError:
         os.close(descriptor)
         raise
-    file = _locked_files.setdefault(key, _LockedFile([], []))
+    file = _locked_files.setdefault(key, _LockedFile([], [], is_new))
     file.descriptors.append(descriptor)
     return key, file
 
@@ -128,16 +144,17 @@ def _check(status: os.stat_result, path: str) -> None:
         raise OSError(errno.ENXIO, "not a regular file", path)
 
 
-def _open(entry: HeldEntry) -> int:
+def _open(entry: HeldEntry) -> tuple[int, bool]:
+    """Open the file, or make it. Return its descriptor, and whether it was made."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
     try:
-        return os.open(entry.name, flags, dir_fd=entry.directory)
+        return os.open(entry.name, flags, dir_fd=entry.directory), False
     except FileNotFoundError:
         pass
     try:
         descriptor = os.open(entry.name, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=entry.directory)
     except FileExistsError:
-        return os.open(entry.name, flags, dir_fd=entry.directory)
+        return os.open(entry.name, flags, dir_fd=entry.directory), False
     try:
         directory = os.fstat(entry.directory)
         give(descriptor, directory.st_uid, directory.st_gid, directory.st_mode & 0o666)
@@ -145,7 +162,7 @@ def _open(entry: HeldEntry) -> int:
         os.unlink(entry.name, dir_fd=entry.directory)
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, True
 
 
 def _system_lock(path: str, descriptor: int, first_byte: int, exclusive: bool) -> None:

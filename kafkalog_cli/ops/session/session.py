@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog_cli.change.runs import new_run_id
-from kafkalog_cli.disk.lock import lock_log_dir, log_dir_of
+from kafkalog_cli.disk.lock import Held, lock_log_dir, log_dir_of
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
@@ -68,6 +68,8 @@ class Session:
         self._failed = 0
         self._done: set[str] = set()
         self._locks = ExitStack()
+        self._held: list[Held] = []
+        self._has_changed = False
         self._locked: dict[str, KafkalogError | None] = {}
         self._log_dirs: dict[str, str | None] = {}
         self._left_alone: dict[str, bool] = {}
@@ -249,6 +251,9 @@ class Session:
                     if self.runner.is_over:
                         outcomes.stop()
                     self._take(outcome, show or self.observer.show)
+            if any(self._codes) and not self._has_changed:  # a run that failed or was refused
+                for lock in self._held:
+                    lock.withdraw()
 
     def _tasks(self, works: Iterable[Work | Outcome[Any]]) -> Iterator[Sized[Outcome[Any]]]:
         """Yield a task per work.
@@ -292,7 +297,8 @@ class Session:
     def _lock(self, log_dir: str) -> KafkalogError | None:
         """Lock the log directory. Return the error if that fails, None once it is locked."""
         try:
-            self._locks.enter_context(lock_log_dir(self.fs, log_dir, self.runner.lock_policy))
+            self._held.append(lock_log_dir(self.fs, log_dir, self.runner.lock_policy))
+            self._locks.callback(self._held[-1].release)
             if self.shared.verb.when_locked is not None:
                 self.shared.verb.when_locked(self, log_dir, self.shared.request)
         except KafkalogError as error:
@@ -335,6 +341,7 @@ class Session:
             self.observer.fail(outcome.error, path=outcome.work.partition.path, is_told=outcome.is_told)
         elif outcome.result is not None:
             self._codes.append(outcome.result.exit_code)
+            self._has_changed |= getattr(outcome.result, "done", outcome.result) is not None
             show(outcome.result)
         else:
             return

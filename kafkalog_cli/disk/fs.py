@@ -50,7 +50,7 @@ PIECE_BYTES = 1 << 20
 
 
 class FileStatus(NamedTuple):
-    """The status of a directory entry. `mtime_ms` is in epoch milliseconds."""
+    """The status of a directory entry. `mtime_ms` is in epoch milliseconds, `mode` has the permission bits."""
 
     path: str
     size_bytes: int
@@ -60,6 +60,9 @@ class FileStatus(NamedTuple):
     is_file: bool
     is_symlink: bool
     allocated_bytes: int = 0
+    owner_id: int = 0
+    group_id: int = 0
+    mode: int = 0o777
 
     @property
     def name(self) -> str:
@@ -299,6 +302,9 @@ def _status(path: str, result: os.stat_result, *, is_symlink: bool) -> FileStatu
         kind == stat.S_IFREG,
         is_symlink,
         result.st_blocks * 512,
+        result.st_uid,
+        result.st_gid,
+        stat.S_IMODE(result.st_mode),
     )
 
 

@@ -54,11 +54,32 @@ def _changed_owner(descriptor: int, owner_id: int, group_id: int) -> bool:
 
 
 def _may_be_in_group(user_id: int, group_id: int) -> bool:
-    """Whether a user is in a group. The user of a container has no entry here: it is then taken to be in the group."""
+    groups = groups_of(user_id)
+    return groups is None or group_id in groups
+
+
+def groups_of(user_id: int) -> frozenset[int] | None:
+    """Return the groups of a user; None if the user has no entry on this machine, as the users of containers."""
     import pwd
 
     try:
         user = pwd.getpwuid(user_id)
     except KeyError:
-        return True
-    return group_id in os.getgrouplist(user.pw_name, user.pw_gid)
+        return None
+    return frozenset(os.getgrouplist(user.pw_name, user.pw_gid))
+
+
+def has_access_list(path: str) -> bool:
+    """Whether an access control list gives rights to a file that its mode does not show."""
+    try:
+        return bool(os.getxattr(path, "system.posix_acl_access"))
+    except (OSError, AttributeError):  # macOS has no such call
+        return False
+
+
+def is_mounted_read_only(path: str) -> bool:
+    """Whether a directory is on a file system that is mounted read-only; False if that cannot be determined."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False

@@ -214,9 +214,15 @@ def directory_name(path: str) -> DirectoryName:
 
 
 def _runs(fs: Filesystem, path: str, entries: list[FileStatus]) -> tuple[str, ...]:
-    """Return the names of the runs in the partition's `.kafkalog`."""
+    """Return the names of the runs in the partition's `.kafkalog`; none if this user may not list it.
+
+    The log can be read all the same, and whoever changes it takes the lock in `.kafkalog` first.
+    """
     own = [e for e in entries if e.is_directory and classify_directory(_name(e.path)).kind is DirectoryKind.OWN]
-    return tuple(_name(run.path) for e in own for run in fs.list_directory(e.path) if run.is_directory)
+    try:
+        return tuple(_name(run.path) for e in own for run in fs.list_directory(e.path) if run.is_directory)
+    except Unreadable:
+        return ()
 
 
 def _sorted_out(path: str, directory: DirectoryName, entries: list[FileStatus], runs: tuple[str, ...]) -> Partition:

@@ -295,6 +295,13 @@ FILE_DIAGNOSES = {
         " `sudo kafkalog verify PATH`. After an I/O error, copy the readable batches to"
         " ./salvaged on another disk: `kafkalog recover PATH --salvage salvaged`",
     ),
+    FindingKind.NOT_PERMITTED: Diagnosis(_WARNING, "", ""),
+    FindingKind.MOUNTED_READ_ONLY: Diagnosis(
+        _INFO,
+        "a broker does not start",
+        "if a broker has to start here, `sudo mount -o remount,rw PATH` permits it to write. Find out first, in the"
+        " kernel's log, whether the mount became read-only because the disk fails",
+    ),
     FindingKind.LOCKED: Diagnosis(
         _INFO,
         "a broker is running on it",

@@ -136,6 +136,8 @@ class FindingKind(Enum):
     NOT_COMPARABLE = "not-comparable"
     # the machine
     NOT_READ = "not-read"
+    NOT_PERMITTED = "not-permitted"
+    MOUNTED_READ_ONLY = "mounted-read-only"
     LOCKED = "locked"
 
 

@@ -41,6 +41,7 @@ from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.verify.metadata_log import CUTS, ENDS
+from kafkalog_cli.ops.verify.permissions import DOES_NOT_START, TAKES_OFFLINE
 from kafkalog_cli.ops.verify.task import Level, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
@@ -335,6 +336,7 @@ def start_steps(
     yield from _of_identity(at_root)
     yield from _of_lost_metadata(at_root, directories)
     yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in at_root if one.broker_effect.startswith(ENDS))
+    yield from _of_permissions(at_root)
     copies = sum(one.directory.kind is DirectoryKind.FUTURE for one in directories)
     yield _of_shutdown(root, copies + sum(not path.endswith(DirectoryKind.STRAY.value) for path in plans))
     yield from _of_checkpoints(at_root, at_start=True)
@@ -374,6 +376,16 @@ def _of_lost_metadata(at_root: Iterable[Finding], directories: Iterable[Partitio
 
 def _of_finding(found: Finding, action: StartAction) -> StartStep:
     return StartStep(action, found.path, f"{found.message}: {found.broker_effect}")
+
+
+def _of_permissions(findings: Iterable[Finding]) -> Iterator[StartStep]:
+    """Yield the steps at files that the broker's user may not open, unless the broker notices only later."""
+    for one in findings:
+        if one.kind in (FindingKind.NOT_PERMITTED, FindingKind.MOUNTED_READ_ONLY):
+            if one.broker_effect == DOES_NOT_START:
+                yield _of_finding(one, StartAction.DOES_NOT_START)
+            elif one.broker_effect == TAKES_OFFLINE:
+                yield _of_finding(one, StartAction.TAKES_OFFLINE)
 
 
 def _of_shutdown(root: LogDirRoot, logs: int) -> StartStep:
@@ -416,6 +428,8 @@ def _of_directory(
         return
     if plan is not None and not (plan.is_refused and stopped):  # a checkpoint's refusal is that of the whole directory
         yield from _of_plan(plan)
+    findings = [*findings]
+    yield from _of_permissions(findings)
     for one in findings:
         if one.broker_effect.startswith(ENDS):
             yield _of_finding(one, StartAction.DOES_NOT_START)

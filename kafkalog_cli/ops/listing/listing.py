@@ -18,7 +18,7 @@ from kafkalog_cli.disk.names import (
     classify_file,
     moved_aside,
 )
-from kafkalog_cli.errors import KafkalogError, shell_word
+from kafkalog_cli.errors import KafkalogError, Unreadable, shell_word
 from kafkalog_cli.format import checkpoint, partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
@@ -165,8 +165,11 @@ def list_partition(
     notes = FaultNotes(fs)
     entries = partition.entries
     _strange_names(entries, notes)
-    for path, what in odd_entries(fs, partition.path, entries):
-        notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: skipped")])
+    try:
+        for path, what in odd_entries(fs, partition.path, entries):
+            notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: skipped")])
+    except Unreadable as error:
+        notes.add(str(error.details["path"]), [unreadable(error)])
     offsets = CheckpointedOffsets()
     if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
         offsets = root.offsets_of(partition.topic, partition.number)

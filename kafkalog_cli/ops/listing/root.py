@@ -22,6 +22,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.json_files import UNKNOWN_BROKER_EPOCH, decode_clean_shutdown
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, OddFile, odd_files
+from kafkalog_cli.ops.listing.broker_user import BrokerUser, broker_user
 
 ValueT = TypeVar("ValueT")
 
@@ -101,7 +102,8 @@ class LogDirRoot:
     files, but are not usable files. `lock_problem` says why it is
     not known whether the lock is held. `marker_held_for`: kafkalog holds the clean shutdown marker back, because of its
     runs (keys) that changed these partitions. `imports` are the leftovers of interrupted imports. They may also belong
-    to a running import; `importer` then is the owner of its lock.
+    to a running import; `importer` then is the owner of its lock. `user` is the user that the broker runs as, None
+    for root.
     """
 
     path: str
@@ -119,6 +121,7 @@ class LogDirRoot:
     faults: tuple[LocatedFault, ...] = ()
     imports: ImportLeftovers = field(default_factory=ImportLeftovers)
     importer: LockOwner | None = None
+    user: BrokerUser | None = None
 
     @property
     def is_live(self) -> bool:
@@ -205,6 +208,7 @@ def _root(fs: Filesystem, path: str, entries: list[FileStatus], partitions: froz
         notes.found,
         imports,
         _ask(import_owner, path)[0] if imports else None,
+        broker_user(fs.status(path), entries),
     )
 
 

@@ -17,7 +17,7 @@ from kafkalog_cli.disk.names import (
     offset_of_file_name,
     segment_file_name,
 )
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.log.partition import Partition, is_passed_over, odd_files
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
@@ -65,7 +65,12 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         if name.kind is FileKind.METADATA_SNAPSHOT and name.offset is None:  # Snapshots.parse throws
             message = "a node takes it for a snapshot, whose name must begin with end offset and epoch"
             yield finding(FindingKind.BAD_NAME, entry.path, message)
-    for path, what in odd_entries(fs, partition.path, partition.entries):
+    try:
+        odd = odd_entries(fs, partition.path, partition.entries)
+    except Unreadable as error:
+        odd = []
+        yield finding(FindingKind.NOT_READ, str(error.details["path"]), str(error.details["reason"]))
+    for path, what in odd:
         yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
     for segment in partition.segments:
         if not segment.log.size_bytes and segment is not partition.segments[-1]:

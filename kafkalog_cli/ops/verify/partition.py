@@ -20,6 +20,7 @@ from kafkalog_cli.ops.verify.gaps import NO_RECORD, GapJudge, missing_start
 from kafkalog_cli.ops.verify.headers import HeaderCheck
 from kafkalog_cli.ops.verify.log import LogCheck
 from kafkalog_cli.ops.verify.metadata_log import metadata_findings
+from kafkalog_cli.ops.verify.permissions import partition_permissions
 from kafkalog_cli.ops.verify.places import read_topic_id
 from kafkalog_cli.ops.verify.root import checkpoint_findings, first_in_the_way
 from kafkalog_cli.ops.verify.seven import SevenCheck
@@ -61,6 +62,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         found = [*with_acknowledged(found, lines.high_watermark)]
     if task.wanted is None:
         found += file_findings(read_context.fs, partition)
+        found += partition_permissions(read_context.fs, partition, root)
         found += task.elsewhere
         known = {(one.kind, one.path) for one in facts.findings}  # with a next step that knows the metadata log
         found = [one for one in found if (one.kind, one.path) not in known]

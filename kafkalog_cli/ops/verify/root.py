@@ -19,6 +19,7 @@ from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, Shutdown
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.identity import identity_findings, restore_step, second_metadata_log
 from kafkalog_cli.ops.verify.metadata_log import bootstrap_findings, not_a_directory
+from kafkalog_cli.ops.verify.permissions import root_permissions
 
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
@@ -41,6 +42,7 @@ def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
         who = "a broker" if root.lock_owner.is_exclusive else "a kafkalog command"
         pid = "" if root.lock_owner.pid is None else f", pid {root.lock_owner.pid}"
         yield finding(FindingKind.LOCKED, root.path, f"locked by {who}{pid}")
+    yield from root_permissions(fs, root)
     for one in _fault_findings(fs, root):
         is_meta = one.kind is FindingKind.META_PROPERTIES
         step = restore_step(fs, root, settings) if is_meta else ""

@@ -3,6 +3,8 @@
 import os
 import shutil
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -106,6 +108,23 @@ OUTPUTS = {
     "inspect": ("inspect", f"PLACE/data/{TORN}", "--html", "PLACE/lake/out.html"),
     "verify": ("verify", "PLACE/data", "--report", "junit=PLACE/lake/out.xml"),
 }
+
+
+def test_the_printed_commands_put_a_salvaged_copy_in_place_for_the_owner(place):
+    log = next((place / "data" / TORN).glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    log.write_bytes(data)
+    done = kafkalog_as(User(0, 0), place, "recover", f"PLACE/data/{TORN}", "--salvage", "PLACE/out")
+    commands = [line.strip() for line in done.out.splitlines() if line.startswith("    ")]
+    assert any(command.startswith("sudo chown -R --reference ") for command in commands), done
+    for command in commands:
+        command = command.removeprefix("sudo ").replace("kafkalog", f"{sys.executable} -m kafkalog_cli")
+        subprocess.run(command, shell=True, check=False, cwd=place)
+    found = {(path.stat().st_uid, path.stat().st_gid) for path in (place / "data" / TORN).rglob("*")}
+    assert found == {(OWNER_ID, GROUP)}
+
+
 READER = User(21004, 24000, (GROUP,))
 
 

@@ -1,7 +1,10 @@
 """kafkalog as a user who may not give files away, and the broker's user afterwards: it starts, and deletes the topic."""
 
+import json
+import os
 import re
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -93,4 +96,41 @@ def test_the_broker_starts_and_deletes_a_topic_after_a_run_of(public, stopped, t
         assert not [path.name for path in data.iterdir() if path.name.startswith("a-0")]
         assert "AccessDenied" not in one.log()
         assert "ermission denied" not in one.log()
+    shutil.rmtree(folder)
+
+
+STEM = f"{0:020d}"
+LOCKS_OUT = {
+    "meta.properties of root": ("meta.properties", 0, 0o600),
+    ".lock of root": (".lock", 0, 0o600),
+    "checkpoint of root": ("recovery-point-offset-checkpoint", 0, 0o640),
+    "log that may only be read": (f"a-0/{STEM}.log", BROKER, 0o444),
+    "unknown file of root": ("a-0/notes.txt", 0, 0o600),
+}
+
+
+@pytest.mark.parametrize("case", LOCKS_OUT)
+def test_a_broker_ends_at_what_verify_says_and_starts_after_the_printed_commands(public, stopped, case):
+    name, owner_id, mode = LOCKS_OUT[case]
+    folder = public[0] / "locked-out"
+    shutil.copytree(stopped, folder)
+    data = folder / "data"
+    give(data, BROKER, GROUP, 0o755, 0o644)
+    path = data / name
+    path.touch()
+    os.chown(path, owner_id, owner_id)
+    path.chmod(mode)
+    run_as = ("setpriv", f"--reuid={BROKER}", f"--regid={GROUP}", "--clear-groups")
+    with broker(folder, public[1], run_as=run_as) as one:
+        with pytest.raises(RuntimeError, match="does not start"):
+            one.start()
+        done = kafkalog_as(ROOT, data, "doctor", "PLACE", "--format", "json")
+        objects = [json.loads(line) for line in done.out.splitlines()]
+        ends = [found for found in objects if found.get("action") in ("does-not-start", "takes-offline")]
+        assert [found["path"] for found in ends] == [str(path)], ends
+        (found,) = (found for found in objects if found.get("kind") == "not-permitted")
+        for command in found["next_step"].split("`")[1::2]:
+            subprocess.run(command.removeprefix("sudo "), shell=True, check=True)
+        one.start()
+        one.stop()
     shutil.rmtree(folder)

@@ -297,10 +297,7 @@ FILE_DIAGNOSES = {
     ),
     FindingKind.NOT_PERMITTED: Diagnosis(_WARNING, "", ""),
     FindingKind.MOUNTED_READ_ONLY: Diagnosis(
-        _INFO,
-        "a broker does not start",
-        "if a broker has to start here, `sudo mount -o remount,rw PATH` permits it to write. Find out first, in the"
-        " kernel's log, whether the mount became read-only because the disk fails",
+        _INFO, "a broker does not start", "`sudo mount -o remount,rw PATH` permits it to write, unless the disk fails"
     ),
     FindingKind.LOCKED: Diagnosis(
         _INFO,

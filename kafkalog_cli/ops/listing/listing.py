@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -162,14 +163,11 @@ def list_partition(
 
     Raises Unreadable. Anything wrong in the files becomes a fault.
     """
-    notes = FaultNotes(fs)
-    entries = partition.entries
+    notes, entries = FaultNotes(fs), partition.entries
     _strange_names(entries, notes)
-    try:
+    with suppress(Unreadable):  # this user may not list `.kafkalog`: the log can be read all the same
         for path, what in odd_entries(fs, partition.path, entries):
             notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: skipped")])
-    except Unreadable as error:
-        notes.add(str(error.details["path"]), [unreadable(error)])
     offsets = CheckpointedOffsets()
     if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
         offsets = root.offsets_of(partition.topic, partition.number)

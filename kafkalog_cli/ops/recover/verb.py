@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.disk.durable import rename_directory
+from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, NothingSelected, Refused, counted, shell_word
 from kafkalog_cli.format.fault import FaultKind
@@ -225,11 +226,15 @@ def salvaging(session: Session, paths: list[str], target: str) -> Iterator[tuple
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result for one partition. `metadata` is the `--metadata` of the command line, which next steps repeat."""
+    """The result for one partition. `metadata` is the `--metadata` of the command line, which next steps repeat.
+
+    `is_of_other_user`: the partition belongs to another user than the copy.
+    """
 
     partition: Partition
     salvaged: Salvaged
     metadata: str | None = None
+    is_of_other_user: bool = False
 
     @property
     def next_step(self) -> str:
@@ -238,8 +243,8 @@ class Copied:
             return ""
         if not self.replacing:
             return self.checking
-        away, back, repair = self.replacing
-        replace = f"With the broker stopped, {away}, {back} and {repair} put it in the place of the damaged log"
+        *first, repair = self.replacing
+        replace = f"With the broker stopped, {', '.join(first)} and {repair} put it in the place of the damaged log"
         return f"{self.checking}. {replace}"
 
     @property
@@ -258,6 +263,7 @@ class Copied:
         commands = (
             "`mv -nT PATH PATH_AWAY`",
             f"`mv -nT {shell_word(self.salvaged.path)} PATH`",
+            *(["`sudo chown -R --reference PATH_AWAY PATH`"] if self.is_of_other_user else []),
             "`kafkalog recover PATH`",
         )
         return tuple(filled(one, self.partition.path, self.partition.path, self.metadata) for one in commands)
@@ -289,7 +295,9 @@ def _salvage(work: Work, request: SalvageRequest) -> Copied:
     settings = request.recovery.load_settings(work.log_dir, partition.topic)
     target = f"{request.target.rstrip('/')}/{partition.name}"
     try:
-        return Copied(partition, salvage(work.fs, partition, target, settings), work.settings.metadata_option)
+        salvaged = salvage(work.fs, partition, target, settings)
+        is_of_other_user = work.fs.attributes(real_directory(work.fs, partition.path)).owner_id != os.geteuid()
+        return Copied(partition, salvaged, work.settings.metadata_option, is_of_other_user)
     except OSError as error:
         told = of_the_system(target, error)
         told.has_no_partition = str(told.details["path"]).startswith(target)  # nothing to purge in an incomplete copy

@@ -65,6 +65,14 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         if name.kind is FileKind.METADATA_SNAPSHOT and name.offset is None:  # Snapshots.parse throws
             message = "a node takes it for a snapshot, whose name must begin with end offset and epoch"
             yield finding(FindingKind.BAD_NAME, entry.path, message)
+    yield from _of_runs(fs, partition)
+    for segment in partition.segments:
+        if not segment.log.size_bytes and segment is not partition.segments[-1]:
+            yield finding(FindingKind.EMPTY_SEGMENT, segment.log.path, "empty, and not the last segment")
+
+
+def _of_runs(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
+    """Yield the findings about `.kafkalog`."""
     try:
         odd = odd_entries(fs, partition.path, partition.entries)
     except Unreadable as error:
@@ -72,9 +80,6 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         yield finding(FindingKind.NOT_READ, str(error.details["path"]), str(error.details["reason"]))
     for path, what in odd:
         yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
-    for segment in partition.segments:
-        if not segment.log.size_bytes and segment is not partition.segments[-1]:
-            yield finding(FindingKind.EMPTY_SEGMENT, segment.log.path, "empty, and not the last segment")
 
 
 def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:

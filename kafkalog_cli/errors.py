@@ -377,12 +377,12 @@ def worst_exit_code(codes: Set[ExitCode]) -> ExitCode:
     return next(worst, max(codes, default=ExitCode.OK))
 
 
-def combined_exit_code(codes: list[ExitCode]) -> ExitCode:
+def combined_exit_code(codes: list[ExitCode], *, is_read: bool = False) -> ExitCode:
     """Return one exit code for several targets (see EXIT STATUS in the man pages).
 
     One target: its own code. Several: 130 if interrupted; the common code if all ended alike; else 4
-    if corruption was found; else 12 if only formats of other programs or newer versions stood in the way; else 5 if any
-    failed; else 3; else 0.
+    if corruption was found; else 5 if any failed; else 3; else 0. If `is_read`, no target ended with an error: then 12
+    is that of a metadata record of a newer Kafka in a sound log, and the code of the whole.
     """
     if not codes:
         return ExitCode.OK
@@ -394,5 +394,5 @@ def combined_exit_code(codes: list[ExitCode]) -> ExitCode:
         return ExitCode.CORRUPTION
     failed = {*codes} - {ExitCode.OK, ExitCode.WARNINGS}
     if failed:
-        return ExitCode.UNSUPPORTED if failed == {ExitCode.UNSUPPORTED} else ExitCode.PARTIAL
+        return ExitCode.UNSUPPORTED if is_read and failed == {ExitCode.UNSUPPORTED} else ExitCode.PARTIAL
     return ExitCode.WARNINGS

@@ -156,7 +156,7 @@ def _examined(  # noqa: PLR0913, PLR0917
     """Return the examination of a log directory that was verified; `directories` None: it is none."""
     seen = all_seen.below(log_dir)
     codes = [one.exit_code for one in seen.verifications]
-    codes += [note.exit_code for note in seen.notes if note.exit_code is not None]
+    failed = [note.exit_code for note in seen.notes if note.exit_code is not None]
     root = LogDirRoot(log_dir, Shutdown.UNKNOWN)
     if directories is not None:
         root = read_root(context.fs, log_dir, frozenset(one.path for one in directories))
@@ -179,7 +179,7 @@ def _examined(  # noqa: PLR0913, PLR0917
         lines,
         is_unknown,
         tuple(seen.notes),
-        combined_exit_code([*codes, *([ExitCode.WARNINGS] if is_unknown else [])]),
+        combined_exit_code(codes + failed + [ExitCode.WARNINGS] * is_unknown, is_read=not failed),
     )
 
 

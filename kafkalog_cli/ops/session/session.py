@@ -348,7 +348,8 @@ class Session:
         self._done.add(outcome.work.partition.path)
 
     def _summary(self, not_done: tuple[Partition, ...] = ()) -> Summary:
-        return Summary(combined_exit_code(self._codes), tuple(self._codes), self._failed, not_done)
+        code = combined_exit_code(self._codes, is_read=not self._failed)
+        return Summary(code, tuple(self._codes), self._failed, not_done)
 
     def _not_done(self, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
         left = tuple(partition for partition in partitions if partition.path not in self._done)

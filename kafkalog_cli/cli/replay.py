@@ -15,7 +15,7 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     pace_option,
 )
-from kafkalog_cli.ops.choices import Isolation
+from kafkalog_cli.ops.choices import Hashing, Isolation
 
 _cluster_option = partial(Option, rich_help_panel="Cluster")
 
@@ -33,6 +33,10 @@ class ReplayOptions(NamedTuple):
         help="Create missing topics, with partitions and settings of the metadata log.")] = False
     rename: Annotated[list[str] | None, _cluster_option("--rename", metavar="OLD=NEW",
         help="Send topic OLD to the topic NEW; may be repeated.")] = None
+    partitioner: Annotated[Hashing | None, _cluster_option("--partitioner",
+        help="Send each record to the partition that its key has in the cluster's topic by this hash: murmur2_random as"
+        " Kafka's producers, crc32 as librdkafka's. Without it, records keep their partition.",
+        show_default=False)] = None
     groups: Annotated[bool, _cluster_option("--groups",
         help="Commit the offsets of groups, translated. Offsets that a group has in the cluster stay.")] = False
     command_config: Annotated[str | None, _cluster_option("--command-config", metavar="FILE",
@@ -54,6 +58,9 @@ def replay(context: CommandContext, options: ReplayOptions) -> int:
 
     Keys, values, headers, timestamps, partitions and the order in a partition stay. Offsets do not. Transactions are
     resolved: only committed records are sent. Damaged batches are left out and reported, as by read.
+
+    With --partitioner, a topic of the cluster may have another number of partitions. Each key goes to its partition
+    there. Records without a key keep their partition.
 
     After an interruption or an error, the same command continues. Records that an interrupted run has sent are
     recognised in the cluster, and not sent again.

@@ -90,7 +90,7 @@ def _request(environment: Environment, options: ReplayOptions) -> ReplayRequest:
     return ReplayRequest(
         options.paths, options.state, options.topics.selection, read, renames,
         options.create, options.groups, options.metadata,
-        None if options.bytes_per_s is None else parse_size_bytes(options.bytes_per_s),
+        None if options.bytes_per_s is None else parse_size_bytes(options.bytes_per_s), options.partitioner,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
 from kafkalog_cli.library.times import Time, epoch_ms
 from kafkalog_cli.library.verbs import Call, Run, VerbOptions, path_texts
 from kafkalog_cli.library.warning import warn
+from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_served
@@ -243,6 +244,7 @@ def replay(  # noqa: PLR0913
     isolation: str = "read_committed",
     bytes_per_second: int | None = None,
     metadata: str | PathLike[str] | None = None,
+    partitioner: str | None = None,
 ) -> Run[ReplayedPartition | ReplayedOffset]:
     """Send records as `kafkalog replay` does; the results are partitions, then the committed offsets of groups.
 
@@ -261,6 +263,7 @@ def replay(  # noqa: PLR0913
     request = ReplayRequest(
         path_texts(paths), fspath(state), Selection(frozenset(topics), frozenset(partitions)), read, rename or {},
         create, groups, None if metadata is None else fspath(metadata), bytes_per_second,
+        None if partitioner is None else Hashing(partitioner),
     )  # fmt: skip
     notes: list[Note] = []
 

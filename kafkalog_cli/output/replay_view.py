@@ -6,7 +6,8 @@ from typing import Annotated, TypedDict
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.replay.plan import ReplayPlan
 from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
-from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, exit_codes, keywords
+from kafkalog_cli.ops.replay.state import SentProgress
+from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, exit_codes
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
@@ -18,14 +19,14 @@ class PlannedReplayObject(TypedDict):
     topic: Annotated[PathText, From("progress.topic")]
     partition: Annotated[Count, From("progress.partition")]
     target_topic: Annotated[PathText, From("progress.target_topic"), "the topic in the cluster"]
-    is_created: Annotated[
-        bool, From("target_records"), keywords(lambda end: end is None), "whether the topic is to be created"
-    ]
+    is_created: Annotated[bool, "whether the topic is to be created"]
     next_offset: Annotated[Count, From("progress.next_offset"), "the first offset to send"]
     size_bytes: Annotated[Count, "of the log files"]
     records: Annotated[Count, From("progress.records"), "acknowledged in earlier runs with the state"]
     target_end_offset: Annotated[
-        Count | None, From("target_records"), "the end of the partition in the cluster; null if it is to be created"
+        Count | None,
+        From("target_records"),
+        "the end of the partition in the cluster; null if it is to be created, or if --partitioner chooses partitions",
     ]
 
 
@@ -40,10 +41,18 @@ class ReplayedObject(TypedDict):
     recognised: Annotated[Count, "records of an interrupted run that were in the cluster, though not in the state"]
     records: Annotated[Count, From("progress.records"), "acknowledged records of all runs with the state"]
     next_offset: Annotated[Count, From("progress.next_offset"), "all records below this offset are acknowledged"]
-    target_offset: Annotated[Count, From("progress.target_offset"), "the offset after the last of them in the cluster"]
+    target_offset: Annotated[
+        Count | None,
+        From("progress.target_offset"),
+        "the offset after the last of them in the cluster; null if they are in several partitions (--partitioner)",
+    ]
     is_done: Annotated[bool, From("progress.is_done"), "whether there are no more records to send"]
     exit_code: Annotated[
-        int, From("code"), exit_codes(ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION)
+        int,
+        From("code"),
+        exit_codes(
+            ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.NO_SPACE, ExitCode.REFUSED
+        ),
     ]
 
 
@@ -78,10 +87,16 @@ def plan_lines(plan: ReplayPlan, offsets: int | None) -> Iterator[str]:
             parts.append(f"{counted(progress.records, 'record')} acknowledged before")
         elif one.target_records:
             parts.append(f"the cluster's partition ends at offset {one.target_records}")
-        name = f"{progress.target_topic}-{progress.partition}"
+        name = _target_name(progress)
         yield printable(f"send {one.copy.partition.path} to {name}: {', '.join(parts)}")
     if offsets is not None:
         yield f"then commit {counted(offsets, 'offset')} of groups"
+
+
+def _target_name(progress: SentProgress) -> str:
+    if progress.target_offset is None:
+        return f"{counted(len(progress.targets), 'partition')} of {progress.target_topic}"
+    return f"{progress.target_topic}-{progress.partition}"
 
 
 def replayed_line(done: ReplayedPartition) -> str:
@@ -93,7 +108,7 @@ def replayed_line(done: ReplayedPartition) -> str:
     parts.append(f"acknowledged up to offset {progress.next_offset}")
     if done.error is not None:
         parts.append("not complete")
-    name = f"{progress.target_topic}-{progress.partition}"
+    name = _target_name(progress)
     return printable(f"{done.planned.copy.partition.path} to {name}: {', '.join(parts)}") + "\n"
 
 

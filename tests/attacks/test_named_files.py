@@ -320,13 +320,19 @@ def test_salvage_leads_nowhere(place, attack, evidence):
 
 
 PROGRESS = {
-    "topic": "t", "partition": 0, "target_topic": "t", "next_offset": 0, "target_offset": 0, "records": 0,
-    "is_done": False, "translated": [],
+    "topic": "t", "partition": 0, "target_topic": "t", "next_offset": 0, "targets": [[0, 0, 0]], "records": 0,
+    "is_done": False, "is_under_way": False, "translated": [],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "partitions", [[PROGRESS, PROGRESS], [{**PROGRESS, "partition": 1 << 31}], [{**PROGRESS, "next_offset": -1}]]
+    "partitions",
+    [
+        [PROGRESS, PROGRESS],
+        [{**PROGRESS, "partition": 1 << 31}],
+        [{**PROGRESS, "next_offset": -1}],
+        [{**PROGRESS, "targets": [[0, 0]]}],
+    ],
 )
 def test_a_state_of_a_replay_that_lies_is_refused(place, partitions):
     (place / "state").write_text(json.dumps({"format": FORMAT, "request": {}, "partitions": partitions}))

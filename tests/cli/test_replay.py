@@ -50,6 +50,27 @@ def test_the_plan_and_the_outcomes_as_text(disk, cluster):  # noqa: F811
     assert (code, out.count("0 records sent"), out.count("which stays")) == (0, 3, 5)
 
 
+def test_a_partitioner_puts_keys_where_producers_look(disk, cluster):  # noqa: F811
+    cluster.create_topic("orders", 6, {})
+    more = ("--topic", "orders")
+    code, _, err = kafkalog(*words(disk, *more, "--dry-run"))
+    assert code == 0
+    assert "With --partitioner murmur2_random (or the hash of the producers) they go where producers look" in err
+    more = (*more, "--partitioner", "murmur2_random")
+    code, out, err = kafkalog(*words(disk, *more, "--dry-run"))
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"send {disk}/orders-0 to 6 partitions of orders: from offset 0, 568 bytes"
+    code, out, _ = kafkalog(*words(disk, *more, "--dry-run", "--format", "json"))
+    assert (code, check(out.splitlines())) == (0, {"kafkalog.planned-replay/1", "kafkalog.summary/1"})
+    code, out, _ = kafkalog(*words(disk, *more))
+    assert code == 0
+    assert f"{disk}/orders-1 to 6 partitions of orders: 2 records sent, acknowledged up to offset 2" in out
+    places = {one.key: number for (_, number), log in cluster.logs.items() for one in log if one.key is not None}
+    assert places == {b"k0": 5, b"k1": 5, b"k2": 3}  # Utils.murmur2 of kafka-clients 4.4.0
+    code, out, _ = kafkalog(*words(disk, *more, "--format", "json"))
+    assert (code, check(out.splitlines())) == (0, {"kafkalog.replayed/1", "kafkalog.summary/1"})
+
+
 def test_objects_have_their_schemas(disk, cluster):  # noqa: F811
     code, out, err = kafkalog(*words(disk, "--create", "--groups", "--dry-run", "--format", "json"))
     assert (code, check(out.splitlines())) == (0, {"kafkalog.planned-replay/1", "kafkalog.summary/1"})
@@ -66,6 +87,14 @@ def test_a_refused_record(disk, cluster):  # noqa: F811
     assert out == f"{disk}/orders-0 to orders-0: 3 records sent, acknowledged up to offset 3, not complete\n"
     assert "the record of offset 6 was not acknowledged by recording: refused" in err
     assert cluster.logs["orders", 0] == wanted("orders", 0, [0, 1, 2])
+
+
+def test_a_partition_that_waits_for_a_refused_record(disk, cluster):  # noqa: F811
+    cluster.refuses = lambda one: one == sent(6)
+    more = ("--create", "--topic", "orders", "--partitioner", "crc32", "--format", "json")
+    code, out, err = kafkalog(*words(disk, *more))
+    assert (code, check(out.splitlines())) == (5, {"kafkalog.replayed/1", "kafkalog.summary/1"})
+    assert "it is sent after orders-0, which is not complete in the cluster: repeat the command when the cause" in err
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,49 @@ def test_killed_runs_leave_no_gap_and_no_double(target, real_kafka, tmp_path):
     assert contents(target.data, "busy", 0) == wanted
 
 
+def test_a_partitioner_puts_keys_where_a_producer_does(target, real_kafka, tmp_path):
+    """From two partitions into six, with a kill between: `control` has the same records by librdkafka's producer."""
+    sizes = {"few": 2, "control": 6, "many": 6}
+    with Client(target.address, real_kafka.broker_class_path) as client:
+        for topic, partitions in sizes.items():
+            client.do("create", topic, partitions=partitions)
+    settings = {"bootstrap.servers": target.address, "partitioner": "murmur2_random", "linger.ms": 5}
+    producer = confluent.Producer(settings)
+    for topic in ("few", "control"):
+        for at in range(20_000):
+            producer.produce(topic, b"%0100d" % at, None if at % 10 == 0 else b"user-%d" % (at % 500))
+            producer.poll(0)
+        assert producer.flush(60) == 0
+    words = ("--topic", "few", "--rename=few=many", "--partitioner", "murmur2_random")
+    command = ["replay", target.data, "--to", target.address, "--state", tmp_path / "state", *words]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kafkalog_cli", *map(str, command), "--bytes-per-s", "300kB"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT,
+    )  # fmt: skip
+    while not sum(one.stat().st_size for one in target.data.glob("many-*/*.log")):
+        time.sleep(0.2)
+        assert process.poll() is None
+    time.sleep(2)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    done = replay(target.data, target, tmp_path / "state", *words)
+    assert 0 < done[-1]["sent"] < 20_000
+    found = {
+        topic: [[line.split("\t")[1:3] for line in contents(target.data, topic, number)] for number in range(count)]
+        for topic, count in sizes.items()
+    }
+    without_more = [*found["few"], [], [], [], []]
+    for of_key, of_control, of_source in zip(found["many"], found["control"], without_more, strict=True):
+        assert sorted(one for one in of_key if one[0] != "-") == sorted(one for one in of_control if one[0] != "-")
+        assert [one for one in of_key if one[0] == "-"] == [one for one in of_source if one[0] == "-"]
+        values = {}
+        for key, value in of_key:
+            values.setdefault(key, []).append(value)
+        assert all(values[key] == sorted(values[key]) for key in values)
+    assert sum(map(len, found["many"])) == 20_000
+
+
 def test_a_record_that_the_cluster_refuses(target, real_kafka, corpus, tmp_path):
     """The records before it arrive; after a remedy, the same command continues with it."""
     log_dir = data_of(corpus, "v2-large")

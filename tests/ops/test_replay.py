@@ -11,6 +11,8 @@ import kafkalog_cli as kl
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import BadInput, ExitCode, Locked, NotSent, Refused, UsageError
 from kafkalog_cli.format.records import Header
+from kafkalog_cli.ops.append.partitioning import partition_of_key
+from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.replay.cluster import SentRecord
 from kafkalog_cli.ops.replay.plan import ReplayRequest
@@ -217,9 +219,9 @@ def test_a_first_run_reads_nothing_back(disk, monkeypatch):
     check_complete(cluster)
 
 
-def runs_until_done(disk, asked, end, seconds):
+def runs_until_done(disk, asked, end, seconds, cluster=None):
     """Run with a life that ends at call `end`, then without an end; return the cluster and whether it was killed."""
-    cluster = RecordingCluster()
+    cluster = cluster or RecordingCluster()
     cluster.life = Life(end)
     is_killed = False
     try:
@@ -264,6 +266,98 @@ def test_kills_again_and_again(disk):
                 kills += 1
         assert kills > 3
         check_complete(cluster)
+
+
+@pytest.fixture
+def alike(tmp_path):
+    """Both partitions have the same records of the same time: five keys, and two records in a row without a key."""
+    keys = [b"a", b"b", None, None, b"c", b"a", b"d", b"a", b"e", b"b"]
+    for number in (0, 1):
+        records = [R(at, T, key, b"v" if key is None else b"%d" % at) for at, key in enumerate(keys)]
+        write(tmp_path / "disk" / f"t-{number}", (batch_v2(records[:6]), 0, 5), (batch_v2(records[6:]), 6, 9))
+    return tmp_path / "disk"
+
+
+def by_key(log_dir, count, hashing):
+    """The contents of each partition of the cluster. Records without a key keep their partition."""
+    found = {("t", number): [] for number in range(count)}
+    for source in (0, 1):
+        for _, key, content in read_records(log_dir, "t")[source]:
+            number = source % count if key is None else partition_of_key(key, count, hashing)
+            found["t", number].append(SentRecord(key, content, (), T))
+    return found
+
+
+@pytest.mark.parametrize("hashing", [Hashing.MURMUR2_RANDOM, Hashing.CRC32])
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_a_partitioner_sends_records_to_the_partitions_of_their_keys(alike, count, hashing):
+    cluster, notes = RecordingCluster({"t": count}), []
+    done = of_type(ReplayedPartition, run(request(alike, partitioner=hashing), cluster, notes=notes))
+    assert cluster.logs == by_key(alike, count, hashing)
+    assert [one.sent for one in done] == [10, 10]
+    assert notes == []
+    again = of_type(ReplayedPartition, run(request(alike, partitioner=hashing), cluster))
+    assert [one.sent for one in again] == [0, 0]
+
+
+def test_records_without_a_key_go_to_the_partition_of_an_empty_key_if_the_partitioner_says_so(alike):
+    cluster = RecordingCluster({"t": 6})
+    run(request(alike, partitioner=Hashing.MURMUR2), cluster)
+    number = partition_of_key(b"", 6, Hashing.MURMUR2)
+    assert [one.key for one in cluster.logs["t", number]].count(None) == 4
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seconds", [0, 1])
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_kill_at_any_call_of_a_partitioned_replay_loses_and_doubles_nothing(alike, count, seconds):
+    asked = request(alike, partitioner=Hashing.MURMUR2_RANDOM)
+    wanted_logs, end, is_killed = by_key(alike, count, Hashing.MURMUR2_RANDOM), 0, True
+    while is_killed:
+        end += 1
+        (alike.parent / "replay.state").unlink(missing_ok=True)
+        cluster = RecordingCluster({"t": count})
+        cluster, is_killed = runs_until_done(alike, asked, end, seconds, cluster)
+        assert cluster.logs == wanted_logs, end
+    assert end > 30
+
+
+def test_kills_again_and_again_of_a_partitioned_replay(alike):
+    asked = request(alike, partitioner=Hashing.MURMUR2_RANDOM)
+    cluster, kills = RecordingCluster({"t": 3}), 0
+    while True:
+        cluster.life = Life(9 + kills)
+        try:
+            run(asked, cluster, MortalFilesystem(RealFilesystem(), cluster.life))
+            break
+        except Killed:
+            kills += 1
+    assert kills > 3
+    assert cluster.logs == by_key(alike, 3, Hashing.MURMUR2_RANDOM)
+
+
+def test_partitions_that_go_to_the_same_partitions_wait_for_one_that_failed(alike):
+    """Their records are equal: the second run would take those of t-1 for those of t-0."""
+    asked = request(alike, partitioner=Hashing.MURMUR2_RANDOM)
+    cluster = RecordingCluster({"t": 3}, refuses=lambda one: one.value == b"7")
+    first, second = of_type(ReplayedPartition, run(asked, cluster))
+    assert isinstance(first.error, NotSent)
+    assert "it is sent after t-0, which is not complete in the cluster" in str(second.error)
+    assert (first.sent, second.sent) == (7, 0)
+    cluster.refuses = lambda one: False
+    assert [one.code for one in of_type(ReplayedPartition, run(asked, cluster))] == [ExitCode.OK] * 2
+    assert cluster.logs == by_key(alike, 3, Hashing.MURMUR2_RANDOM)
+
+
+def test_a_partitioned_replay_refuses_a_topic_that_got_more_partitions(alike):
+    asked = request(alike, partitioner=Hashing.MURMUR2_RANDOM)
+    cluster = RecordingCluster({"t": 3})
+    run(asked, cluster)
+    cluster.logs["t", 3] = []
+    with pytest.raises(Refused, match="t has 4 partitions in the cluster, and had 3 when the replay began"):
+        run(asked, cluster)
+    with pytest.raises(Refused, match="another partitioner"):
+        run(replace(asked, partitioner=Hashing.CRC32), cluster)
 
 
 def test_records_of_others_in_between_do_not_matter(disk):
@@ -330,6 +424,7 @@ def test_the_timestamp_0_is_reported(disk):
     [
         ({"creates": False}, {}, Refused, "--create creates it"),
         ({}, {"orders": 1}, Refused, "--alter --topic orders --partitions 2"),
+        ({"with_groups": True, "partitioner": Hashing.CRC32}, {}, UsageError, "--groups cannot be combined with"),
         ({"renames": {"orders": "payments"}}, {}, UsageError, "orders and payments would become one topic"),
         ({"renames": {"order": "x"}}, {}, UsageError, "no topic order is sent"),
         ({"renames": {"orders": "a/b"}}, {}, UsageError, "not a valid name"),

@@ -79,8 +79,8 @@ class RecordingCluster:
         yield from list(enumerate(self.logs[topic, partition]))[start:end]
 
     @contextmanager
-    def sender(self, topic, partition, codec, acknowledged):
-        yield _Sender(self, self.logs[topic, partition], acknowledged)
+    def sender(self, topic, codec, acknowledged):
+        yield _Sender(self, topic, acknowledged)
 
     def group_offsets(self, group_id):
         return self.groups.get(group_id, {})
@@ -92,17 +92,18 @@ class RecordingCluster:
 
 
 class _Sender:
-    def __init__(self, cluster, log, acknowledged):
-        self._cluster, self._log, self._acknowledged = cluster, log, acknowledged
+    def __init__(self, cluster, topic, acknowledged):
+        self._cluster, self._topic, self._acknowledged = cluster, topic, acknowledged
         self._under_way = []
 
-    def send(self, record):
+    def send(self, partition, record):
         self._cluster.life.step()
         if self._cluster.refuses(record):
             self.flush()
             raise ClusterError(cluster="recording", reason="refused")
-        self._under_way.append(len(self._log))
-        self._log.append(record)
+        log = self._cluster.logs[self._topic, partition]
+        self._under_way.append((partition, len(log)))
+        log.append(record)
         if len(self._under_way) > UNDER_WAY:
             self._acknowledge()
 
@@ -111,5 +112,9 @@ class _Sender:
             self._acknowledge()
 
     def _acknowledge(self):
+        """Of several partitions, the last is ahead: only the order within a partition is certain."""
         self._cluster.life.step()
-        self._acknowledged(self._under_way.pop(0))
+        last = max(partition for partition, _ in self._under_way)
+        oldest = next(one for one in self._under_way if one[0] == last)
+        self._under_way.remove(oldest)
+        self._acknowledged(*oldest)

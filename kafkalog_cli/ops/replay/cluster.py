@@ -35,13 +35,14 @@ class ClusterTopic(NamedTuple):
 
 
 class Sender(Protocol):
-    """Sends records to one partition, in order.
+    """Sends records to partitions of a topic, in order.
 
-    It calls `acknowledged` with the offset of each record in the cluster, in the order of the records and only in
-    `send` and `flush`. Both raise ClusterError if a record is refused; then no later record is acknowledged.
+    It calls `acknowledged` with the partition and the offset of each record in the cluster, in the order of the
+    partition's records and only in `send` and `flush`. Both raise ClusterError if a record is refused; then no later
+    record is acknowledged.
     """
 
-    def send(self, record: SentRecord) -> None:
+    def send(self, partition: int, record: SentRecord) -> None:
         """Send a record. This waits while very many records are under way."""
 
     def flush(self) -> None:
@@ -70,9 +71,9 @@ class Cluster(Protocol):
         """Yield the records with offsets from `start` to `end` (exclusive), with their offsets."""
 
     def sender(
-        self, topic: str, partition: int, codec: str, acknowledged: Callable[[int], None]
+        self, topic: str, codec: str, acknowledged: Callable[[int, int], None]
     ) -> AbstractContextManager[Sender]:
-        """Open a sender for a partition. `codec` is Kafka's name of the compression of its batches.
+        """Open a sender for a topic. `codec` is Kafka's name of the compression of its batches.
 
         If the context is left by an exception, records that were not sent yet are dropped.
         """

@@ -115,9 +115,7 @@ class KafkaCluster:
             self._reader.unassign()
 
     @contextmanager
-    def sender(
-        self, topic: str, partition: int, codec: str, acknowledged: Callable[[int], None]
-    ) -> Iterator[KafkaSender]:
+    def sender(self, topic: str, codec: str, acknowledged: Callable[[int, int], None]) -> Iterator[KafkaSender]:
         """See Cluster."""
         found = self.topic(topic)
         most_bytes = int((found.settings if found else {}).get("max.message.bytes", _LARGEST_BATCH_BYTES))
@@ -127,7 +125,7 @@ class KafkaCluster:
             producer = confluent_kafka.Producer(settings)
         except confluent_kafka.KafkaException as error:
             raise UsageError(reason=f"the settings of the client are not valid: {_text(error)}") from error
-        sender = KafkaSender(self._bootstrap, producer, topic, partition, acknowledged)
+        sender = KafkaSender(self._bootstrap, producer, topic, acknowledged)
         try:
             yield sender
         except BaseException:
@@ -179,23 +177,20 @@ class KafkaCluster:
 class KafkaSender:
     """See Sender. After an interruption, when it `is_over`, acknowledgements are no longer passed on."""
 
-    def __init__(
-        self, bootstrap: str, producer: Any, topic: str, partition: int, acknowledged: Callable[[int], None]
-    ) -> None:
+    def __init__(self, bootstrap: str, producer: Any, topic: str, acknowledged: Callable[[int, int], None]) -> None:
         self._bootstrap = bootstrap
         self._producer = producer
         self._topic = topic
-        self._partition = partition
         self._acknowledged = acknowledged
         self._refusal = ""
         self.is_over = False
 
-    def send(self, record: SentRecord) -> None:
+    def send(self, partition: int, record: SentRecord) -> None:
         """See Sender."""
         while True:
             try:
                 self._producer.produce(
-                    self._topic, record.value, record.key, self._partition, on_delivery=self._delivered,
+                    self._topic, record.value, record.key, partition, on_delivery=self._delivered,
                     timestamp=record.timestamp_ms, headers=[(name.decode(), value) for name, value in record.headers],
                 )  # fmt: skip
                 break
@@ -234,7 +229,7 @@ class KafkaSender:
         if error is not None:
             self._refusal = error.str()
         else:
-            self._acknowledged(message.offset())
+            self._acknowledged(message.partition(), message.offset())
 
 
 def _record_of(message: Any) -> SentRecord:

@@ -8,6 +8,7 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import is_topic_name
 from kafkalog_cli.errors import OffsetOutOfRange, Refused, UsageError
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
+from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.lookup_time import lookup_time
@@ -15,7 +16,7 @@ from kafkalog_cli.ops.partition_facts import registered_topic
 from kafkalog_cli.ops.partition_state import broker_view
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, read_range
 from kafkalog_cli.ops.replay.cluster import Cluster, ClusterTopic
-from kafkalog_cli.ops.replay.state import ReplayState, SentProgress
+from kafkalog_cli.ops.replay.state import ReplayState, SentProgress, TargetProgress
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import Note
@@ -30,7 +31,8 @@ class ReplayRequest:
 
     `read` has the range and the isolation. `renames` has the cluster's names of topics that get another name.
     `creates`: create topics that the cluster does not have. `with_groups`: commit the offsets of groups too.
-    `bytes_per_second` limits the bytes of keys and values.
+    `bytes_per_second` limits the bytes of keys and values. `partitioner` chooses the partition in the cluster by the
+    key; None: records keep their partition.
     """
 
     paths: Sequence[str]
@@ -42,6 +44,7 @@ class ReplayRequest:
     with_groups: bool = False
     metadata: str | None = None
     bytes_per_second: int | None = None
+    partitioner: Hashing | None = None
 
     def identity(self, cluster_id: str | None) -> dict[str, Any]:
         """Return what all runs with one state must have in common."""
@@ -54,6 +57,7 @@ class ReplayRequest:
             "isolation": read.isolation.value,
             "renames": dict(sorted(self.renames.items())),
             "groups": self.with_groups,
+            "partitioner": self.partitioner and self.partitioner.value,
         }
 
 
@@ -61,12 +65,14 @@ class ReplayRequest:
 class PlannedPartition:
     """A partition to send.
 
-    `progress` is that of the first record to send. `target_records` is the number of offsets that the cluster's
-    partition has already, None if the topic is to be created. `is_resumed`: an earlier run with the state has begun.
+    `progress` is that of the first record to send. `is_created`: the topic is to be created. `target_records` is the
+    number of offsets that the cluster's partition has already, None if there is none, or if records go to several.
+    `is_resumed`: an earlier run with the state has begun.
     """
 
     copy: Copy
     progress: SentProgress
+    is_created: bool
     target_records: int | None
     is_resumed: bool
 
@@ -112,15 +118,22 @@ def plan_replay(
         plan.topics.append(topic)
         settings = topic.settings if known is None else known.settings
         plan.notes.extend(_notes(topic, settings, is_known=log_dirs.metadata is not None))
-        plan.notes.extend(_moved_keys(log_dirs, topic, of_topic))
+        if request.partitioner is None:
+            plan.notes.extend(_moved_keys(log_dirs, topic, of_topic))
         plan.notes.extend(_retention(log_dirs.fs, topic.name, settings, of_topic, now_ms))
+        own = [copy.partition.number for copy in of_topic]
+        numbers = own if request.partitioner is None else range(topic.partitions)
+        ends = {number: 0 if topic.is_new else cluster.end_offset(name, number) for number in numbers}
         for copy in of_topic:
-            plan.partitions.append(_partition(log_dirs, request, copy, topic, cluster, state))
+            plan.partitions.append(_partition(log_dirs, request, copy, topic, ends, state))
     return plan
 
 
 def _copies(log_dirs: LogDirs, request: ReplayRequest) -> list[Copy]:
     """Return the copies to send. Topics that brokers write themselves are left out."""
+    if request.with_groups and request.partitioner is not None:
+        reason = "the records after a committed offset of a partition are in several partitions then"
+        raise UsageError(reason=f"--groups cannot be combined with --partitioner: {reason}")
     for old, new in request.renames.items():
         if not is_topic_name(new):
             raise UsageError(reason=f"--rename {old}={new}: {new} is not a valid name of a topic")
@@ -151,9 +164,12 @@ def _topic(
     metadata = log_dirs.metadata
     registered = None if metadata is None else metadata.topics.get(source)
     if known is not None:
-        if known.partitions < needed:
+        if known.partitions < needed and request.partitioner is None:
             command = f"kafka-topics --alter --topic {name} --partitions {needed}"
-            reason = f"it has {known.partitions} partitions in the cluster, and {needed} are needed: `{command}`"
+            reason = (
+                f"it has {known.partitions} partitions in the cluster, and {needed} are needed: `{command}`, or"
+                " --partitioner chooses among them by the keys"
+            )
             raise Refused(path=name, reason=reason)
         return PlannedTopic(name, source, known.partitions, False, {})
     if not request.creates:
@@ -181,7 +197,8 @@ def _moved_keys(log_dirs: LogDirs, topic: PlannedTopic, copies: Sequence[Copy]) 
     here = "the metadata log" if registered is not None else "the log directories"
     message = (
         f"{topic.name} has {topic.partitions} partitions in the cluster and {count} in {here}: records keep their"
-        " partition, so that new records of a key may go to another partition than its records from here"
+        " partition, so that new records of a key may go to another partition than its records from here. With"
+        f" --partitioner {Hashing.MURMUR2_RANDOM.value} (or the hash of the producers) they go where producers look"
     )
     yield Note("partitions", message)
 
@@ -205,21 +222,43 @@ def _retention(
 
 
 def _partition(  # noqa: PLR0913, PLR0917
-    log_dirs: LogDirs, request: ReplayRequest, copy: Copy, topic: PlannedTopic, cluster: Cluster, state: ReplayState
+    log_dirs: LogDirs,
+    request: ReplayRequest,
+    copy: Copy,
+    topic: PlannedTopic,
+    ends: Mapping[int, int],
+    state: ReplayState,
 ) -> PlannedPartition:
+    """Plan a partition. `ends` has the ends of the cluster's partitions that records of the topic go to."""
     number = copy.partition.number
-    end = None if topic.is_new else cluster.end_offset(topic.name, number)
+    targets = ends if request.partitioner is not None else {number: ends[number]}
+    end = None if topic.is_new or request.partitioner is not None else ends[number]
     known = state.partitions.get((topic.source, number))
     if known is not None:
-        if (end or 0) < known.target_offset:
+        _check_targets(topic, known, targets, state)
+        return PlannedPartition(copy, known, topic.is_new, end, True)
+    first = _first_offset(log_dirs, request, copy)
+    reached = {target: TargetProgress(first, end) for target, end in targets.items()}
+    progress = SentProgress(topic.source, number, topic.name, first, reached)
+    return PlannedPartition(copy, progress, topic.is_new, end, False)
+
+
+def _check_targets(topic: PlannedTopic, known: SentProgress, targets: Mapping[int, int], state: ReplayState) -> None:
+    """Raise Refused if the topic is another one than that of the state."""
+    if known.targets.keys() != targets.keys():
+        reason = (
+            f"{topic.name} has {len(targets)} partitions in the cluster, and had {len(known.targets)} when the replay"
+            " began: keys would go elsewhere. Replay into a new topic (--rename) with another --state"
+        )
+        raise Refused(path=state.path, reason=reason)
+    for number, end in targets.items():
+        reached = known.targets[number].target_offset
+        if end < reached:
             reason = (
-                f"{topic.name}-{number} ends at offset {end or 0} in the cluster, and the state knows offset"
-                f" {known.target_offset}: the topic was deleted or truncated since then. Give another --state"
+                f"{topic.name}-{number} ends at offset {end} in the cluster, and the state knows offset {reached}: the"
+                " topic was deleted or truncated since then. Give another --state"
             )
             raise Refused(path=state.path, reason=reason)
-        return PlannedPartition(copy, known, end, True)
-    first = _first_offset(log_dirs, request, copy)
-    return PlannedPartition(copy, SentProgress(topic.source, number, topic.name, first, end or 0), end, False)
 
 
 def _first_offset(log_dirs: LogDirs, request: ReplayRequest, copy: Copy) -> int:

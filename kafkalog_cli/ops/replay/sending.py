@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.metered_fs import EndingMeter, IoRate, Meter, MeteredFilesystem
-from kafkalog_cli.errors import ClusterError, ExitCode, KafkalogError, NotSent, Unreadable, combined_exit_code
+from kafkalog_cli.errors import ClusterError, ExitCode, KafkalogError, NotSent, Refused, Unreadable, combined_exit_code
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
+from kafkalog_cli.ops.append.partitioning import partition_of_key
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.replay.cluster import Cluster, SentRecord
 from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan, ReplayRequest, plan_replay
-from kafkalog_cli.ops.replay.state import ReplayState, SentProgress
+from kafkalog_cli.ops.replay.state import ReplayState, SentProgress, TargetProgress
 from kafkalog_cli.ops.same_place import check_outside
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
@@ -133,10 +135,11 @@ class ReplayedPartition:
 
 
 class SourceRecord(NamedTuple):
-    """A record to send, with its offset in the log."""
+    """A record to send, with its offset in the log and its partition in the cluster."""
 
     offset: int
     codec: int
+    target: int
     sent: SentRecord
 
 
@@ -191,7 +194,7 @@ class Replay:
             for topic in self.plan.topics:
                 if topic.is_new:
                     self._cluster.create_topic(topic.name, topic.partitions, topic.settings)
-            if any(one.is_resumed and not one.progress.is_done for one in self.plan.partitions):
+            if any(one.progress.is_under_way for one in self.plan.partitions):
                 self._context.sleep(SETTLE_SECONDS)
             for planned in self.plan.partitions:
                 yield self._partition(planned)
@@ -214,7 +217,7 @@ class Replay:
         code = ExitCode.OK
         error: KafkalogError | None = None
         try:
-            log = self._log(planned)
+            log = self._log(planned, self._fs)
             self._send(planned, log, sending)
             code = combined_exit_code(log.codes)
         except ClusterError as failure:
@@ -231,68 +234,132 @@ class Replay:
             planned, sending.sent, sending.recognised, code if error is None else error.exit_code, error
         )  # fmt: skip
 
-    def _log(self, planned: PlannedPartition) -> LogRead:
+    def _log(self, planned: PlannedPartition, fs: Filesystem) -> LogRead:
         read = self._request.read._replace(start=planned.progress.next_offset, from_time_ms=None)
-        return LogRead(self._fs, planned.copy.partition, read, self._context.kernels)
+        return LogRead(fs, planned.copy.partition, read, self._context.kernels)
 
-    def _records(self, log: LogRead) -> Generator[SourceRecord, None, None]:
+    def _target(self, progress: SentProgress, key: bytes | None) -> int:
+        """Return the partition of a record in the cluster; the same in each run, so that the record is recognised."""
+        hashing, number = self._request.partitioner, progress.partition
+        if hashing is None:
+            return number
+        if hashing.is_spread(key):
+            return number % len(progress.targets)
+        return partition_of_key(key or b"", len(progress.targets), hashing)
+
+    def _records(
+        self, progress: SentProgress, log: LogRead, report: Callable[[Note], None]
+    ) -> Generator[SourceRecord, None, None]:
         """Yield the records to send, and report damage, whose records are left out."""
         has_zero = False
         for segment in log.segments():
             for found in segment.blocks():
                 while log.notes:
                     note = log.notes.popleft()
-                    self._report(Note(note.kind, note.message, note.path))
+                    report(Note(note.kind, note.message, note.path))
                 path = segment.segment.log.path
                 if isinstance(found, Fault):
                     message = f"at byte {found.position}: {found.message}"
-                    self._report(Note(found.kind.value, message, path, is_error=True))
+                    report(Note(found.kind.value, message, path, is_error=True))
                     continue
                 for record in found.rows():
                     if record.timestamp == 0 and not has_zero:
                         has_zero = True
                         message = f"the record of offset {record.offset} has the timestamp 0, and is sent with 1 ms"
-                        self._report(Note("timestamp", f"{message}: the client cannot send 0", path))
+                        report(Note("timestamp", f"{message}: the client cannot send 0", path))
                     contents = (record.key, record.value, record.headers, record.timestamp or LEAST_TIMESTAMP_MS)
-                    yield SourceRecord(record.offset, record.batch.codec, SentRecord(*contents))
+                    target = self._target(progress, record.key)
+                    yield SourceRecord(record.offset, record.batch.codec, target, SentRecord(*contents))
 
     def _send(self, planned: PlannedPartition, log: LogRead, sending: "_Sending") -> None:
         progress = planned.progress
         with ExitStack() as opened:
-            records = opened.enter_context(closing(self._records(log)))
+            records = opened.enter_context(closing(self._records(progress, log, self._report)))
             ahead = next(records, None)
             if ahead is not None:
-                self._begin(planned)
-                opened.callback(self.state.save)
-                source = sending.without_known(self._cluster, chain((ahead,), records))
+                if progress.is_under_way:
+                    self._recognise(planned, sending)
+                else:
+                    self._begin(planned)
+                opened.callback(self._save, sending)
                 codec = codec_name(ahead.codec) or "none"
-                sender = opened.enter_context(
-                    self._cluster.sender(progress.target_topic, progress.partition, codec, sending.acknowledged)
-                )
-                for record in source:
-                    sending.under_way(record.offset)
-                    sender.send(record.sent)
-                    self._wait_and_save(record.sent)
+                sender = opened.enter_context(self._cluster.sender(progress.target_topic, codec, sending.acknowledged))
+                for record in chain((ahead,), records):
+                    if sending.is_new(record):
+                        sender.send(record.target, record.sent)
+                        self._wait_and_save(record.sent, sending)
                 sender.flush()
+            progress.is_under_way = False
             if not log.is_stuck:
                 sending.end(log.next_offset)
-                self.state.save()
+                self._save(sending)
 
     def _begin(self, planned: PlannedPartition) -> None:
-        """Save where the cluster's partition ends, before the first record is sent."""
-        progress = planned.progress
-        if not planned.is_resumed or progress.is_done:
-            progress.target_offset = self._cluster.end_offset(progress.target_topic, progress.partition)
-            progress.is_done = False
-            self.state.save()
+        """Save where the cluster's partitions end, before the first record is sent.
 
-    def _wait_and_save(self, record: SentRecord) -> None:
+        Of several partitions whose records go to the same partitions of the cluster, one is under way at a time: the
+        records of another one, with equal contents, would be recognised.
+        """
+        progress = planned.progress
+        for other in self.state.partitions.values() if self._request.partitioner is not None else ():
+            if other.is_under_way and other.target_topic == progress.target_topic:
+                name = f"{other.topic}-{other.partition}"
+                reason = (
+                    f"it is sent after {name}, which is not complete in the cluster: repeat the command when the cause"
+                    " is removed"
+                )
+                raise Refused(path=planned.copy.partition.path, reason=reason)
+        for number in progress.targets:
+            end = self._cluster.end_offset(progress.target_topic, number)
+            progress.targets[number] = TargetProgress(progress.next_offset, end)
+        progress.is_under_way, progress.is_done = True, False
+        self.state.save()
+
+    def _recognise(self, planned: PlannedPartition, sending: "_Sending") -> None:
+        """Find the records that the cluster has, though the state does not.
+
+        A run that was killed may have sent more records than its state has. In each partition of the cluster, they are
+        the first of the remaining records that go there, in order. The records in the cluster after those of the state
+        are compared with them. Records of other producers between them do not matter.
+        """
+        progress = planned.progress
+        for number, reached in progress.targets.items():
+            end = self._cluster.end_offset(progress.target_topic, number)
+            if end <= reached.target_offset:
+                continue
+            log = self._log(planned, self._context.fs)
+            with (
+                closing(self._records(progress, log, lambda _: None)) as records,
+                closing(self._cluster.records(progress.target_topic, number, reached.target_offset, end)) as there,
+            ):
+                own = (one for one in records if one.target == number and one.offset >= reached.next_offset)
+                wanted: SourceRecord | None = None
+                for target_offset, found in there:
+                    wanted = wanted or next(own, None)
+                    if wanted is None:
+                        break
+                    if found.is_same(wanted.sent):
+                        sending.recognise(wanted, target_offset)
+                        wanted = None
+
+    def _wait_and_save(self, record: SentRecord, sending: "_Sending") -> None:
         if self._rate is not None:
             self._rate.take(len(record.key or b"") + len(record.value or b""))
         now = self._context.clock()
         if now >= self._due:
-            self.state.save()
+            self._save(sending)
             self._due = now + SAVE_SECONDS
+
+    def _save(self, sending: "_Sending") -> None:
+        sending.settle()
+        self.state.save()
+
+
+class _UnderWay(NamedTuple):
+    """The offset of a record that is under way, and the offset after the record before it."""
+
+    behind: int
+    offset: int
 
 
 class _Sending:
@@ -303,58 +370,53 @@ class _Sending:
         self.recognised = 0
         self._progress = progress
         self._waiting = deque(sorted(waiting))
-        self._under_way: deque[int] = deque()
+        self._under_way: dict[int, deque[_UnderWay]] = {number: deque() for number in progress.targets}
+        self._position = progress.next_offset
 
     @property
     def first_not_acknowledged(self) -> int:
         """The offset of the first record that is not acknowledged."""
-        return self._under_way[0] if self._under_way else self._progress.next_offset
+        return self._first.offset
 
-    def under_way(self, offset: int) -> None:
-        """Note the offset of a record that is sent next."""
-        self._under_way.append(offset)
+    def is_new(self, record: SourceRecord) -> bool:
+        """Note a record that is sent next; return False if the cluster has it."""
+        behind, self._position = self._position, record.offset + 1
+        if record.offset < self._progress.targets[record.target].next_offset:
+            return False
+        self._under_way[record.target].append(_UnderWay(behind, record.offset))
+        return True
 
-    def acknowledged(self, target_offset: int) -> None:
-        """Note that the cluster has acknowledged the oldest record that is under way."""
-        self._take(self._under_way.popleft(), target_offset)
+    def acknowledged(self, number: int, target_offset: int) -> None:
+        """Note that the cluster has acknowledged the oldest record that is under way to its partition `number`."""
+        self._take(self._under_way[number].popleft().offset, number, target_offset)
         self.sent += 1
 
-    def without_known(self, cluster: Cluster, source: Iterator[SourceRecord]) -> Iterator[SourceRecord]:
-        """Return the records that the cluster does not have yet.
+    def recognise(self, record: SourceRecord, target_offset: int) -> None:
+        """Note that the cluster has a record of an earlier run."""
+        self._take(record.offset, record.target, target_offset)
+        self.recognised += 1
 
-        A run that was killed may have sent more records than its state has. They are the first of `source`, in order.
-        The records in the cluster after those of the state are compared with them. Records of other producers between
-        them do not matter.
-        """
-        progress = self._progress
-        end = cluster.end_offset(progress.target_topic, progress.partition)
-        if end <= progress.target_offset:
-            return source
-        held = next(source, None)
-        with closing(
-            cluster.records(progress.target_topic, progress.partition, progress.target_offset, end)
-        ) as records:
-            for target_offset, record in records:
-                if held is None:
-                    break
-                if record.is_same(held.sent):
-                    self._take(held.offset, target_offset)
-                    self.recognised += 1
-                    held = next(source, None)
-        return source if held is None else chain((held,), source)
+    def settle(self) -> None:
+        """Bring `next_offset` of the progress up to date."""
+        self._progress.next_offset = max(self._progress.next_offset, self._first.behind)
 
     def end(self, next_offset: int) -> None:
         """Note that all records below an offset are acknowledged, and that there are no more."""
         progress = self._progress
-        progress.next_offset = max(progress.next_offset, next_offset)
+        self._position = max(self._position, next_offset)
         progress.is_done = True
         while self._waiting:
+            assert progress.target_offset is not None
             progress.translated[self._waiting.popleft()] = progress.target_offset
 
-    def _take(self, offset: int, target_offset: int) -> None:
+    @property
+    def _first(self) -> _UnderWay:
+        firsts = (records[0] for records in self._under_way.values() if records)
+        return min(firsts, default=_UnderWay(self._position, self._position))
+
+    def _take(self, offset: int, number: int, target_offset: int) -> None:
         progress, waiting = self._progress, self._waiting
         while waiting and waiting[0] <= offset:
             progress.translated[waiting.popleft()] = target_offset
-        progress.next_offset = offset + 1
-        progress.target_offset = target_offset + 1
+        progress.targets[number] = TargetProgress(offset + 1, target_offset + 1)
         progress.records += 1

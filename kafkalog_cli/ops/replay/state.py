@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.durable import not_changed
 from kafkalog_cli.disk.fs import WritableFilesystem, read_all
@@ -19,23 +19,40 @@ FORMAT = "kafkalog replay state, version 1"
 _MOST_BYTES = 1 << 30
 
 
+class TargetProgress(NamedTuple):
+    """The progress of the records of a partition that go to one partition of the cluster.
+
+    Those below `next_offset` are acknowledged. `target_offset` is the offset in the cluster after the last of them;
+    before the first record, the end of the cluster's partition.
+    """
+
+    next_offset: int
+    target_offset: int
+
+
 @dataclass(slots=True)
 class SentProgress:
     """The progress in one partition.
 
-    The records below `next_offset` are acknowledged. `target_offset` is the offset in the cluster after the last of
-    them; before the first record, the end of the cluster's partition. `translated` has the place in the cluster of
-    committed offsets that have been passed.
+    The records below `next_offset` are acknowledged. `targets` has the partitions of the cluster that they go to.
+    `is_under_way`: the cluster may have more records than `targets` knows, as the run did not come to its end.
+    `translated` has the place in the cluster of committed offsets that have been passed.
     """
 
     topic: str
     partition: int
     target_topic: str
     next_offset: int
-    target_offset: int
+    targets: dict[int, TargetProgress]
     records: int = 0
     is_done: bool = False
+    is_under_way: bool = False
     translated: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def target_offset(self) -> int | None:
+        """The `target_offset` of the same partition of the cluster. None if records go to several."""
+        return self.targets[self.partition].target_offset if [*self.targets] == [self.partition] else None
 
 
 class ReplayState:
@@ -67,12 +84,14 @@ class ReplayState:
             return
         found = self._read()
         if found["request"] != self._request:
-            differing = sorted(name for name, value in self._request.items() if found["request"].get(name) != value)
+            names = self._request.keys() | found["request"].keys()
+            differing = sorted(name for name in names if found["request"].get(name) != self._request.get(name))
             reason = f"it belongs to a replay with another {' and '.join(differing) or 'request'}; give another --state"
             raise Refused(path=self.path, reason=reason)
         self.partitions.clear()
         for one in found["partitions"]:
-            progress = SentProgress(**{**one, "translated": dict(one["translated"])})
+            targets = {number: TargetProgress(*reached) for number, *reached in one["targets"]}
+            progress = SentProgress(**{**one, "targets": targets, "translated": dict(one["translated"])})
             if self.partitions.setdefault((progress.topic, progress.partition), progress) is not progress:
                 reason = f"{progress.topic}-{progress.partition} is there twice"
                 raise BadInput(path=self.path, reason=f"it is not a state of kafkalog replay: {reason}")
@@ -83,7 +102,11 @@ class ReplayState:
             "format": FORMAT,
             "request": self._request,
             "partitions": [
-                {**asdict(one), "translated": sorted(one.translated.items())}
+                {
+                    **asdict(one),
+                    "targets": [(number, *reached) for number, reached in sorted(one.targets.items())],
+                    "translated": sorted(one.translated.items()),
+                }
                 for _, one in sorted(self.partitions.items())
             ],
         }
@@ -103,10 +126,13 @@ class ReplayState:
         return found
 
 
-def _pair(value: Any) -> None:
-    list_of(integer())(value)
-    if len(value) != 2:
-        raise ValueError("it is not two numbers")
+def _numbers(count: int) -> Callable[[Any], None]:
+    def check(value: Any) -> None:
+        list_of(integer())(value)
+        if len(value) != count:
+            raise ValueError(f"it is not {count} numbers")
+
+    return check
 
 
 _FORM = fields(
@@ -120,10 +146,11 @@ _FORM = fields(
                     "partition": integer(most=(1 << 31) - 1),
                     "target_topic": text,
                     "next_offset": integer(),
-                    "target_offset": integer(),
+                    "targets": list_of(_numbers(3)),
                     "records": integer(),
                     "is_done": flag,
-                    "translated": list_of(_pair),
+                    "is_under_way": flag,
+                    "translated": list_of(_numbers(2)),
                 }
             )
         ),

@@ -20,6 +20,7 @@ from tests.support.metadata_nodes import (
     begin_at_snapshot,
     copy_of,
     flip_at,
+    positions,
 )
 
 
@@ -300,3 +301,13 @@ def test_a_bootstrap_checkpoint_with_an_unknown_feature_is_read(disk):
     code, [found] = findings(disk)
     assert (code, found["path"]) == (4, str(path))
     assert not steps(disk, "does-not-start")
+
+
+def test_a_batch_with_offsets_past_the_end_of_the_log_ends_the_start(disk):
+    """No CRC covers the base offset, and the log loader does not cut there."""
+    path = disk / METADATA / LOG
+    data = bytearray(path.read_bytes())
+    at = next(at for base, _, at, _ in positions(data) if base == 121)
+    data[at + 6] ^= 0x40
+    path.write_bytes(data)
+    assert any("16505, and the log ends at 145" in step["message"] for step in steps(disk, "does-not-start"))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.names import DirectoryKind, classify_directory
 from tests.interop.broker import SETTINGS, Broker, Client
+from tests.interop.class_archives import archived
 from tests.support.kafka_client import KafkaClient
 from tests.support.naive_reader import read_batches
 
@@ -193,6 +194,7 @@ class Nodes:
         user = f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups"
         node.run_as = ("setpriv", *user) if as_other_user else ()
         node.class_path = self._readable_class_path() if as_other_user else self._class_path
+        writes_archive = any("ArchiveClassesAtExit" in option for option in archived("broker", node.class_path))
         process = node.begin()
         end = await_end(node, process)
         served = {}
@@ -202,8 +204,8 @@ class Nodes:
                 process.wait(AFTER_START_SECONDS if served else IDLE_SECONDS)
             if process.poll() is not None:
                 end, served = ENDED, {}
-            elif as_other_user and not [*(self.folder / "jars").glob("*.jsa")]:
-                node.stop()  # writes the archive of classes
+            elif writes_archive:
+                node.stop()
         node.kill()
         new = map(classify_directory, names_in(data) - before)
         aside = frozenset(f"{one.topic}-{one.partition}" for one in new if one.kind is DirectoryKind.STRAY)

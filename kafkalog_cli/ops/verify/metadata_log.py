@@ -187,6 +187,9 @@ class _NodeStart:
             self.failure = str(error)
             self.first = partition.segments[0].base_offset if partition.segments else 0
         self._walk = _walked(context.fs, partition, self.cut)
+        if self._walk.end > self.cut and not self.cuts_bytes and not self.failure:
+            # the base offset is not in the CRC: the controller's snapshots in memory cannot go back
+            self.failure = f"a batch has offsets up to {self._walk.end - 1}, and the log ends at {self.cut}"
         self._newest = self._newest_id()
         self.restarts_at = self._restart()
         self.end = self.cut if self.restarts_at is None else self.restarts_at

@@ -165,6 +165,18 @@ def test_a_policy_of_the_command_line_does_not_remove_records_of_other_keys_with
     assert kafkalog("compact", folder, "--remove-other-records")[0] == 2
 
 
+@pytest.mark.parametrize("bases", [(0,), (0, 10)])
+def test_a_policy_of_the_command_line_is_refused_before_a_roll_that_would_not_help(tmp_path, keys, bases):
+    folder = log_dir(tmp_path / "data", *bases)
+    for dry_run in (("--dry-run",), ()):
+        code, out, err = erase(folder, keys, *COMPACT, *dry_run)
+        assert (code, out) == (14, "")
+        assert "Without --config cleanup.policy=compact exactly the records of the keys are erased" in err
+    code, out, _ = erase(folder, keys, *COMPACT, "--remove-other-records", "--dry-run")
+    assert code == 3
+    assert "roll" in out
+
+
 def test_the_counts_of_a_dry_run_are_those_of_the_run(tmp_path, keys):
     folder = log_dir(tmp_path / "data", 0, 10)
     options = ("--erase-keys", keys, "--input", "lines")
@@ -238,6 +250,14 @@ def test_keys_that_are_in_no_record_are_listed_with_exit_code_3(tmp_path, dry_ru
     for shown in ("line 2: '\"user-2\"'", "line 3: 'user-2 '", "line 4: 'user-9'"):
         assert shown in err
     assert "user-1'" not in err
+
+
+def test_missing_keys_that_are_no_text_are_listed_as_bytes(tmp_path):
+    folder = log_dir(tmp_path / "data", 0)
+    (tmp_path / "keys").write_text("hex:2d80\n")
+    code, _, err = erase(folder, tmp_path / "keys")
+    assert code == 3
+    assert "line 1: hex:2d80." in err
 
 
 def test_a_key_of_one_partition_is_not_missing_because_the_others_lack_it(tmp_path, keys):

@@ -53,8 +53,15 @@ class KeyFile(NamedTuple):
         """Return the line and the key of each, quoted and without control characters."""
         found = {line: repr(text) for line, text in self.printed}
         for key, number in self.sought.items():
-            found.setdefault(self.lines[number], repr(key.decode("utf-8", "backslashreplace")))
+            found.setdefault(self.lines[number], _shown(key))
         return sorted(found.items())
+
+
+def _shown(key: bytes) -> str:
+    try:
+        return repr(key.decode())
+    except UnicodeDecodeError:
+        return f"hex:{key.hex()}"
 
 
 def read_keys(

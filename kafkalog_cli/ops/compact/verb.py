@@ -40,6 +40,7 @@ from kafkalog_cli.ops.compact.plan import (
     CompactRequest,
     Erasure,
     Estimate,
+    RecordPlace,
     plan_compact,
 )
 from kafkalog_cli.ops.decoding import Decoding
@@ -145,20 +146,28 @@ def _only_of_named(work: Work, what: CompactWork) -> CompactWork:
 
 
 def _check_others(work: Work, what: CompactWork, plan: CompactPlan, facts: PartitionFacts) -> None:
-    """Raise Refused if records of other keys would be removed, although only --config says that they may be."""
-    others = 0 if plan.estimate is None else plan.estimate.causes.others
+    """Raise Refused if records of other keys would be removed, although only --config says that they may be.
+
+    Records of the keys in the active segment count too: after the roll that they need, others would be removed.
+    """
     own = facts.own[CLEANUP_POLICY]
     is_compacted = facts.own.is_compacted if own.is_known else facts.is_in_cleaner_checkpoint
-    if not others or is_compacted or what.removes_others:
+    if not facts.config.is_compacted or is_compacted or what.removes_others or plan.erasure is None:
         return
-    assert plan.estimate is not None
     option = f"--config {CLEANUP_POLICY}={facts.config[CLEANUP_POLICY].text}"
+    active = sum(holder.records for holder in plan.erasure.holders if holder.place is RecordPlace.ACTIVE)
+    if plan.estimate is not None and plan.estimate.causes.others:
+        others = counted(plan.estimate.causes.others, "record")
+        causes = causes_in_words(plan.estimate.causes, with_erased=False)
+        effect = f"would also remove {others} of other keys without undo ({causes})"
+    elif active:
+        effect = f"would leave {counted(active, 'record')} of the keys in the active segment"
+    else:
+        return
     why = own.explanation if own.is_known else "no source but the option says that the topic is compacted"
     raise Refused(
         path=work.partition.path,
-        reason=f"{option} would also remove {counted(others, 'record')} of other keys without undo"
-        f" ({causes_in_words(plan.estimate.causes, with_erased=False)}), and {why}."
-        f" Without {option} exactly the records of the keys are erased"
+        reason=f"{option} {effect}, and {why}. Without {option} exactly the records of the keys are erased"
         " (to remove the others too: --remove-other-records)",
     )
 

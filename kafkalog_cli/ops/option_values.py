@@ -12,8 +12,12 @@ _SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
 _INTEGER = re.compile(r"-?\d{1,19}")
 _BASIC_DATE = re.compile(r"((?:19[7-9]|2[01]\d)\d)(0[1-9]|1[0-2])([0-2]\d|3[01])")
 _BASIC_TIME = re.compile(r"([T ]\d\d)(\d\d)(\d\d)?")
-_DIGITS_OF_DATE = re.compile(rf"(?:{_BASIC_DATE.pattern}(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?|(?:19[7-9]|2[01]\d)\d)")
-"""A year, or date and time without the T that ISO 8601 has between them: as milliseconds no clock ever showed them."""
+_DIGITS_OF_DATE = re.compile(
+    rf"(?:{_BASIC_DATE.pattern}(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?|(?:19[7-9]|2[01]\d)\d(?:0[1-9]|1[0-2])?)"
+)
+"""A year, a month, or date and time without the T of ISO 8601: as milliseconds no clock ever showed them."""
+_NO_DATE = re.compile(r"(?:19[7-9]|2[01]\d)\d{5}")
+"""Eight digits with a year at their begin. They are no date if their month or day is none: 20261326."""
 
 
 MAX_MS = 253_402_300_799_999
@@ -46,8 +50,11 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     if ago:
         return now_ms - int(ago[1]) * _UNIT_MS[ago[2]]
     if _DIGITS_OF_DATE.fullmatch(text):
-        day = f"{text[:8]}T{text[8:]}" if text[4:] else f"{text}-01-01"
+        day = f"{text[:8]}T{text[8:]}" if text[6:] else f"{text[:4]}-{text[4:] or '01'}-01"
         raise UsageError(reason=f"{text} is a date or milliseconds: write {day}, or {iso_time(int(text))}")
+    if _NO_DATE.fullmatch(text) and not is_date(text):
+        reason = f"{text!r} is not a time: no date has this month or day; as milliseconds write {iso_time(int(text))}"
+        raise UsageError(reason=reason)
     if _INTEGER.fullmatch(text) and not is_date(text):
         return int(text)
     from datetime import datetime, timezone

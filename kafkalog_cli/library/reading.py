@@ -29,6 +29,7 @@ from kafkalog_cli.ops.session.options import Context
 
 if TYPE_CHECKING:
     import re
+    from uuid import UUID
 
     from typing_extensions import Unpack
 
@@ -66,7 +67,7 @@ class FoundRecord(NamedTuple):
 def find(  # noqa: PLR0913
     paths: Paths,
     *,
-    key: bytes | str | None = None,
+    key: bytes | str | float | UUID | None = None,
     value: bytes | str | None = None,
     regex: re.Pattern[bytes] | str | None = None,
     headers: Mapping[str, bytes | str | None] | None = None,
@@ -91,7 +92,8 @@ def find(  # noqa: PLR0913
 ) -> Iterator[FoundRecord]:
     """Iterate over the records that meet all conditions, as `kafkalog find` does.
 
-    The order is that of the partitions and their offsets. `headers` has the wanted values by name, None for any value.
+    The order is that of the partitions and their offsets. A `key` other than bytes is as `key_format`
+    prints it, such as 42 for a `long`. `headers` has the wanted values by name, None for any value.
     `json` has texts such as `order.id=42`. `before` and `after` are numbers of records around each match. Damage is a
     LogWarning, and its records are left out. With `value_format`, such as "auto", `json` looks into decoded values, and
     `schemas` is a directory of schemas. Raises UsageError, NothingSelected, PathNotFound, NotKafkaLayout, Unreadable,
@@ -125,12 +127,12 @@ def find(  # noqa: PLR0913
     return _found(fs, chosen, replace(request, decoder=decoder), jobs)
 
 
-def _wanted_key(key: bytes | str | None, decoding: Decoding) -> WantedKey | None:
+def _wanted_key(key: bytes | str | float | UUID | None, decoding: Decoding) -> WantedKey | None:
     from kafkalog_cli.ops.keys import WantedKey
 
     if isinstance(key, bytes):
         return WantedKey.of_bytes(key)
-    return None if key is None else WantedKey(key, decoding.key_format)
+    return None if key is None else WantedKey(str(key), decoding.key_format)
 
 
 def _view(data: bytes | None) -> memoryview | None:

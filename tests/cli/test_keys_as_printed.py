@@ -2,9 +2,12 @@
 
 import json
 import struct
+from uuid import UUID
 
 import pytest
 
+import kafkalog_cli as kl
+from kafkalog_cli.errors import UsageError
 from tests.support.commands import json_of, kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
@@ -87,6 +90,14 @@ def test_a_key_is_found_as_it_is_printed(topic, key_format, printed, key, compil
         shown = kafkalog("read", folder, "--print", "key", "--key", printed, *options).out.strip()
         _, found, _ = json_of("find", folder, "--key", shown, *options)
         assert [one["offset"] for one in found if one["type"] == "record"] == [1], shown
+
+
+def test_the_library_takes_numbers_and_uuids_as_keys(topic):
+    folder = topic(struct.pack(">q", 42), UUID_BYTES, b"42")
+    for key, key_format, offset in ((42, "long", 0), (UUID(UUID_TEXT), "uuid", 1), (42, None, 2), ("42", "long", 0)):
+        assert [found.offset for found in kl.find(folder, key=key, key_format=key_format)] == [offset]
+    with pytest.raises(UsageError, match="no key of the format long"):
+        list(kl.find(folder, key=4.2, key_format="long"))
 
 
 def test_a_key_that_is_none_of_the_format_is_a_usage_error(topic):

@@ -95,6 +95,13 @@ def test_import_knows_lines_of_kcat_and_keeps_their_offsets(root):
     assert records(root / "orders-1")[-1]["timestamp_type"] == "LogAppendTime"
 
 
+def test_import_of_a_file_with_another_name_names_the_option(root):
+    (root.parent / "lines.txt").write_text("{}\n")
+    code, _, err = kafkalog("import", root.parent / "lines.txt", "--log-dir", root)
+    assert code == 2
+    assert "--input kcat" in err
+
+
 def test_append_of_such_lines_without_the_option_names_it(root):
     for data in (line(b"k"), line(b"k", b"\xff")):
         code, _, err = appended(root / "orders-0", stdin=data)

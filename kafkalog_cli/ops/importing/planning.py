@@ -19,7 +19,7 @@ from kafkalog_cli.disk.names import (
     moved_out,
     partition_directory_name,
 )
-from kafkalog_cli.errors import ExitCode, NotSame, Refused, UsageError
+from kafkalog_cli.errors import ExitCode, NotSame, Refused, UsageError, counted
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
@@ -155,7 +155,9 @@ class Planner:
             known = 0 if registered is None else len(registered.partitions)
             there = 1 + max((number for name, number in self.places if name == topic), default=-1)
             if known not in (0, count):
-                reason = f"topic {topic} has {known} partitions in the metadata log, and keys go by that number"
+                reason = (
+                    f"topic {topic} has {counted(known, 'partition')} in the metadata log, and keys go by that number"
+                )
                 raise Refused(path=self.log_dir, reason=f"{reason}, not by {count}: --partitions {known} fits")
             if there > (known or count or 0):
                 reason = f"topic {topic} has partition {there - 1} here, so that its keys go by more than {count}"

@@ -212,7 +212,8 @@ def input_files(fs: Filesystem, paths: Sequence[str], *, are_lines: bool = False
         elif (kind := FileFormat.JSON if are_lines else _format_of(full)) is not None:
             found[full] = kind
         else:
-            raise UsageError(reason=f"{path}: import reads files whose name ends in one of {', '.join(_SUFFIXES)}")
+            names = f"import reads files whose name ends in one of {', '.join(_SUFFIXES)}"
+            raise UsageError(reason=f"{path}: {names}; --input kcat reads lines of kcat -J under any name")
     if not found:
         raise NothingSelected(reason=f"no files of records ({', '.join(_SUFFIXES)}) under {', '.join(paths)}")
     return [_described(fs, path, kind) for path, kind in found.items()]

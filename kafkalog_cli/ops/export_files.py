@@ -226,9 +226,9 @@ class MadeFile(NamedTuple):
 
 
 LARGE_SUFFIX = ".large.arrow"
-"""The end of the names of files with the records that are too large for Parquet."""
+"""The end of the names of files with the records that are too large for Parquet or for a line."""
 _Kind = tuple[str, bool]
-"""The day of the records of a file, and whether they are too large for Parquet."""
+"""The day of the records of a file, and whether they are too large for Parquet or for a line."""
 
 
 class _Open:
@@ -251,13 +251,13 @@ class PartitionFiles:
         self._source = source
         self._open: dict[_Kind, _Open] = {}
         self._made: list[MadeFile] = []
-        self._schema = None if target.format is FileFormat.JSON else _with_metadata(source, target.decoding)
 
     def add(self, batch: Any) -> None:
         """Append a RecordBatch of `export_schema`.
 
         PyArrow's Parquet needs several times the memory of a value. Records with very large ones go to an Arrow file
-        beside, whose name begins with `_`, so that readers of Parquet files skip it.
+        beside, whose name begins with `_`, so that readers of Parquet files skip it. So do all rows that are not lines
+        in an export of lines.
         """
         if self._target.format is FileFormat.PARQUET and too_large_field(batch) is not None:
             import pyarrow.compute as pc
@@ -266,7 +266,7 @@ class PartitionFiles:
             is_large = pc.greater(pc.max_element_wise(*sizes), MOST_FILE_FIELD_BYTES)
             self._add(batch.filter(is_large), is_large=True)
             batch = batch.filter(pc.invert(is_large))
-        self._add(batch, is_large=False)
+        self._add(batch, is_large=self._target.format is FileFormat.JSON)
 
     def _add(self, batch: Any, *, is_large: bool) -> None:
         if not batch.num_rows:
@@ -283,7 +283,7 @@ class PartitionFiles:
 
     @property
     def large_files(self) -> list[MadeFile]:
-        """The files of `finish` that are Arrow files beside Parquet files."""
+        """The files of `finish` that are Arrow files beside Parquet files or lines."""
         return [one for one in self._made if one.path.endswith(LARGE_SUFFIX)]
 
     def add_lines(self, lines: bytes, offsets: Integers, millis: Integers) -> None:
@@ -331,10 +331,13 @@ class PartitionFiles:
         directories = f"topic={escaped(source.topic)}/" + (f"day={day}/" if target.by_day else "")
         path = f"{directories}{'_' if is_large else ''}{source.partition:05d}-{first_offset:020d}"
         file = StagedFile(self._fs, f"{target.staging}/{name}{TEMPORARY_SUFFIX}")
+        is_json = target.format is FileFormat.JSON
         if is_large:
-            out = writer(FileFormat.ARROW, file, self._schema, "none")
+            schema = _with_metadata(source, Decoding() if is_json else target.decoding)
+            out = writer(FileFormat.ARROW, file, schema, "none")
             return _Open(file, out, f"{path}{LARGE_SUFFIX}", first_offset)
-        out = writer(target.format, file, self._schema, target.codec)
+        schema = None if is_json else _with_metadata(source, target.decoding)
+        out = writer(target.format, file, schema, target.codec)
         return _Open(file, out, f"{path}.{target.format.suffix}", first_offset)
 
     def _end(self, kind: _Kind) -> None:

@@ -28,6 +28,7 @@ from kafkalog_cli.ops.coordinators import CoordinatorTopic, HeldMemory
 from kafkalog_cli.ops.dump import DumpOptions, SegmentDump
 from kafkalog_cli.ops.dump_indexes import _largest_timestamp
 from kafkalog_cli.ops.export_files import PartitionFiles
+from kafkalog_cli.ops.export_request import FileFormat
 from kafkalog_cli.ops.group_history import OffsetVerdict, _History, _Last
 from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts, _bounded
 from kafkalog_cli.ops.session import runner
@@ -165,7 +166,7 @@ def test_so_many_files_are_open_and_so_many_bytes_held(monkeypatch):
     files._open = {}
 
     monkeypatch.setattr(export_files, "StagedFile", lambda *_: None)
-    monkeypatch.setattr(PartitionFiles, "_end", lambda self, day: ended.append((day, self._open.pop(day))[0]))
+    monkeypatch.setattr(PartitionFiles, "_end", lambda self, kind: ended.append((kind, self._open.pop(kind))[0]))
 
     def made(*_):
         writer = SimpleNamespace(held_bytes=0)
@@ -174,25 +175,18 @@ def test_so_many_files_are_open_and_so_many_bytes_held(monkeypatch):
         return writer
 
     monkeypatch.setattr(export_files, "writer", made)
-    target = SimpleNamespace(
-        prefix="p", by_day=True, format=SimpleNamespace(suffix="s"), staging="d", attributes=None, codec=""
-    )
-    files._target, files._source, files._fs, files._schema, files._made = (
-        target,
-        SimpleNamespace(partition=0, topic="t"),
-        None,
-        None,
-        [],
-    )
+    target = SimpleNamespace(prefix="p", by_day=True, format=FileFormat.JSON, staging="d", attributes=None, codec="")
+    files._target, files._source = target, SimpleNamespace(partition=0, topic="t")
+    files._fs, files._made = None, []
     for day, size in (("a", 5), ("a", 6), ("b", 0)):
-        files._write(day, size, np.array([1, 2]))
+        files._write((day, False), size, np.array([1, 2]))
     assert flushed == [11]  # the first file alone may hold more
     for day, size in (("a", 5), ("b", 5), ("b", 1)):
-        files._write(day, size, np.array([1, 2]))
+        files._write((day, False), size, np.array([1, 2]))
     assert flushed == [11, 6]
     for day in "cd":
-        files._write(day, 0, np.array([1, 2]))
-    assert ended == ["a"]
+        files._write((day, False), 0, np.array([1, 2]))
+    assert ended == [("a", False)]
 
 
 # -- checks

@@ -45,6 +45,25 @@ def test_import_takes_what_export_wrote(logs, tmp_path, file_format):
 
 
 @pytest.mark.parametrize("by_day", [False, True])
+def test_import_takes_records_whose_line_would_be_too_long(tmp_path, by_day):
+    """Bytes in base64, and control characters, of which each is six characters of JSON."""
+    logs = tmp_path / "logs"
+    values = [b"v", b"\xff" * 50 * MEBIBYTE, b"v", b"\1" * 11 * MEBIBYTE, b"\xff" * 47 * MEBIBYTE]
+    (logs / "t-0").mkdir(parents=True)
+    rows = [batch_v2([R(at, BASE_TIME_MS + at, b"k", value)]) for at, value in enumerate(values)]
+    (logs / "t-0" / f"{0:020d}.log").write_bytes(b"".join(rows))
+    result = export(logs, tmp_path / "out", format=FileFormat.JSON, codec="none", by_day=by_day)
+    (large,) = [name for name in files(tmp_path / "out") if "/_" in name]
+    assert large.endswith("_00000-00000000000000000001.large.arrow")
+    (note,) = result.notes
+    assert "2 records from offset 1 on with more than 64 MiB in a line: in the Arrow file topic=t" in note.message
+    assert result.exit_code is ExitCode.WARNINGS
+    new = new_log_dir(tmp_path / "new")
+    import_into(new, tmp_path / "out", prove=True, codec=None)
+    assert records(new / "t-0") == records(logs / "t-0")
+
+
+@pytest.mark.parametrize("by_day", [False, True])
 def test_readers_of_parquet_see_all_other_records(logs, tmp_path, by_day):
     """As Spark, pyarrow and DuckDB do, which skip names that begin with `_`."""
     result = export(logs, tmp_path / "out", format=FileFormat.PARQUET, codec="snappy", by_day=by_day)

@@ -259,6 +259,7 @@ class _Head:
         self._part: Any = next((part for part in self._parts if part.num_rows), None)
         if self._part is None:
             return
+        self._part = self._part.select(sorted(self._part.schema.names))
         self._offsets = self._part.column("offset").to_numpy(zero_copy_only=False)
         if int(self._offsets[0]) < self._seen or (self._offsets[1:] < self._offsets[:-1]).any():
             reason = "its offsets do not ascend, and another file has some between them: sort it by the column offset"

@@ -246,7 +246,7 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
     status = fs.status(path)
     file = InputFile(path, kind, 0 if status is None else status.size_bytes, topic=_topic_of_directory(path))
     if kind is FileFormat.JSON:
-        of_origin = ("offset", "timestamp_type", "leader_epoch", "codec", "transactional")
+        of_origin = ("offset", "timestampType", "leader_epoch", "codec", "transactional", "control")
         return file._replace(columns=(*RECORD_COLUMNS, *PLACE_COLUMNS, *of_origin))
     import pyarrow as pa
 

@@ -200,17 +200,21 @@ def _row_of(record: NewRecord, fields: dict[str, Any]) -> dict[str, Any]:
         "topic": fields.get("topic"),
         "partition": origin.partition,
         "offset": origin.offset,
-        "timestamp_type": int(origin.is_append_time),
+        "timestampType": int(origin.is_append_time),
         "leader_epoch": origin.leader_epoch,
         "codec": fields.get("codec"),
         "transactional": bool(fields.get("transactional")),
+        "control": False,
     }
 
 
 def _batch(rows: list[dict[str, Any]]) -> Any:
+    """Return a RecordBatch with the columns of `export_schema`, so that both are possible for one partition."""
     import pyarrow as pa
 
-    known = record_schema(("key", "value", "headers", "offset", "timestamp_type", "leader_epoch", "transactional"))
-    others = {"timestamp": pa.int64(), "topic": pa.string(), "partition": pa.int32(), "codec": pa.string()}
+    known = record_schema(
+        ("key", "value", "headers", "timestamp", "offset", "leader_epoch", "transactional", "control")
+    )
+    others = {"timestampType": pa.int8(), "topic": pa.string(), "partition": pa.int32(), "codec": pa.string()}
     types = {field.name: field.type for field in known} | others  # any of them may be null
     return pa.RecordBatch.from_pylist(rows, schema=pa.schema(types))

@@ -1,21 +1,23 @@
 """The work of one export task: read pieces of logs with the core and write their records to files."""
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode, counted
+from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
+from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES, MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches
 from kafkalog_cli.ops.choices import OnDamage
 from kafkalog_cli.ops.damage import damaged_log
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_files import MadeFile, PartitionFiles, Source, Target, core_schema, export_schema, exported
 from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, record_digest
 from kafkalog_cli.ops.partition_facts import topic_id_of
@@ -161,7 +163,7 @@ class _PieceExport:
                 )
                 self._write_lines(files, segment, render)
             else:
-                self._write_columns(files, segment)
+                self._write_columns(files, self._blocks(segment))
             if len(self.damage) > told and log.codes:
                 codes.add(log.codes[-1])
         self.notes += log.notes
@@ -178,19 +180,34 @@ class _PieceExport:
         return PieceDone(self._piece, end, self._last_offset, digest, tuple(sorted(codes)))
 
     def with_large(self, end: PieceDone, files: Sequence[MadeFile]) -> PieceDone:
-        """Note the files of records that are too large for Parquet."""
+        """Note the files of records that are too large for the format."""
+        is_json = self._request.format is FileFormat.JSON
+        most_bytes, of_record = (
+            (MOST_INPUT_LINE_BYTES, "a line") if is_json else (MOST_FILE_FIELD_BYTES, "a key or value")
+        )
+        readers = "lines" if is_json else "Parquet"
         for one in files:
             message = (
                 f"{counted(one.records, 'record')} from offset {one.first_offset} on with more than"
-                f" {MOST_FILE_FIELD_BYTES // MEBIBYTE} MiB in a key or value: in the Arrow file {one.path}, which"
-                " readers of Parquet skip and import reads"
+                f" {most_bytes // MEBIBYTE} MiB in {of_record}: in the Arrow file {one.path}, which"
+                f" readers of {readers} skip and import reads"
             )
             self.notes.append(ReadNote("large-value", self._partition.path, message))
         return end._replace(codes=tuple(sorted({*end.codes, ExitCode.WARNINGS}))) if files else end
 
-    def _write_columns(self, files: PartitionFiles, segment: SegmentRead) -> None:
-        core, schema, number = core_schema(), export_schema(self._request.decoding), self._piece.partition
-        parts = (part for block in self._blocks(segment) for part in record_batches(block, core))
+    def _write_columns(
+        self, files: PartitionFiles, blocks: Iterable[RecordBlock], offsets: Integers | None = None
+    ) -> None:
+        """Write all records. With `offsets`, those that have these, without their decoded contents."""
+        core, number = core_schema(), self._piece.partition
+        schema = export_schema(self._request.decoding if offsets is None else Decoding())
+        parts = (part for block in blocks for part in record_batches(block, core))
+        if offsets is not None:
+            import pyarrow as pa
+            import pyarrow.compute as pc
+
+            wanted = pa.array(offsets)
+            parts = (part.filter(pc.is_in(part.column("offset"), wanted)) for part in parts)
         for part in capped(parts, core):
             files.add(exported(part, number, schema, self._decoded))
 
@@ -201,7 +218,13 @@ class _PieceExport:
             offsets, millis = (
                 np.asarray(column, np.int64) for column in (block.records.offset, block.records.timestamp)
             )
-            files.add_lines(render(block), offsets, millis)
+            lines = render(block)
+            if len(lines) > MOST_INPUT_LINE_BYTES:
+                lines, is_long = _without_long_lines(lines)
+                if is_long.any():
+                    self._write_columns(files, [block], offsets[is_long])
+                    offsets, millis = offsets[~is_long], millis[~is_long]
+            files.add_lines(lines, offsets, millis)
 
     def _blocks(self, segment: SegmentRead) -> Iterator[RecordBlock]:
         """Iterate over the blocks that have records. Damage is collected, or raised in mode failfast."""
@@ -226,3 +249,17 @@ class _PieceExport:
         if self._log.codes and self._log.codes[-1] is ExitCode.WARNINGS:
             raise DamagedTail(**damage.details)
         raise damage
+
+
+def _without_long_lines(lines: bytes) -> tuple[bytes, Any]:
+    """Return the lines without those that `import` does not read, and whether each is one of them."""
+    import numpy as np
+
+    kept, is_long, begin = [], [], 0
+    while begin < len(lines):
+        end = lines.index(b"\n", begin)
+        is_long.append(end - begin > MOST_INPUT_LINE_BYTES)
+        if not is_long[-1]:
+            kept.append(memoryview(lines)[begin : end + 1])
+        begin = end + 1
+    return b"".join(kept), np.array(is_long)

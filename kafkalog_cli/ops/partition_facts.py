@@ -271,15 +271,16 @@ def why_not_assigned(topic: TopicState, number: int | None, broker_id: int | Non
     return ""
 
 
-def registered_topic(metadata: ClusterMetadata | None, topic: str, topic_id: str | None = None) -> TopicState | None:
-    """Return the topic of that name, and of that id if one is given, in a metadata log that is known completely."""
-    found = metadata.topics.get(topic) if metadata is not None and metadata.is_complete else None
-    return None if found is not None and topic_id not in (None, found.topic_id) else found
+def registered_topic(metadata: ClusterMetadata | None, topic: str) -> TopicState | None:
+    """Return the topic of that name in a metadata log that is known completely."""
+    return metadata.topics.get(topic) if metadata is not None and metadata.is_complete else None
 
 
 def _not_assigned(fs: Filesystem, partition: Partition, metadata: ClusterMetadata | None, broker_id: int | None) -> str:
-    topic = registered_topic(metadata, partition.topic, topic_id_of(fs, partition))
-    return "" if topic is None else why_not_assigned(topic, partition.number, broker_id)
+    topic = registered_topic(metadata, partition.topic)
+    if topic is None or topic_id_of(fs, partition) not in (None, topic.topic_id):
+        return ""
+    return why_not_assigned(topic, partition.number, broker_id)
 
 
 def topic_of_directory(partition: Partition, own_id: str | None, metadata: ClusterMetadata) -> TopicState | None:

@@ -478,7 +478,6 @@ case("checkpoint-malformed")(added("recovery-point-offset-checkpoint", b"0\n1\nn
 case("meta-properties")(added("meta.properties", b"version=1\n"))
 case("directory-id-unknown")(of_node("directory.id of another disk"))
 case("metadata-log-lost")(of_node("metadata log empty"))
-case("metadata-log-missing")(of_node("metadata log missing"))
 case("shutdown-marker")(added(".kafka_cleanshutdown", b"{"))
 
 
@@ -702,6 +701,8 @@ def _(corpus):
 ELSEWHERE = {
     FindingKind.SEGMENT_TOO_LARGE: "a file of 2 GiB: its next step is that of other damage in a log",
     FindingKind.SNAPSHOT_INEXACT: "its next step is that of a wrong snapshot",
+    FindingKind.NOT_PERMITTED: "another user and a broker of that user: test_other_users_live.py and test_verify_permissions.py",
+    FindingKind.MOUNTED_READ_ONLY: "a mount: test_verify_permissions.py",
 }
 ALL = [pytest.param(kind, make, id=f"{kind.value}-{n}") for kind, made in CASES.items() for n, make in enumerate(made)]
 

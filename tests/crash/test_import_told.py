@@ -47,7 +47,7 @@ def importing(tmp_path, monkeypatch):
         table = pa.table({"value": [b"v%d" % at for at in range(4 * partition, 4 * partition + 4)]})
         feather.write_feather(table.replace_schema_metadata(facts), tmp_path / f"{partition}.arrow")
 
-    def inputs(_, paths):
+    def inputs(_, paths, **_more):
         return input_files(RealFilesystem(), paths)
 
     monkeypatch.setattr(import_run, "input_files", inputs)

@@ -44,7 +44,11 @@ def test_a_damaged_node_is_reported_and_its_commands_mend_it(name, flavour, tmp_
     data = node(flavour, tmp_path)
     damage.make(data)
     found = findings(data)
-    assert damage.found[place] in [one["kind"] for one in found], found
+    kind = damage.found[place]
+    if kind is None:  # another directory of the node may have the metadata log: only doctor says what follows if not
+        assert found == []
+    else:
+        assert kind in [one["kind"] for one in found], found
     assert damage.actions[place] in actions(data)
     if damage.mends:
         do_commands(found)
@@ -76,7 +80,7 @@ def test_a_second_directory_of_a_node_is_held_against_the_metadata_log_in_the_fi
     assert [one["path"] for one in twins] == [f"{other}/__cluster_metadata-0"]
 
 
-@pytest.mark.parametrize(("flavour", "key"), zip(FLAVOURS, ["voters", "bootstrap.servers"], strict=True))
+@pytest.mark.parametrize(("flavour", "key"), [*zip(FLAVOURS, ["voters", "bootstrap.servers"], strict=True)])
 def test_a_lost_metadata_log_is_judged_by_the_quorum_of_server_properties(flavour, key, tmp_path):
     data, config = node(flavour, tmp_path), tmp_path / "server.properties"
     DAMAGES["metadata log missing"].make(data)

@@ -25,7 +25,7 @@ class Damage(NamedTuple):
     """
 
     make: Callable[[Path], object]
-    found: tuple[str, str]
+    found: tuple[str | None, str | None]
     starts: tuple[bool, bool] = (False, False)
     actions: tuple[str, str] = ("does-not-start", "does-not-start")
     mends: bool = True
@@ -117,7 +117,7 @@ DAMAGES = {
     "directory.id missing": other_directory(meta(r"^directory.id=.*\n", "")),
     "directory.id of another disk": other_directory(meta(r"^directory.id=.*", f"directory.id={OTHER_ID}")),
     "meta.properties of ZooKeeper": other_directory(of_zookeeper),
-    "metadata log missing": without_log(removed("__cluster_metadata-0"), "metadata-log-missing"),
+    "metadata log missing": without_log(removed("__cluster_metadata-0"), None),
     "metadata log empty": without_log(emptied("__cluster_metadata-0"), "metadata-log-lost"),
     "a file in the place of the metadata log": both(
         lambda data: [shutil.rmtree(data / "__cluster_metadata-0"), (data / "__cluster_metadata-0").touch()],

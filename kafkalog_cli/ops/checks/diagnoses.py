@@ -205,12 +205,6 @@ FILE_DIAGNOSES = {
         "do not start the node before its metadata log is there again: copy __cluster_metadata-0 from a backup. If"
         " other controllers are running, the node fetches it from them, and nothing has to be done",
     ),
-    FindingKind.METADATA_LOG_MISSING: Diagnosis(
-        _INFO,
-        f"none if metadata.log.dir or another log directory of the node has it. Else {SET_ALL_ASIDE}; {NEVER_LED}",
-        "nothing has to be done if another directory of the node has it (--metadata names it). Else do not start"
-        " the node before __cluster_metadata-0 is there again, from a backup",
-    ),
     FindingKind.SHUTDOWN_MARKER: Diagnosis(
         _WARNING,
         "a broker starts as after a clean stop, but without its epoch: it leaves every in-sync replica set",
@@ -295,7 +289,11 @@ FILE_DIAGNOSES = {
         " `sudo kafkalog verify PATH`. After an I/O error, copy the readable batches to"
         " ./salvaged on another disk: `kafkalog recover PATH --salvage salvaged`",
     ),
-    FindingKind.NOT_PERMITTED: Diagnosis(_WARNING, "", ""),
+    FindingKind.NOT_PERMITTED: Diagnosis(
+        _WARNING,
+        "it does not start, or takes the log directory offline, when it opens the file",
+        "`sudo chown USER FILE` and `sudo chmod u+rw FILE` give the file to the user of the log directory",
+    ),
     FindingKind.MOUNTED_READ_ONLY: Diagnosis(
         _INFO, "a broker does not start", "`sudo mount -o remount,rw PATH` permits it to write, unless the disk fails"
     ),

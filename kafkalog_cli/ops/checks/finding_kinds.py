@@ -109,7 +109,6 @@ class FindingKind(Enum):
     META_PROPERTIES_DIFFER = "meta-properties-differ"
     DIRECTORY_ID = "directory-id-unknown"
     METADATA_LOG_LOST = "metadata-log-lost"
-    METADATA_LOG_MISSING = "metadata-log-missing"
     SHUTDOWN_MARKER = "shutdown-marker"
     MARKER_HELD = "shutdown-marker-held"
     MARKERS_DIFFER = "shutdown-markers-differ"

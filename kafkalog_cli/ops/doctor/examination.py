@@ -8,7 +8,14 @@ from enum import Enum, unique
 from typing import Any
 
 from kafkalog_cli.disk.lock import log_dir_of
-from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, segment_file_name
+from kafkalog_cli.disk.names import (
+    METADATA_TOPIC,
+    DirectoryKind,
+    FileKind,
+    classify_file,
+    partition_directory_name,
+    segment_file_name,
+)
 from kafkalog_cli.errors import (
     ExitCode,
     KafkalogError,
@@ -20,7 +27,7 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.diagnoses import SET_ALL_ASIDE
+from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.doctor.broker_pages import Recognised, messages, recognised
 from kafkalog_cli.ops.doctor.commands import (
@@ -40,6 +47,8 @@ from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
 from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.verify.identity import lacks_metadata_log
 from kafkalog_cli.ops.verify.metadata_log import CUTS, ENDS
 from kafkalog_cli.ops.verify.permissions import DOES_NOT_START, TAKES_OFFLINE
 from kafkalog_cli.ops.verify.task import Level, Verification
@@ -93,13 +102,14 @@ class _Seen:
     verifications: list[Verification] = field(default_factory=list)
     plans: dict[str, RecoverPlan] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    settings: SettingsSource | None = None
 
     def below(self, log_dir: str) -> "_Seen":
         """Return what was seen in one log directory."""
         start = f"{log_dir.rstrip('/')}/"
         verified = [one for one in self.verifications if one.path == log_dir or one.path.startswith(start)]
         notes = [one for one in self.notes if one.path is None or f"{one.path}/".startswith(start)]
-        return _Seen(verified, notes=notes)
+        return _Seen(verified, notes=notes, settings=self.settings)
 
     @property
     def findings(self) -> dict[str, list[Finding]]:
@@ -169,7 +179,14 @@ def _examined(  # noqa: PLR0913, PLR0917
     commands = [*_of_findings(seen.verifications, places, directories)]
     commands += (command for line in lines for command in commands_of_page(line.message, places))
     is_unknown = bool(text.strip()) and not lines
-    steps = start_steps(root, directories, seen.plans, seen.findings) if root.files or directories else ()
+    steps = [*start_steps(root, directories, seen.plans, seen.findings)] if root.files or directories else []
+    settings = None if root.is_live else seen.settings
+    if (
+        settings is not None
+        and not settings.is_metadata_directory(log_dir)
+        and lacks_metadata_log(context.fs, root, settings)
+    ):
+        steps.append(_of_absent_metadata_log(root))
     return Examination(
         root,
         sum(one.directory.kind is DirectoryKind.PARTITION for one in directories),
@@ -197,6 +214,7 @@ def _verify(context: Context, options: SessionOptions, log_dirs: list[str], leve
     session = Session(VERIFY, context, options, results)
     planner = VerifyPlanner(session, VerifyRequest(level))
     session.run_work(planner.request, planner.works(log_dirs))
+    seen.settings = planner.settings
     seen.verifications += results.shown
     seen.notes += results.errors
 
@@ -348,8 +366,6 @@ def start_steps(
             yield _of_copy(root, directory.path, findings.get(directory.path, ()))
         yield from _of_directory(directory, plans.get(directory.path), findings.get(directory.path, ()), stopped)
     yield from _of_checkpoints(at_root, at_start=False)
-    missing = (one for one in at_root if one.kind is FindingKind.METADATA_LOG_MISSING)
-    yield from (_of_finding(one, StartAction.SETS_ASIDE) for one in missing)
 
 
 def _of_identity(at_root: Iterable[Finding]) -> Iterator[StartStep]:
@@ -376,6 +392,15 @@ def _of_lost_metadata(at_root: Iterable[Finding], directories: Iterable[Partitio
 
 def _of_finding(found: Finding, action: StartAction) -> StartStep:
     return StartStep(action, found.path, f"{found.message}: {found.broker_effect}")
+
+
+def _of_absent_metadata_log(root: LogDirRoot) -> StartStep:
+    path = f"{root.path.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
+    message = (
+        "not in this directory, which is right if metadata.log.dir or another log directory of the node has it"
+        f" (--metadata names it). Else do not start the node: {SET_ALL_ASIDE}; {NEVER_LED}"
+    )
+    return StartStep(StartAction.SETS_ASIDE, path, message)
 
 
 def _of_permissions(findings: Iterable[Finding]) -> Iterator[StartStep]:

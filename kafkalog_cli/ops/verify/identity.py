@@ -201,10 +201,7 @@ def _metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
         return
     if own is not None and _is_empty(fs, own):
         message = "the metadata log is empty"
-    elif own is None and settings.metadata(root.path) is None and _is_formatted_and_used(fs, root):
-        if not settings.is_metadata_directory(root.path):
-            yield finding(FindingKind.METADATA_LOG_MISSING, path, "not in this directory")
-            return
+    elif lacks_metadata_log(fs, root, settings) and settings.is_metadata_directory(root.path):
         message = "missing"
     else:
         return
@@ -219,10 +216,15 @@ def _is_empty(fs: Filesystem, path: str) -> bool:
     return not has_records and not any(one.name.offset for one in partition.metadata_snapshots)
 
 
-def _is_formatted_and_used(fs: Filesystem, root: LogDirRoot) -> bool:
-    """Whether a node was formatted for the directory and made partitions in it."""
-    names = {file.name for file in root.files}
-    return FileKind.BOOTSTRAP_SNAPSHOT.value in names and any(_partitions(fs, root.path))
+def lacks_metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> bool:
+    """Whether a node was formatted for the directory and has partitions in it, and no metadata log of it is known.
+
+    The log may be in another directory of the node: server.properties says so. Raises as `SettingsSource.metadata`.
+    """
+    if metadata_log_in(fs, root.path) is not None or settings.metadata(root.path) is not None:
+        return False
+    is_formatted = any(file.name == FileKind.BOOTSTRAP_SNAPSHOT.value for file in root.files)
+    return is_formatted and any(_partitions(fs, root.path))
 
 
 def second_metadata_log(fs: Filesystem, root: LogDirRoot, first: dict[object, str]) -> Iterator[Finding]:

@@ -8,10 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.loaded_segment import LoadSettings
-from kafkalog_cli.broker.log_loader import LogLoader, StartState
-from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import (
     METADATA_TOPIC,
@@ -176,6 +172,12 @@ class _NodeStart:
     """A node's start on its metadata log (KafkaRaftLog.createLog, recoverSnapshots, truncateToLatestSnapshot)."""
 
     def __init__(self, context: ReadContext, partition: Partition, node_id: int | None) -> None:
+        # The loader takes a fifth of the start of verify; most log directories that are verified have no metadata log.
+        from kafkalog_cli.broker.load_error import LoadFailed
+        from kafkalog_cli.broker.loaded_segment import LoadSettings
+        from kafkalog_cli.broker.log_loader import LogLoader, StartState
+        from kafkalog_cli.change.draft import Draft
+
         self._fs, self._partition = context.fs, partition
         self.failure, self.first, self.cut, self.cuts_bytes = "", 0, 0, False
         try:

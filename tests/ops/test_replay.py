@@ -528,6 +528,13 @@ def test_the_library_returns_what_was_sent(disk):
     assert cluster.groups["a"] == {("orders", 0): (3, "m"), ("orders", 1): (2, "m")}
 
 
+def test_the_library_takes_a_partitioner(alike):
+    cluster = RecordingCluster({"t": 6})
+    done = kl.replay(alike, to=cluster, state=alike.parent / "replay.state", partitioner="crc32")
+    assert done.exit_code is ExitCode.OK
+    assert cluster.logs == by_key(alike, 6, Hashing.CRC32)
+
+
 def test_a_log_of_kafka_07(corpus, tmp_path):
     cluster = RecordingCluster()
     log_dir = corpus / "format-0.7" / "data"

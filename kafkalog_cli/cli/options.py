@@ -121,9 +121,10 @@ class Input(Enum):
         return self is not Input.LINES
 
 
-PartitionerOption = Annotated[Hashing, Option("--partitioner",
+HASH_NAMES = ", ".join(one.value for one in Hashing)
+PartitionerOption = Annotated[Hashing, Option("--partitioner", metavar="NAME",
     help="Hash of the keys, which chooses among several partitions: murmur2_random as Kafka's producers, crc32"
-    " (consistent_random) as librdkafka's.")]
+    f" (consistent_random) as librdkafka's. One of {HASH_NAMES}.")]
 IsolationOption = Annotated[Isolation, selection_option("--isolation",
     help="read_committed leaves out aborted transactions, and ends at the first open transaction.")]
 

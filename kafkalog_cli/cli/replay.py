@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import (
+    HASH_NAMES,
     DryRun,
     Format,
     IsolationOption,
@@ -33,9 +34,10 @@ class ReplayOptions(NamedTuple):
         help="Create missing topics, with partitions and settings of the metadata log.")] = False
     rename: Annotated[list[str] | None, _cluster_option("--rename", metavar="OLD=NEW",
         help="Send topic OLD to the topic NEW; may be repeated.")] = None
-    partitioner: Annotated[Hashing | None, _cluster_option("--partitioner",
+    partitioner: Annotated[Hashing | None, _cluster_option("--partitioner", metavar="NAME",
         help="Send each record to the partition that its key has in the cluster's topic by this hash: murmur2_random as"
-        " Kafka's producers, crc32 as librdkafka's. Without it, records keep their partition.",
+        " Kafka's producers, crc32 as librdkafka's. Without it, records keep their partition."
+        f" One of {HASH_NAMES}.",
         show_default=False)] = None
     groups: Annotated[bool, _cluster_option("--groups",
         help="Commit the offsets of groups, translated. Offsets that a group has in the cluster stay.")] = False

@@ -145,7 +145,7 @@ def test_lines_and_files(partition, tmp_path):
     argv = ("append", partition, one, "-", two, "--input", "lines", "--key-separator", "=", *NOW)
     assert kafkalog(*argv, stdin=b"x=y\r\n")[0] == 0
     found = [(key, value) for _, _, key, value, _ in records(partition, first)]
-    assert found == [(b"a", b"1"), (b"b", b"2=3"), (b"x", b"y\r"), (b"c", b"")]
+    assert found == [(b"a", b"1"), (b"b", b"2=3"), (b"x", b"y"), (b"c", b"")]
     assert {record[1] for record in records(partition, first)} == {NOW_MS}
     assert kafkalog("append", partition, "--input", "lines", *NOW, stdin=b"\n")[0] == 0
     assert records(partition)[-1][2:4] == (None, b"")
@@ -452,7 +452,7 @@ def test_bad_input_appends_nothing(root, partition, line, reason):
         assert f"kafkalog: standard input: line {number}: " in err or "in the future" in reason
         assert reason in err
         assert tree(root) == before
-        assert [path.name for path in (partition / ".kafkalog").iterdir()] == ["lock"]
+        assert not (partition / ".kafkalog").exists()
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_each_record_of_a_key(corpus, tmp_path, stage, compiled):
             plan, request = planned(log_dir, topic, config, compiled=compiled)
             fates = {}
             for key in keys:
-                found = explain(FS, plan, request, key).explained
+                found = explain(FS, plan, request, [key]).explained
                 assert [fate.offset for fate in found] == [at for at in before if before[at] == key]
                 fates.update((fate.offset, fate.reason) for fate in found)
             reasons.update(fates.values())

@@ -87,21 +87,6 @@ def test_other_replicas_are_told_from_two_on(replicas, is_told):
     assert (refusals._replicated(SimpleNamespace(replication=found), None) is not None) == is_told
 
 
-@pytest.mark.parametrize("is_compacted", [False, True])
-def test_of_a_topic_that_is_not_compacted_compact_asks_the_rules_about_its_policy(monkeypatch, is_compacted):
-    def rule(*actions):
-        return SimpleNamespace(
-            actions=frozenset(actions), find=lambda *_: "reason", flag="", is_lifted=lambda intent: False
-        )
-
-    policy = [rule(refusals.Action.RETAIN, refusals.Action.COMPACT), rule(refusals.Action.COMPACT)]
-    others = [rule(refusals.Action.COMPACT, refusals.Action.APPEND), rule(refusals.Action.RETAIN)]
-    monkeypatch.setattr(refusals, "RULES", (*policy, *others))
-    facts = SimpleNamespace(config=SimpleNamespace(is_compacted=is_compacted), path="p")
-    found = refusals.judge(facts, SimpleNamespace(action=refusals.Action.COMPACT))
-    assert [one.rule for one in found] == [*policy, *(others[:1] if is_compacted else [])]
-
-
 @pytest.mark.parametrize(("mtime_ms", "is_ahead"), [(999, False), (1000, False), (1001, True)])
 def test_a_file_of_this_moment_is_not_from_the_future(mtime_ms, is_ahead):
     facts = SimpleNamespace(newest=SimpleNamespace(mtime_ms=mtime_ms, name="f"))

@@ -16,7 +16,7 @@ from kafkalog_cli.format.records import RecordColumns
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops import cluster_entries, coordinators, export_files, group_history, log_contents
+from kafkalog_cli.ops import cluster_entries, coordinators, group_history, log_contents
 from kafkalog_cli.ops.checks import index_reports, segment_reports
 from kafkalog_cli.ops.checks.file_report import Verdict
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD
@@ -27,8 +27,6 @@ from kafkalog_cli.ops.checks.state_check import check_epochs
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, HeldMemory
 from kafkalog_cli.ops.dump import DumpOptions, SegmentDump
 from kafkalog_cli.ops.dump_indexes import _largest_timestamp
-from kafkalog_cli.ops.export_files import PartitionFiles
-from kafkalog_cli.ops.export_request import FileFormat
 from kafkalog_cli.ops.group_history import OffsetVerdict, _History, _Last
 from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts, _bounded
 from kafkalog_cli.ops.session import runner
@@ -153,40 +151,6 @@ def test_periods_are_joined_when_there_are_more_than_the_most(monkeypatch, count
     assert counter.result() == found
     monkeypatch.setattr(log_contents, "MOST_PERIODS", 4)
     assert _bounded(1000, dict.fromkeys(range(count), 1)) == found
-
-
-# -- files of an export
-
-
-def test_so_many_files_are_open_and_so_many_bytes_held(monkeypatch):
-    monkeypatch.setattr(export_files, "MOST_OPEN", 3)
-    monkeypatch.setattr(export_files, "MOST_HELD_BYTES", 10)
-    ended, flushed = [], []
-    files = object.__new__(PartitionFiles)
-    files._open = {}
-
-    monkeypatch.setattr(export_files, "StagedFile", lambda *_: None)
-    monkeypatch.setattr(PartitionFiles, "_end", lambda self, kind: ended.append((kind, self._open.pop(kind))[0]))
-
-    def made(*_):
-        writer = SimpleNamespace(held_bytes=0)
-        writer.write = lambda part: setattr(writer, "held_bytes", writer.held_bytes + part)
-        writer.flush = lambda: flushed.append(writer.held_bytes) or setattr(writer, "held_bytes", 0)
-        return writer
-
-    monkeypatch.setattr(export_files, "writer", made)
-    target = SimpleNamespace(prefix="p", by_day=True, format=FileFormat.JSON, staging="d", attributes=None, codec="")
-    files._target, files._source = target, SimpleNamespace(partition=0, topic="t")
-    files._fs, files._made = None, []
-    for day, size in (("a", 5), ("a", 6), ("b", 0)):
-        files._write((day, False), size, np.array([1, 2]))
-    assert flushed == [11]  # the first file alone may hold more
-    for day, size in (("a", 5), ("b", 5), ("b", 1)):
-        files._write((day, False), size, np.array([1, 2]))
-    assert flushed == [11, 6]
-    for day in "cd":
-        files._write((day, False), 0, np.array([1, 2]))
-    assert ended == [("a", False)]
 
 
 # -- checks

@@ -210,6 +210,16 @@ def test_an_event_log_that_is_not_named_keeps_its_records_and_the_report_says_so
     assert records_in(folder) == OTHERS
 
 
+def test_a_topic_of_unknown_policy_that_is_not_named_is_skipped_with_the_option_that_names_it(tmp_path, keys):
+    folder = log_dir(tmp_path / "data", 0)
+    code, _, err = erase(tmp_path / "data", keys)
+    assert code == 14
+    assert "or name the topic with --topic events to erase exactly the records of the keys" in err
+    assert records_in(folder) == as_rows(ALL)
+    assert erase(tmp_path / "data", keys, "--topic", "events")[0] == 0
+    assert records_in(folder) == OTHERS
+
+
 def test_records_past_the_high_watermark_wait_for_a_broker_not_for_a_roll(tmp_path, keys):
     folder = log_dir(tmp_path / "data", 0, 10, high_watermark=18)
     code, out, _ = erase(folder, keys)

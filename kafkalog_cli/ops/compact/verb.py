@@ -18,7 +18,16 @@ from kafkalog_cli.change.runs import begun_ms, new_run_id
 from kafkalog_cli.disk.durable import is_half_changed, unfinished
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
-from kafkalog_cli.errors import ExitCode, KafkalogError, PartlyRemoved, Refused, RolledOnly, counted
+from kafkalog_cli.errors import (
+    ExitCode,
+    KafkalogError,
+    PartlyRemoved,
+    Refused,
+    RolledOnly,
+    Skipped,
+    counted,
+    shell_word,
+)
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
@@ -174,7 +183,14 @@ def _check_others(work: Work, what: CompactWork, plan: CompactPlan, facts: Parti
 
 def _plan(work: Work, what: CompactWork) -> tuple[CompactPlan, PartitionFacts]:
     root = work.begin()
-    facts = work.check(Action.COMPACT, erases=what.request.erased is not None)
+    try:
+        facts = work.check(Action.COMPACT, erases=what.request.erased is not None)
+    except Skipped as skipped:
+        if what.keys is None or what.request.erased is not None:
+            raise
+        named = f"or name the topic with --topic {shell_word(work.partition.topic)}"
+        reason = f"{skipped.details['reason']}, {named} to erase exactly the records of the keys"
+        raise Skipped(path=work.partition.path, reason=reason) from skipped
     plan = plan_compact(work.fs, work.partition, root, what.request, work.places)
     if what.keys is not None:
         known = replication_words(facts.replication, facts.unknown_because)

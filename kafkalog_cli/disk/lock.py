@@ -81,9 +81,11 @@ class Held(LockHandle):
 
     def __exit__(self, kind: object, *_: object) -> None:
         """Release the lock. A run that failed leaves no lock file that was not there."""
-        if kind is not None:
-            self.withdraw()
-        self.release()
+        try:
+            if kind is not None:
+                self.withdraw()
+        finally:
+            self.release()
 
 
 def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Held:

@@ -1,0 +1,144 @@
+"""What command lines answer: how it is taken, stripped of what depends on the run, kept and compared."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import lzma
+import re
+import shutil
+import stat
+from pathlib import Path
+
+ANSWERS = Path(__file__).with_name("answers")
+SUFFIX = ".jsonl.xz"
+PROCESSES = "processes"
+"""The answers of test_processes.py, of which no log directory has the name."""
+RUN = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[a-z-]+-[0-9a-f]{4}")
+VARYING = [
+    (RUN, "RUN"),
+    (
+        re.compile(
+            r'("(?:seconds|elapsed_s|elapsed_ms|duration_s|time_ms|age_ms|age_s|inode|device)": ?)[-\d.e"TZ:+]+'
+        ),
+        r"\1T",
+    ),
+    (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min)\b"), "T"),
+]
+"""Names of runs, durations and ages, and what stands for them."""
+REPORT = re.compile(r"^\S.*\n(?: .*\n)*", re.MULTILINE)
+ORDINARY_MODES = {"d755", "-644"}
+
+
+def answers_of(row, root, place, forks):
+    """The answers to the commands of a row: exit code, output, and after a change the files of the log directory."""
+    place.mkdir(parents=True)
+    try:
+        if row.changes:
+            shutil.copytree(root, place / "D", symlinks=True)
+            _make_writable(place / "D")
+        else:
+            (place / "D").symlink_to(root, target_is_directory=True)
+        (place / "LINES").write_text("one\ntwo\nthree\n")
+        run, before, answers = "no-run", _files(place / "D") if row.changes else {}, []
+        for command in row.commands:
+            ran = forks.run([run if word == "RUN" else word for word in command], place)
+            run = next(reversed(RUN.findall(ran["out"])), run)
+            answer = {"code": ran["code"], **{name: stripped(ran[name], place, root) for name in ("out", "err")}}
+            if row.changes:
+                after = _files(place / "D") | {f"OUT/{name}": facts for name, facts in _files(place / "OUT").items()}
+                answer["files"] = _difference(before, after)
+                before = after
+            answers.append(answer)
+        return answers
+    finally:
+        shutil.rmtree(place)
+
+
+def _make_writable(top):
+    for path in [top, *top.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def stripped(text, place, root):
+    """The text without what depends on the run: paths, names of runs, durations."""
+    text = text.replace(str(place), "PLACE").replace(str(root), "FIXTURE")
+    for pattern, word in VARYING:
+        text = pattern.sub(word, text)
+    if "Non-consecutive offsets in " in text:  # dump-log has Java's order of reports: by a hash of the whole path
+        text = "".join(sorted(REPORT.findall(text)))
+    return text
+
+
+def _files(top):
+    """Size, digest, mode and number of links of all below a directory, without what kafkalog keeps for undo."""
+    found = {}
+    for path in sorted(top.rglob("*")) if top.exists() else ():
+        name = str(path.relative_to(top))
+        if ".kafkalog" in name:
+            continue
+        status = path.lstat()
+        if path.is_symlink():
+            found[name] = f"link to {path.readlink()}"
+            continue
+        mode = f"{'d' if path.is_dir() else '-'}{stat.S_IMODE(status.st_mode):o}"
+        facts = [] if mode in ORDINARY_MODES else [mode]
+        if path.is_file():
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+            facts = [
+                str(status.st_size),
+                digest,
+                *facts,
+                *([f"{status.st_nlink} links"] if status.st_nlink > 1 else []),
+            ]
+        found[name] = " ".join(facts)
+    return found
+
+
+def _difference(before, after):
+    """What a command has changed: the new facts by name, or null for what is gone."""
+    return {name: after.get(name) for name in sorted({*before, *after}) if before.get(name) != after.get(name)}
+
+
+def recorded_cases():
+    """The names of the cases that have stored answers."""
+    return sorted({path.name.removesuffix(SUFFIX) for path in ANSWERS.glob(f"*{SUFFIX}")} - {PROCESSES})
+
+
+def read_answers(case):
+    """The stored answers of a case, by the name of the row; none if there is no file."""
+    path = ANSWERS / f"{case}{SUFFIX}"
+    if not path.exists():
+        return {}
+    lines = lzma.decompress(path.read_bytes()).decode().splitlines()
+    return {entry["row"]: entry["answers"] for entry in map(json.loads, lines)}
+
+
+def write_answers(case, answers):
+    """Store the answers of a case."""
+    ANSWERS.mkdir(exist_ok=True)
+    lines = "".join(json.dumps({"row": name, "answers": found}) + "\n" for name, found in answers.items())
+    (ANSWERS / f"{case}{SUFFIX}").write_bytes(lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+def differences(old, new):
+    """For a person: each row that answers otherwise, as a unified diff."""
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) != new.get(name):
+            yield f"kafkalog {name}\n" + "\n".join(
+                difflib.unified_diff(_lines(old.get(name)), _lines(new.get(name)), "recorded", "now", lineterm="", n=1)
+            )
+
+
+def _lines(answers):
+    if answers is None:
+        return ["(no such row)"]
+    lines = []
+    for answer in answers:
+        lines.append(f"exit code {answer['code']}")
+        for stream in ("out", "err"):
+            lines += [f"{stream}: {line}" for line in answer[stream].splitlines()]
+        lines += [f"file {name}: {facts or 'gone'}" for name, facts in answer.get("files", {}).items()]
+    return lines

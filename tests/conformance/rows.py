@@ -50,8 +50,8 @@ def _directory_readers():
     yield from (["verify", "D", *NOW, "--level", level] for level in ("quick", "normal", "deep"))
     yield from (["verify", "D", *NOW, "--level", level, *JSON] for level in ("normal", "deep"))
     yield ["verify", "D", *NOW, "-v"]
-    for command in ("doctor", "stats", "groups", "transactions", "cluster"):
-        yield from ([command, "D", *words] for words in ([], JSON))
+    for command, clock in (("doctor", NOW), ("stats", []), ("groups", []), ("transactions", NOW), ("cluster", NOW)):
+        yield from ([command, "D", *clock, *words] for words in ([], JSON))
     yield ["groups", "D", "--history"]
     yield from (["inspect", "D", *NOW, *words] for words in ([], JSON))
     yield from (

@@ -30,6 +30,7 @@ def test_the_calls_about_a_partition(options, listings):
     assert outcome.code == 0, outcome
     assert fs.calls == {
         ("list_directory", ""): listings,
+        ("status", ""): 1,  # whether the user of the log directory may open it
         **{("open_read", f"/{base:020d}.log"): 1 for base in (0, 6, 14)},
         ("open_read", "/leader-epoch-checkpoint"): 1,
         # once to find other directories of the same topic id, and once for the findings

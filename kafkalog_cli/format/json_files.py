@@ -92,7 +92,7 @@ def decode_quorum_state(data: bytes) -> tuple[QuorumState | None, list[Fault]]:
         return None, [_quorum_fault(str(error), len(data))]
     content, problem = read_json_object(first_line)
     if problem:
-        return None, [_quorum_fault(problem, len(data))]
+        return None, [_quorum_fault(f"its first line is no JSON object: {problem}", len(data))]
     version = integer(content.get("data_version"), 16)
     if version not in _VERSIONS:
         message = f"data_version ({content.get('data_version')!r}) is not 0 or 1"

@@ -229,10 +229,27 @@ def test_a_small_file_at_which_the_node_ends_is_moved_away(disk, name, content):
 def test_a_file_in_the_place_of_the_metadata_log_is_found(disk):
     (disk / METADATA).rename(disk.parent / METADATA)
     (disk / METADATA).touch()
-    code, found = findings(disk)
-    assert code == 4
-    assert "metadata-log" in [one["kind"] for one in found]
-    assert "does-not-start" in actions(disk)
+    code, [found] = findings(disk)
+    assert (code, found["kind"]) == (4, "metadata-log-lost")
+    assert "nothing has to be done" not in found["next_step"]
+    assert actions(disk).count("does-not-start") == 1
+    assert "sets-aside" not in actions(disk)
+
+
+@pytest.mark.parametrize("name", ["5-1.checkpoint", f"{0:020}.checkpoint"])
+def test_a_file_named_like_a_snapshot_has_one_finding(disk, name):
+    (disk / METADATA / name).touch()
+    assert [one["kind"] for one in findings(disk)[1]] == ["bad-name"]
+
+
+def test_a_damaged_vote_of_the_only_controller_needs_no_other_controllers(disk):
+    (disk / METADATA / "quorum-state").write_text("")
+    code, [found] = findings(disk)
+    assert (code, found["kind"]) == (4, "quorum-state-damaged")
+    assert found["message"].startswith("its first line is no JSON object")
+    assert "with the other controllers running" not in found["next_step"]
+    subprocess.run(shlex.split(found["next_step"].split("`")[1]), check=True)
+    assert findings(disk)[0] == 0
 
 
 @pytest.mark.parametrize("name", BAD_RECORDS)

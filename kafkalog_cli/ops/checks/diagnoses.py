@@ -226,8 +226,9 @@ FILE_DIAGNOSES = {
     FindingKind.QUORUM_STATE: Diagnosis(
         _CORRUPTION,
         "the node does not start: it cannot read its vote and its epoch",
-        "with the other controllers running, `mv -nT FILE FILE_ASIDE` moves the file away: the node learns epoch and"
-        " leader from them. A controller that voted in the present epoch could then vote again in it",
+        "`mv -nT FILE FILE_ASIDE` moves the file away: the node takes its epoch from the metadata log, and from the"
+        " other controllers, if there are any. A controller that voted in the present epoch could then vote again in"
+        " it",
     ),
     FindingKind.METADATA_FILE_MISSING: Diagnosis(
         _WARNING,

@@ -26,7 +26,7 @@ from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.settings import SettingsSource
 
 _NO_LEADER = (
-    "a node starts with it, and its partitions have no leader: the cluster assigns them to another directory id"
+    "its partitions have no leader, since the cluster assigns them to another directory id"
 )
 _OTHER_VOTER = (
     "the node waits for a leader for ever, since the voter of the quorum is the node with the other directory id"
@@ -84,9 +84,10 @@ def _against_cluster(  # noqa: PLR0913, PLR0917
     elif expected.directory_id not in (None, meta.directory_id):
         is_voter = _is_voter(fs, root, metadata, meta.node_id)
         kind = FindingKind.META_PROPERTIES_DIFFER if is_voter else FindingKind.DIRECTORY_ID
-        effect = _OTHER_VOTER if is_voter else _NO_LEADER
+        effect = _OTHER_VOTER if is_voter else f"a node starts with it, and {_NO_LEADER}"
         if meta.directory_id is None:
-            effect = f"a node that starts writes a new id: {effect}"
+            then = _OTHER_VOTER if is_voter else _NO_LEADER
+            effect = f"a node that starts writes a new id, and then {then}"
             message = f"directory.id is missing: that of this directory is {expected.directory_id}"
         elif owner is None:
             message = f"directory.id {meta.directory_id} is of no node of the cluster: expected {expected.directory_id}"
@@ -126,11 +127,13 @@ def restore_step(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> 
     if ids.node_id is None or ids.directory_id is None:
         return ""
     why, cluster_id = "", ids.cluster_id
+    own_cluster_id = None if root.meta is None else root.meta.cluster_id
     if cluster_id is None:
-        where = "the node's log has the old cluster.id, after the words in cluster"
-        why, cluster_id = f". CLUSTER_ID: {where}, and so has meta.properties of any other node", "CLUSTER_ID"
+        why, cluster_id = ". Put in the cluster.id that meta.properties of any other node has", "CLUSTER_ID"
         if {*metadata.brokers, *metadata.voters} <= {ids.node_id}:
-            why, cluster_id = f". For a cluster of one node any cluster.id will do; {where}", ids.directory_id
+            why, cluster_id = ", and with a new cluster.id, which will do as the cluster has one node", ids.directory_id
+    elif cluster_id != own_cluster_id:
+        why = ", and with the cluster.id of the node's other directories"
     path = _meta_path(root)
     lines = f"version=1 node.id={ids.node_id} cluster.id={cluster_id} directory.id={ids.directory_id}"
     script = f'set -C; printf "%s\\n" {lines} > {shell_word(path)}'
@@ -195,9 +198,14 @@ def _metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
     path = f"{root.path.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
     own, status = metadata_log_in(fs, root.path), fs.status(path)
     if own is None and status is not None:
-        effect = "a node does not start: it cannot make the directory of its metadata log"
+        effect = "a node does not start: it cannot make the directory of its metadata log (FileAlreadyExistsException)"
         message = "a file in the place of the metadata log"
-        yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect)
+        step = (
+            "restore the directory from a backup, before the node starts. With the file only moved away, a node fetches"
+            " the log from the other controllers. If it is the only one, it has nothing to start from:"
+            f" {SET_ALL_ASIDE}"
+        )
+        yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect, next_step=step)
         return
     if own is not None and _is_empty(fs, own):
         message = "the metadata log is empty"
@@ -221,7 +229,8 @@ def lacks_metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSourc
 
     The log may be in another directory of the node: server.properties says so. Raises as `SettingsSource.metadata`.
     """
-    if metadata_log_in(fs, root.path) is not None or settings.metadata(root.path) is not None:
+    path = f"{root.path.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
+    if fs.status(path) is not None or settings.metadata(root.path) is not None:
         return False
     is_formatted = any(file.name == FileKind.BOOTSTRAP_SNAPSHOT.value for file in root.files)
     return is_formatted and any(_partitions(fs, root.path))

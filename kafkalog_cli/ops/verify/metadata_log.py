@@ -92,20 +92,6 @@ def _wrong_topic_id(fs: Filesystem, path: str) -> Iterator[Finding]:
         )
 
 
-def not_a_directory(fs: Filesystem, log_dir: str) -> Iterator[Finding]:
-    """Yield a finding if another thing than a directory has the name of the metadata log."""
-    path = f"{log_dir.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
-    status = fs.status(path)
-    if status is not None and not status.is_directory:
-        effect = f"{ENDS}: FileAlreadyExistsException"
-        step = (
-            "restore the directory from a backup. If it is lost and this node is the only voter, a node without it"
-            " starts an empty cluster, and renames all partitions to -stray"
-        )
-        message = "not a directory, with the name of the metadata log"
-        yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=effect, next_step=step)
-
-
 def bootstrap_findings(fs: Filesystem, path: str, log_dir: str) -> Iterator[Finding]:
     """Yield the finding about a bootstrap.checkpoint (BootstrapDirectory, BatchFileReader); none if it is sound."""
     fault = read_snapshot(fs, path).fault
@@ -197,7 +183,8 @@ class _NodeStart:
         self.end = self.cut if self.restarts_at is None else self.restarts_at
         self.state = read_as_node(context.fs, partition, self.end)
         self._lost = [*_records_from(context.fs, partition, self.end)] if self.end < self._walk.end else []
-        self._bad = {file: found for one in partition.metadata_snapshots for file, found in self._problem(one)}
+        named = [one for one in partition.metadata_snapshots if one.name.offset is not None]  # else: bad-name
+        self._bad = {file: found for one in named for file, found in self._problem(one)}
         self.fallback = read_cluster_metadata(context.fs, partition.path, without=self._bad)
         self.quorum = self._quorum(node_id)
 

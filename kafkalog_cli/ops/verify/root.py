@@ -18,7 +18,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, Shutdown
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.identity import identity_findings, restore_step, second_metadata_log
-from kafkalog_cli.ops.verify.metadata_log import bootstrap_findings, not_a_directory
+from kafkalog_cli.ops.verify.metadata_log import bootstrap_findings
 from kafkalog_cli.ops.verify.permissions import root_permissions
 
 _KINDS = {
@@ -48,7 +48,6 @@ def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
         step = restore_step(fs, root, settings) if is_meta else ""
         yield one._replace(next_step=step or one.next_step)
     yield from identity_findings(fs, root, settings)
-    yield from not_a_directory(fs, root.path)
     for file in root.files:
         if file.path.endswith(f"/{FileKind.BOOTSTRAP_SNAPSHOT.value}"):
             yield from bootstrap_findings(fs, file.path, root.path)

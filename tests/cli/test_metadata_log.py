@@ -252,6 +252,20 @@ def test_a_damaged_vote_of_the_only_controller_needs_no_other_controllers(disk):
     assert findings(disk)[0] == 0
 
 
+@pytest.mark.parametrize("content", [None, b"", b"\x07" * 9000])
+def test_a_metadata_log_that_lost_all_records_after_its_snapshot_is_found(disk, content):
+    log = disk / METADATA / f"{0:020}.log"
+    log.unlink()
+    if content is not None:
+        log.write_bytes(content)
+    code, found = findings(disk)
+    assert code == 4
+    [one] = [one for one in found if one["kind"] == "metadata-log"]
+    assert "all records after it are lost" in one["broker_effect"]
+    assert "backup" in one["next_step"]
+    assert "cuts" in actions(disk)
+
+
 @pytest.mark.parametrize("name", BAD_RECORDS)
 def test_a_record_that_no_controller_can_apply_is_named(disk, name):
     bad = BAD_RECORDS[name]

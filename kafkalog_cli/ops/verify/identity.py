@@ -25,9 +25,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.settings import SettingsSource
 
-_NO_LEADER = (
-    "its partitions have no leader, since the cluster assigns them to another directory id"
-)
+_NO_LEADER = "its partitions have no leader, since the cluster assigns them to another directory id"
 _OTHER_VOTER = (
     "the node waits for a leader for ever, since the voter of the quorum is the node with the other directory id"
 )

@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import (
-    METADATA_TOPIC,
     DirectoryKind,
     FileKind,
     classify_directory,
-    partition_directory_name,
 )
 from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch
@@ -217,6 +215,10 @@ class _NodeStart:
         if self.failure:
             return f"{ENDS}: {self.failure}"
         at = f"at offset {self.cut} when it starts, after a clean stop too"
+        if self.is_behind:
+            name = _name(self._newest)
+            at += f", and begins it anew at {self.restarts_at}, the end of its newest snapshot"
+            return f"{CUTS} {at}: the state is that of the snapshot {name}, and all records after it are lost"
         if self.end >= self._walk.end and not self.cuts_bytes:
             return _REBUILDS
         if self.end >= self._walk.end:
@@ -225,6 +227,16 @@ class _NodeStart:
             at += f", and begins it anew at {self.restarts_at}, the end of its newest snapshot"
         state = f"the snapshot {_name(self._newest)} and the log up to there" if self._newest else "the log up to there"
         return f"{CUTS} {at}: the state is that of {state}; {self.lost}"
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the log of the only voter ends before its newest snapshot: records that followed it are gone.
+
+        Another node has such a log if it ended after it had fetched a snapshot.
+        """
+        newest = self._newest
+        is_cut = newest is not None and self.restarts_at is not None and self._walk.end < newest.end_offset
+        return is_cut and not self.quorum.others
 
     @property
     def lost(self) -> str:
@@ -239,7 +251,7 @@ class _NodeStart:
         """The step for damage in the log."""
         if self.failure:
             return self.quorum.fetching
-        if self.end >= self._walk.end:
+        if self.end >= self._walk.end and not self.is_behind:
             return "nothing has to be done"
         if self.quorum.others:
             others = ", ".join(map(str, self.quorum.others))
@@ -255,6 +267,9 @@ class _NodeStart:
         is_newest_bad = any(one.status.path in self._bad for one in [newest_snapshot(self._partition)] if one)
         if not is_told and (self.failure or (self.end < self._walk.end and not is_newest_bad)):
             message = self.failure or f"the log does not go on from its newest snapshot, {_name(newest)}"
+            yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, next_step=self.step)
+        if self.is_behind:
+            message = f"the log ends at offset {self._walk.end}, before its newest snapshot, {_name(newest)}"
             yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, next_step=self.step)
         is_covered = self.first == 0 or (newest is not None and newest.end_offset >= self.first)
         if not is_covered:

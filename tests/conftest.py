@@ -71,7 +71,7 @@ def pytest_collection_finish():
 @pytest.fixture(autouse=True, scope="session")
 def kernels_are_compiled_silently():
     """On a new machine the test that needs the kernels first compiles them: its stderr is that of any other machine."""
-    from kafkalog_cli.cli import app
+    from tests.support.product import app
 
     announce, app._announce_compilation = app._announce_compilation, lambda _: None
     yield

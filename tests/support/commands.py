@@ -10,9 +10,7 @@ import sys
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support.product import Environment, KernelChoice, run
 
 
 class Ran(NamedTuple):

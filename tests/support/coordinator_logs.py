@@ -2,8 +2,8 @@
 
 import struct
 
-from kafkalog_cli.format.internal_topics.decode import encode_message
 from tests.support.logs import R, batch_v2
+from tests.support.product import encode_message
 
 
 def key(kind, name, **fields):

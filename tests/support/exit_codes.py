@@ -2,9 +2,7 @@
 
 import pytest
 
-from kafkalog_cli.cli import app
-from kafkalog_cli.cli.command_facts import exit_codes_of
-from kafkalog_cli.cli.commands import COMMANDS
+from tests.support.product import COMMANDS, app, exit_codes_of
 
 
 def unlisted(argv, code):

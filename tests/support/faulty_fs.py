@@ -15,9 +15,16 @@ from types import TracebackType
 
 import pytest
 
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
-from kafkalog_cli.disk.fs_changes import FilesystemChanges
-from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Unreadable
+from tests.support.product import (
+    FileStatus,
+    Filesystem,
+    FilesystemChanges,
+    KafkalogError,
+    NotKafkaLayout,
+    PathNotFound,
+    ReadableFile,
+    Unreadable,
+)
 
 MTIME_MS = 1_600_000_000_000
 

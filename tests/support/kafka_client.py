@@ -3,8 +3,7 @@
 import socket
 import struct
 
-from kafkalog_cli.format.internal_topics.decode import WireReader, encode_pieces, read_fields
-from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis
+from tests.support.product import API_VERSIONS, WireReader, apis, encode_pieces, read_fields
 
 APIS = {api.name: api for api in apis().values()}
 

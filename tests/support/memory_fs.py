@@ -16,8 +16,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Room
-from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
+from tests.support.product import FileAttributes, FileStatus, NotKafkaLayout, PathNotFound, Room
 
 START_NS = 1_600_000_000_000_000_000
 TORN_BYTES = (0, 1, 512, 4096)

@@ -1,14 +1,12 @@
 """Makes `__cluster_metadata` logs and snapshots: records that fit each other, at random or as wanted."""
 
+import base64
 import shutil
 import struct
 from pathlib import Path
 
-from kafkalog_cli.format.internal_topics.decode import encode_message
-from kafkalog_cli.format.internal_topics.schema import definitions
-from kafkalog_cli.format.java_text import uuid_text
-from kafkalog_cli.format.varint import encode_unsigned
 from tests.support.logs import BASE_TIME_MS, CONTROL, R, batch_v2
+from tests.support.product import definitions, encode_message
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 API_KEYS = {record["value"]: record["apiKey"] for record in definitions()["topics"]["__cluster_metadata"]["records"]}
@@ -23,8 +21,13 @@ LATEST = {
 def value(name, version=None, /, **fields):
     """The bytes of a record."""
     version = LATEST.get(name, 0) if version is None else version
-    parts = (encode_unsigned(number) for number in (1, API_KEYS[name], version))
-    return b"".join(parts) + encode_message(name, version, fields)
+    frame = bytes((1, API_KEYS[name], version))  # varints, each of a number below 128
+    return frame + encode_message(name, version, fields)
+
+
+def uuid_text(raw):
+    """The 22 characters that Kafka writes for the 16 bytes of an id."""
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def topic_id(number):

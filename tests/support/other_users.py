@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.product import Environment, run
 
 NOWHERE = "/nonexistent"
 

@@ -1,6 +1,6 @@
 """Makes planned changes the simplest way: to have something to compare with, and no journal."""
 
-from kafkalog_cli.change.changes import Cut, Drop, Move, Put
+from tests.support.product import Cut, Drop, Move, Put
 
 
 def make(directory, changes):

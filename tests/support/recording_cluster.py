@@ -2,8 +2,7 @@
 
 from contextlib import contextmanager
 
-from kafkalog_cli.errors import ClusterError
-from kafkalog_cli.ops.replay.cluster import ClusterTopic
+from tests.support.product import ClusterError, ClusterTopic
 
 UNDER_WAY = 3
 """Records that a sender has sent before the first of them is acknowledged."""

@@ -6,11 +6,7 @@ import json
 import threading
 from contextlib import contextmanager
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
-from kafkalog_cli.ops.serve.serving import Serving
-from kafkalog_cli.ops.session.options import Context
+from tests.support.product import Context, DamageAnswer, Environment, ServeOptions, Serving, run
 
 SECONDS = 120
 

@@ -1,12 +1,11 @@
 """Verifies paths as the command and the library do: a session with the verb, whose results are collected."""
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import SilentObserver
-from kafkalog_cli.ops.session.options import Context, Pace, SessionOptions
+from kafkalog_cli.ops.session.options import Pace, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
+from tests.support.product import Context, KernelChoice, RealFilesystem
 
 
 class Results(SilentObserver):

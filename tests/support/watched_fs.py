@@ -7,8 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import NotLookedUp, Unreadable
+from tests.support.product import NotLookedUp, RealFilesystem, Unreadable
 
 CHANGES = frozenset(
     {

@@ -1,4 +1,4 @@
-"""Many partitions, made in no time, and what audit and export take for them: seconds, and memory by process.
+"""Many partitions, made in no time, and what export takes for them: seconds, and memory by process.
 
 Each partition has the first segments of one of a few logs, by hard links, so that ten GiB take the room of one log each
 and come from the page cache: what is measured is the work, not a disk. `--copies` makes files of their own.
@@ -177,24 +177,16 @@ def _resident(driver: int, ticks: dict[int, int]) -> tuple[dict[str, int], bool]
     return found, stopped
 
 
-def measure(root: Path, wanted: list[str], level: list[str], master: str) -> None:
-    """Audit and export, or one of them, a row of the table each."""
+def measure(root: Path, master: str) -> None:
+    """Export, and print a row of the table."""
     size_bytes = sum(map(done_here, root.iterdir()))
     size = f"{size_bytes / UNITS['GiB']:.1f} GiB"
     output = root.parent / "output"
-    for name, arguments in (
-        ("audit", ["audit", str(root), *level, "--quiet"]),
-        ("export", ["export", str(root), "--output", str(output)]),
-    ):
-        if name not in wanted:
-            continue
-        shutil.rmtree(output, ignore_errors=True)
-        load = os.getloadavg()[0]
-        spent = spend([*kafkalog_command(), *arguments, "--master", master])
-        memory = " | ".join(f"{one // MEBIBYTE}" for one in (spent.driver, spent.jvm, spent.workers))
-        print(
-            f"| {name} | {size} | {spent.seconds:.0f} | {spent.cpu_seconds:.0f} | {memory} | {load:.1f} |", flush=True
-        )
+    shutil.rmtree(output, ignore_errors=True)
+    load = os.getloadavg()[0]
+    spent = spend([*kafkalog_command(), "export", str(root), "--output", str(output), "--master", master])
+    memory = " | ".join(f"{one // MEBIBYTE}" for one in (spent.driver, spent.jvm, spent.workers))
+    print(f"| export | {size} | {spent.seconds:.0f} | {spent.cpu_seconds:.0f} | {memory} | {load:.1f} |", flush=True)
     shutil.rmtree(output, ignore_errors=True)
 
 
@@ -205,9 +197,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=2000)
     parser.add_argument("--bytes", type=size_of, action="append", help="512MiB, 10GiB (default); several to measure")
     parser.add_argument("--copies", action="store_true", help="no hard links")
-    parser.add_argument("--measure", action="store_true", help="audit and export of each size; the fleet goes again")
-    parser.add_argument("--only", choices=("audit", "export"))
-    parser.add_argument("--keys", action="store_true", help="audit --keys")
+    parser.add_argument("--measure", action="store_true", help="export of each size; the fleet goes again")
     parser.add_argument("--master", default="local[2]")
     options = parser.parse_args()
     if options.measure:
@@ -216,8 +206,7 @@ def main() -> None:
     for size_bytes in options.bytes or [size_of("10GiB")]:
         done = make_fleet(options.directory, options.partitions, size_bytes, copies=options.copies)
         if options.measure:
-            wanted = [options.only] if options.only else ["audit", "export"]
-            measure(options.directory / "data", wanted, ["--keys"] if options.keys else [], options.master)
+            measure(options.directory / "data", options.master)
             shutil.rmtree(options.directory)
         else:
             print(f"{options.partitions} partitions, {done} bytes, in {options.directory / 'data'}")

@@ -19,7 +19,7 @@ FIRST = f"{0:020}.log"
 
 
 def partition_rows(directory: Path, size: str, jvm: list[str] | None) -> list[Row]:
-    """List and verify all partitions, and audit them with Spark; only `verify` has a peer, which reads as much."""
+    """List and verify all partitions; only `verify` has a peer, which reads as much."""
     count = PARTITIONS[size]
     data, what = directory / f"{count}" / "data", f"{count:,} partitions of 1 MiB"
     logs = ",".join(str(data / partition_name(number) / FIRST) for number in range(count))
@@ -29,7 +29,6 @@ def partition_rows(directory: Path, size: str, jvm: list[str] | None) -> list[Ro
         Row(f"ls, {what}", ["ls", str(data)], "", None, 2, 1, Measure.SECONDS, make),
         Row(f"verify normal, {what}", ["verify", str(data)], "DumpLogSegments, whose output is another", peer, 2.5, 6,
             prepare=make),
-        Row(f"audit, {what}", ["audit", str(data), "--quiet"], "", None, 60, 30, Measure.SECONDS, make),
     ]  # fmt: skip
 
 

@@ -33,7 +33,6 @@ SUMMARIES = {
     "import": "Build new partitions from the records in files",
     "metadump": "Copy log directories without keys, values and secrets",
     "sql": "Query topics, groups and cluster metadata in SQL",
-    "audit": "Verify all partitions, and report sizes, times, keys, codecs",
     "undo": "Restore the files from before a run",
     "purge": "Remove files that earlier runs kept, and due .deleted files",
     "demo": "Make a small damaged log directory to try the commands on",
@@ -244,14 +243,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Print the committed offsets of all groups", f"kafkalog sql {_LOG_DIR} 'select * from committed_offsets'"),
         ("Write a result as Parquet", f"kafkalog sql {_LOG_DIR} 'select * from orders' --output orders.parquet"),
     ),
-    "audit": (
-        ("Verify all partitions, with statistics", f"kafkalog audit {_LOG_DIR}"),
-        ("Report the ten most frequent and largest keys", f"kafkalog audit {_LOG_DIR} --topic orders --keys"),
-        (
-            "Keep a history, and report what has changed",
-            f"kafkalog audit {_LOG_DIR} --history audits --compare previous",
-        ),
-    ),
     "undo": (
         (
             "See what undoing a run would restore",
@@ -314,7 +305,6 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "export": _WITH_DAMAGE,
     "import": _WITH_DAMAGE,
     "sql": (*_READ, _E.REFUSED),
-    "audit": (*_READ, _E.LOCKED, _E.UNSUPPORTED, _E.REFUSED),
     "undo": _CHANGE,
     "purge": _CHANGE,
     "metadump": (*_PATHS, _E.UNSUPPORTED, _E.REFUSED),
@@ -348,7 +338,7 @@ def exit_codes_of(command: str) -> dict[ExitCode, str]:
 
 
 _CHANGES = ("recover", "append", "roll", "retain", "compact", "delete-records", "truncate", "undo", "purge")
-_SPARK = ("export", "import", "sql", "audit")
+_SPARK = ("export", "import", "sql")
 _WITHOUT_KERNELS = ("undo", "purge")
 _TERMINAL = {
     "NO_COLOR": "If set and not empty, terminals get no colours. Pipes never have colours.",

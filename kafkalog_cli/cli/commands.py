@@ -15,7 +15,7 @@ GROUPS = {
     "Check and repair": ("doctor", "verify", "recover"),
     "Change": ("append", "roll", "retain", "compact", "delete-records", "truncate"),
     "Move data": ("serve", "replay", "export", "import", "metadump"),
-    "Spark": ("sql", "audit"),
+    "Spark": ("sql",),
     "Undo": ("undo", "purge"),
     "Set up": ("demo", "warmup"),
 }

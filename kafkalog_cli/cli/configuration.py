@@ -24,9 +24,7 @@ CONFIGURABLE = frozenset(
 """Options of any command: how results are printed, how thorough a reader is, and limits of load and memory."""
 READERS_ONLY = frozenset({"broker-config", "metadata"})
 """Paths that are read for settings. A command that changes logs takes these from its command line."""
-READERS = frozenset(
-    {"ls", "groups", "transactions", "cluster", "doctor", "serve", "replay", "verify", "audit", "inspect"}
-)
+READERS = frozenset({"ls", "groups", "transactions", "cluster", "doctor", "serve", "replay", "verify", "inspect"})
 NOT_OF = {"format": frozenset({"export"}), "isolation": frozenset({"replay"})}
 """Commands whose option of this name means something else: `export --format` is the format of the files.
 

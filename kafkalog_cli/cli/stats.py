@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.groups import OutputLimits, ReadTopics
 from kafkalog_cli.cli.options import Format, Jobs, KeyFormatOption, OutputFormat, SchemasOption, output_option
+from kafkalog_cli.cli.session_groups import Spark
 from kafkalog_cli.cli.single_files import with_single_files
 
 _LARGEST_TOP = 1000
@@ -27,6 +28,7 @@ class StatsOptions(NamedTuple):
     output_format: Format = OutputFormat.TEXT
     jobs: Jobs = 0
     limits: OutputLimits = OutputLimits()
+    spark: Spark = Spark()
 # fmt: on
 
 

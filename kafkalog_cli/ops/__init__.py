@@ -2,7 +2,7 @@
 
 A verb (`roll`, `retain`, `recover`, `compact` and so on) plans the changes of one partition and then applies the plan.
 `session` runs a verb on several partitions. A verb is a module here (`roll`, `truncate`, `delete_records`, `purge`,
-`undo`) or a package (`append`, `compact`, `importing`, `recover`, `retain`). Packages for reading are `audit`,
+`undo`) or a package (`append`, `compact`, `importing`, `recover`, `retain`). Packages for reading are
 `checks`, `doctor`, `find`, `listing`, `metadump`, `read`, `tables` and `verify`.
 
 Modules that the verbs share:

@@ -6,7 +6,7 @@ from heapq import nlargest
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.columns import Integers
-from kafkalog_cli.ops.audit.counting import KeyTotal
+from kafkalog_cli.ops.key_counts import KeyTotal
 
 MOST_PERIODS = 2048
 FIRST_PERIOD_MS = 1000

@@ -130,13 +130,6 @@ class PartitionIdentities:
         """Compare with what another process saw. Raises as `PartitionIdentity.check`."""
         seen.check(self._fs, self._host, metas=self._metas)
 
-    def is_removed(self, seen: PartitionIdentity) -> bool:
-        """Whether the directory that another process saw is missing here, while its log directory is the same."""
-        if self._fs.status(seen.path) is not None:
-            return False
-        known = seen.log_dir is not None and seen.meta is not None
-        return self._host == seen.host or (known and read_meta(self._fs, seen.log_dir or "") == seen.meta)
-
 
 def sight(place: Place, host: str, metas: Metas | None = None) -> PartitionIdentity:
     """Return what is at a place now; `metas` is a cache. Raises PathNotFound, NotKafkaLayout, Unreadable."""

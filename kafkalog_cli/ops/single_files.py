@@ -18,7 +18,7 @@ from kafkalog_cli.disk.names import (
     classify_file,
     segment_file_name,
 )
-from kafkalog_cli.errors import NotKafkaLayout, Unreadable
+from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, directory_name
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.selection import expand
@@ -97,6 +97,10 @@ class SingleFiles:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._fs, name)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the paths of the files: a task of Spark opens them again."""
+        return _with_files, (self._fs, [*self._files.values()])
 
     def add(self, path: str, status: FileStatus) -> str:
         """Return the path of the file as a segment of its directory. Raises NotKafkaLayout, Unreadable.
@@ -180,6 +184,16 @@ def _first_offset(file: ReadableFile) -> int | None:
         block = next(SegmentReader(file, DamagePolicy.RESYNC).blocks(), None)
         return None if block is None else int(block.records.offset[0])  # a compressed set of v0 or v1
     return None
+
+
+def _with_files(fs: Filesystem, paths: Sequence[str]) -> SingleFiles:
+    view = SingleFiles(fs)
+    for path in paths:
+        status = fs.status(path)
+        if status is None:
+            raise PathNotFound(path=path)
+        view.add(path, status)
+    return view
 
 
 def directories_of(fs: WritableFilesystem, paths: Sequence[str]) -> tuple[WritableFilesystem, list[str]]:

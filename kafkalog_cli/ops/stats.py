@@ -9,10 +9,11 @@ from heapq import nlargest
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, worst_exit_code
 from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
-from kafkalog_cli.format.columns import Integers
+from kafkalog_cli.format.columns import Flags, Integers
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -20,9 +21,9 @@ from kafkalog_cli.format.records import OUTSIDE, RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import good_rows
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
-from kafkalog_cli.ops.audit.counting import KeyStatistics, LogStatistics, control_rows
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
-from kafkalog_cli.ops.engine import InOrder
+from kafkalog_cli.ops.engine import THREADS, Engine, Place, Sized, log_bytes
+from kafkalog_cli.ops.key_counts import KeyStatistics, stored_keys
 from kafkalog_cli.ops.log_contents import CodecContents, LargeRecord, LogContents, ProducerCounts, TimeCounter
 
 DEFAULT_TOP = 5
@@ -67,12 +68,27 @@ def measure_partitions(  # noqa: PLR0913
     *,
     jobs: int = 1,
     on_read: Meter | None = None,
+    engine: Engine = THREADS,
 ) -> Iterator[MeasuredPartition]:
     """Yield the contents of each partition, in order. `on_read` is called from any thread with the bytes read."""
     meter = EndingMeter(on_read)
     metered = MeteredFilesystem(fs, meter)
-    tasks = [partial(measure_partition, metered, one, request, choice) for one in partitions]
-    with InOrder(tasks, min(jobs, len(tasks)), "kafkalog-stats") as measured, meter:
+
+    elsewhere = partial(measure_partition, fs, request=request, choice=choice)
+
+    def measure(partition: Partition) -> MeasuredPartition:
+        if engine.is_here:
+            return measure_partition(metered, partition, request, choice)
+        place = Place(fs, partition.path, log_dir_of(fs, partition.path), is_locked=False)
+        try:
+            return engine.do(elsewhere, partition, place)
+        except KafkalogError as error:
+            return MeasuredPartition(partition, not_read=[(partition.path, error)], code=error.exit_code)
+        finally:
+            meter(partition.path, log_bytes(partition))
+
+    tasks = [Sized(partial(measure, one), log_bytes(one)) for one in partitions]
+    with engine.in_order(tasks, min(jobs, len(tasks)), "kafkalog-stats") as measured, meter:
         yield from measured
 
 
@@ -141,7 +157,8 @@ class ContentsCollector:
         self._top = top
         self._kept = max(top, KEPT)
         self._keys = KeyStatistics(self._kept)
-        self._log = LogStatistics(self._keys)
+        self._batches = self._records = self._control_records = 0
+        self._codecs: dict[int, list[int]] = {}
         self._raw: dict[int, int] = {}
         self._batch_sizes: tuple[int, int] | None = None
         self._most_records: int | None = None
@@ -157,11 +174,16 @@ class ContentsCollector:
         """Take some batches in the order of the log; batches with a wrong CRC are left out."""
         import numpy as np
 
-        self._log.batches(batches)
         arrays = batches.arrays()
         arrays = arrays if arrays.all_valid() else arrays.chosen(np.flatnonzero(arrays.valid))
         if not len(arrays):
             return
+        self._batches += len(arrays)
+        codecs = arrays.attributes & CODEC_MASK
+        for codec in np.unique(codecs).tolist():
+            known_codec = self._codecs.setdefault(codec, [0, 0])
+            known_codec[0] += int((codecs == codec).sum())
+            known_codec[1] += int(arrays.size_bytes[codecs == codec].sum())
         small, large = int(arrays.size_bytes.min()), int(arrays.size_bytes.max())
         known = self._batch_sizes
         self._batch_sizes = (small, large) if known is None else (min(small, known[0]), max(large, known[1]))
@@ -193,10 +215,14 @@ class ContentsCollector:
         """Take the records of some batches."""
         import numpy as np
 
-        self._log.records(block)
         records = block.records
         if not len(records):
             return
+        control = _control_rows(block)
+        control_count = 0 if control is None else int(control.sum())
+        self._records += len(records) - control_count
+        self._control_records += control_count
+        self._count_keys(block, None if control is None else ~control)
         sizes = np.zeros(len(records), dtype=np.int64)
         for position, size in ((records.key_position, records.key_size), (records.value_position, records.value_size)):
             stored = np.where(np.asarray(position) == OUTSIDE, 0, np.asarray(size, dtype=np.int64))
@@ -206,13 +232,29 @@ class ContentsCollector:
         counts = ends - np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
         attributes = np.asarray(block.batches.attributes, dtype=np.int64)[block.first_row : block.end_row]
         codecs = np.repeat(attributes & CODEC_MASK, counts)
-        control = control_rows(block)
         if control is not None:
             offsets, times, sizes, codecs = (column[~control] for column in (offsets, times, sizes, codecs))
         for codec in np.unique(codecs).tolist():
             self._raw[codec] = self._raw.get(codec, 0) + int(sizes[codecs == codec].sum())
         self._take_largest(offsets, times, sizes)
         self._take_times(times[times != NO_TIMESTAMP])
+
+    def _count_keys(self, block: RecordBlock, wanted: Flags | None) -> None:
+        import numpy as np
+
+        records = block.records
+        columns = (records.key_position, records.key_size, records.value_size)
+        positions, key_sizes, value_sizes = (np.asarray(column, dtype=np.int64) for column in columns)
+        if wanted is not None:
+            positions, key_sizes, value_sizes = positions[wanted], key_sizes[wanted], value_sizes[wanted]
+        known = key_sizes >= 0
+        null_keys = len(known) - int(known.sum())
+        positions, key_sizes, value_sizes = positions[known], key_sizes[known], value_sizes[known]
+        if not len(key_sizes):
+            self._keys.add_stored(None, value_sizes, null_keys)
+            return
+        key_sizes = np.where(positions == OUTSIDE, 0, key_sizes)
+        self._keys.add_stored(stored_keys(block.buffer, positions, key_sizes), value_sizes, null_keys)
 
     def _take_largest(self, offsets: Integers, times: Integers, sizes: Integers) -> None:
         import numpy as np
@@ -244,18 +286,19 @@ class ContentsCollector:
 
     def result(self, size_bytes: int) -> LogContents:
         """Return the contents of the log, whose files have `size_bytes`."""
-        keys, log = self._keys.counts(), self._log
-        with_key = (log.record_count or 0) - keys.null_keys
-        raw = {codec_name(codec) or str(codec): count for codec, count in self._raw.items()}
-        codecs = (CodecContents(*codec, raw.get(codec.codec, 0)) for codec in log.codecs)
+        keys = self._keys.counts()
+        codecs = (
+            CodecContents(codec_name(codec) or str(codec), batches, size, self._raw.get(codec, 0))
+            for codec, (batches, size) in sorted(self._codecs.items())
+        )
         producers = (ProducerCounts(one, len(epochs), *counts) for one, (epochs, counts) in self._producers.items())
         small, large = self._batch_sizes or (None, None)
         return LogContents(
             bytes=size_bytes,
             raw_bytes=sum(self._raw.values()),
-            batches=log.batch_count,
-            records=log.record_count or 0,
-            control_records=log.control_record_count,
+            batches=self._batches,
+            records=self._records,
+            control_records=self._control_records,
             codecs=tuple(sorted(codecs, key=lambda one: -one.bytes)),
             smallest_batch=small,
             largest_batch=large,
@@ -263,7 +306,7 @@ class ContentsCollector:
             keys=keys.keys,
             keys_relative_error=keys.relative_error,
             null_keys=keys.null_keys,
-            duplicates=max(0, with_key - keys.keys),
+            duplicates=max(0, self._records - keys.null_keys - keys.keys),
             tombstones=keys.tombstones,
             frequent_keys=keys.most_frequent,
             producer_ids=frozenset(self._producers),
@@ -275,3 +318,16 @@ class ContentsCollector:
             largest=tuple(self._largest),
             times=self._times.result(),
         )
+
+
+def _control_rows(block: RecordBlock) -> Flags | None:
+    """Return for each record of a block whether it is a control record; None if none is."""
+    import numpy as np
+
+    ends = np.asarray(block.record_ends, dtype=np.int64)
+    names = ("attributes", "magic")
+    attributes, magic = (
+        np.asarray(getattr(block.batches, name), dtype=np.int64)[block.first_row : block.end_row] for name in names
+    )
+    control = (attributes & CONTROL_MASK != 0) & (magic >= 2)
+    return np.repeat(control, np.diff(ends, prepend=0)) if control.any() else None

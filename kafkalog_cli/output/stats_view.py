@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.audit.counting import KeyTotal
+from kafkalog_cli.ops.key_counts import KeyTotal
 from kafkalog_cli.ops.log_contents import LogContents
 from kafkalog_cli.ops.values import json_of
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table

@@ -1,7 +1,7 @@
 """Spark: log directories as DataFrames, and kafkalog's verbs as jobs of Spark.
 
-Programs use five names: `KafkalogDataSource` (to register), `session` (starts a session), `sql` (asks a query), `audit`
-(audits) and `plain_errors` (raises the errors of tasks).
+Programs use four names: `KafkalogDataSource` (to register), `session` (starts a session), `sql` (asks a query) and
+`plain_errors` (raises the errors of tasks).
 
 The files are:
 
@@ -10,7 +10,7 @@ The files are:
 - `rows.py`: the rows of a task; `partials.py`: its groups, for aggregates of `sql`.
 - `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java, its tasks and its errors.
 - `engine.py`: the verbs of the command line on partitions, in tasks.
-- `audit_job.py`, `export/`, `importing/`: audits, exports and imports as jobs; `queries/`: queries in SQL.
+- `export/`: exports as jobs; `queries/`: queries in SQL.
 
 The driver is the process that starts the job, a worker is a process of Spark that runs tasks. A piece is a range of
 offsets of one partition that one task reads.
@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkalog_cli.spark.audit_job import audit as audit
     from kafkalog_cli.spark.jobs import plain_errors as plain_errors
     from kafkalog_cli.spark.queries.dataframe import sql as sql
     from kafkalog_cli.spark.sessions import session as session
@@ -29,13 +28,12 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "KafkalogDataSource": "source",
-    "audit": "audit_job",
     "plain_errors": "jobs",
     "session": "sessions",
     "sql": "queries.dataframe",
 }
 
-__all__ = ["KafkalogDataSource", "audit", "plain_errors", "session", "sql"]
+__all__ = ["KafkalogDataSource", "plain_errors", "session", "sql"]
 
 
 def __dir__() -> list[str]:

@@ -84,8 +84,8 @@ class SparkEngine:
 
         assert self._spark is not None
         cwd = None if os.path.isabs(place.path) else os.getcwd()  # noqa: PTH109, PTH117
-        packed = cloudpickle.dumps(_Packed(item, place.fs, sight(place, socket.gethostname()), cwd))
-        answer: _Answer[ResultT] = run_tasks(self._spark, [packed], self._carry(work))[0]
+        packed = cloudpickle.dumps(_Packed(item, place.fs, sight(place, socket.gethostname())))
+        answer: _Answer[ResultT] = run_tasks(self._spark, [(cwd, packed)], self._carry(work))[0]
         if answer.error is not None:
             raise answer.error
         assert answer.result is not None
@@ -120,12 +120,11 @@ class SparkEngine:
 
 
 class _Packed(NamedTuple):
-    """The item of one task. `cwd`: the directory that a relative path starts from; None for an absolute path."""
+    """The item of one task."""
 
     item: Any
     fs: Filesystem
     seen: PartitionIdentity
-    cwd: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +142,13 @@ class _Carried:
     shared: Broadcast[bytes]
     name: str
 
-    def __call__(self, data: bytes) -> _Answer[Any]:
-        """Run the function in the task."""
-        packed: _Packed = pickle.loads(data)
+    def __call__(self, task: tuple[str | None, bytes]) -> _Answer[Any]:
+        """Run the function in the task, in the directory that relative paths start from (None: paths are absolute)."""
+        cwd, data = task
         try:
-            if packed.cwd is not None:
-                _go_to(packed.cwd)
+            if cwd is not None:
+                _go_to(cwd)
+            packed: _Packed = pickle.loads(data)
             packed.seen.check(packed.fs, socket.gethostname(), is_again=is_another_try())
             return _Answer(self._work()(packed.item))
         except KafkalogError as error:

@@ -34,7 +34,7 @@ def metrics(place, path):
 
 
 def result_file(place, path):
-    """`sql --output FILE` and `audit --output FILE`, as both write it."""
+    """`sql --output FILE`, as it is written."""
     del place
     fs = RealFilesystem()
     try:
@@ -82,7 +82,7 @@ def answered(do):
 
 
 def published(output, record_path=None, coming=("topic=x/part-0.parquet",)):
-    """What `export --output DIR` and `audit --history DIR` do with the files that tasks have staged."""
+    """What `export --output DIR` does with the files that tasks have staged."""
     fs = RealFilesystem()
     try:
         with OutputDirectory(fs, output, record_path) as out:
@@ -396,7 +396,7 @@ def test_commits_that_a_full_disk_refuses_are_told_once():
 
 
 @pytest.mark.parametrize("command", [
-    "export orders-0 --output -", "audit orders-0 --output -", "audit orders-0 --history -", "inspect orders-0 --html -",
+    "export orders-0 --output -", "inspect orders-0 --html -",
     "retain orders-0 --metrics -", "recover orders-0 --salvage -", "metadump . -", "demo -", "sql --output - . select",
 ])  # fmt: skip
 def test_a_hyphen_is_no_name_of_a_file(command, tmp_path, monkeypatch):

@@ -59,14 +59,12 @@ def readers_of_spark():
         import pyspark  # noqa: F401
     except ImportError:
         return {}
-    from tests.spark.auditing import audit
     from tests.spark.exporting import export
     from tests.spark.spark_reading import rows
 
     return {
         "source": lambda place: rows(place / "ld", mode="permissive"),
         "export": lambda place: export(place / "ld", place / "out/exported"),
-        "audit": lambda place: repr(list(audit(place / "ld"))),
     }
 
 

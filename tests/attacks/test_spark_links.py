@@ -17,12 +17,10 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothi
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.ops.choices import OnDamage
-from kafkalog_cli.ops.verify.task import Level
 from kafkalog_cli.spark.queries.catalog import Catalog
 from kafkalog_cli.spark.tables import TABLES
 from tests.attacks.test_links import PARTITION, facts, place  # noqa: F401
 from tests.attacks.test_odd_files_read import STEM, at_most, device, of_another_user, socket_at, tree
-from tests.spark.auditing import audit
 from tests.spark.exporting import FileFormat, export, tasks_here
 from tests.spark.querying import kafkalog
 from tests.spark.spark_reading import rows_of, tasks
@@ -166,16 +164,6 @@ def of_export(**request):
     return read
 
 
-def of_audit(level):
-    def read(place, between):
-        audited = audit(
-            place / "ld", level=level, run_tasks=in_between(between), top=10 if level is Level.DEEP else None
-        )
-        return repr(list(audited))
-
-    return read
-
-
 READERS = {
     "source failfast": of_source("failfast"),
     "source permissive": of_source("permissive"),
@@ -183,8 +171,6 @@ READERS = {
     "tables": of_tables,
     "export": of_export(),
     "export dropmalformed": of_export(mode=OnDamage.DROPMALFORMED),
-    "audit": of_audit(Level.NORMAL),
-    "audit deep": of_audit(Level.DEEP),
 }
 
 
@@ -207,7 +193,7 @@ def test_the_secret_would_be_told(logs, reader):
     shutil.rmtree(logs / "ld")
     (logs / "theirs").rename(logs / "ld")
     found = told(READERS[reader], logs)
-    assert SECRET in found or reader in ("tables", "audit"), found[:500]
+    assert SECRET in found or reader == "tables", found[:500]
 
 
 @pytest.mark.exhaustive
@@ -239,7 +225,7 @@ THROUGH_SPARK = {
     "sql": ("sql", "LOGS", "select * from `crash-torn`", "--format", "json", "--mode", "permissive"),
     "sql segments": ("sql", "LOGS", "select * from kafkalog.segments", "--format", "json", "--mode", "permissive"),
     "export": ("export", "LOGS", "--output", "OUT", "--format", "ndjson", "--codec", "none", "--mode", "dropmalformed"),
-    "audit": ("audit", "LOGS", "--level", "deep", "--format", "json"),
+    "stats": ("stats", "LOGS", "--engine", "spark", "--format", "json"),
 }
 
 

@@ -20,7 +20,6 @@ MODULES = (
 COMMANDS = {
     "sql": ("sql", "LOGS", "select count(*) as records from orders"),
     "export": ("export", "LOGS", "--output", "OUT/exported"),
-    "audit": ("audit", "LOGS"),
     "import": ("import", "OUT/lines", "--log-dir", "OUT/new", "--topic", "orders", "--partitions", "1", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ"),
     "recover": ("recover", "LOGS/orders-0", "--dry-run", "--engine", "spark"),
 }  # fmt: skip

@@ -101,10 +101,10 @@ def test_commands(topic, name, tmp_path, evidence):
     evidence("R52", len(done), TESTS)
 
 
-@pytest.mark.parametrize("work", ["audited", "coordinator_tables", "read"])
+@pytest.mark.parametrize("work", ["coordinator_tables", "read"])
 @pytest.mark.parametrize(("topic", "name"), [case for case in CASES if case[0] != DATA])
 def test_tasks_of_spark(topic, name, work, tmp_path, evidence):
-    """A task of `audit`, and tasks of `sql` that read tables of coordinators or records."""
+    """Tasks of `sql` that read tables of coordinators or records."""
     mebibytes, said = work_of_spark(work, log_dir(tmp_path / "logs", topic, BOMBS[name](topic)), tmp_path / "out")
     most = MOST_MEBIBYTES + (20 if "largest window" in name else 0)
     assert mebibytes < most, said

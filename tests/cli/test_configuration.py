@@ -17,7 +17,7 @@ from tests.support.commands import kafkalog
 ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")
 READERS = {
-    *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "audit", "warmup"),
+    *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "warmup"),
     *("groups", "transactions", "cluster", "doctor", "find", "stats", "inspect", "serve", "replay"),
 }
 

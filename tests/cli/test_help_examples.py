@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 LOG_DIR = "/var/lib/kafka"
 NOW_MS = 1_700_000_600_000
 """Soon after the newest record of docs/example."""
-SPARK = ("export", "import", "sql", "audit")
+SPARK = ("export", "import", "sql")
 NETWORK = ("serve", "replay")
 """They need a client or a cluster: tests/serve and tests/ops/test_replay.py have their tests."""
 COMPILES = ("warmup",)

@@ -144,17 +144,5 @@ def test_ls_agrees_with_the_directory(old, case):
     assert {f"{one['topic']}-{one['partition']}" for one in found} == partitions_in(old / case)
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
-@pytest.mark.xdist_group("spark")
-@pytest.mark.full
-@pytest.mark.parametrize("case", CASES)
-def test_audit_agrees_with_the_directory(old, case):
-    code, out, _ = kafkalog("audit", old / case)
-    assert code == 0
-    marked = sum(path.name.endswith("-delete") for path in (old / case).iterdir())
-    assert f"{len(partitions_in(old / case)) + marked} partitions in 1 log directory" in out
-
-
 def partitions_in(folder):
     return {path.name for path in folder.iterdir() if re.fullmatch(r".*-\d+", path.name)}

@@ -13,7 +13,7 @@ from kafkalog_cli.errors import ExitCode
 from tests.support.commands import everything, kafkalog, writable_copy
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
-NOT_TRIED = {"serve", "replay", "warmup", "demo", "sql", "audit", "export", "import"}
+NOT_TRIED = {"serve", "replay", "warmup", "demo", "sql", "export", "import"}
 """They run without an end, need a cluster or Spark, or write elsewhere; they have random tests of their own."""
 READERS = {
     *("ls", "read", "find", "stats", "inspect", "lookup-offset", "lookup-time", "dump-log", "dump-index"),

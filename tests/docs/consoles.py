@@ -11,7 +11,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 
 ROOT = Path(__file__).parents[2]
-SPARK = ("sql", "export", "import", "audit")
+SPARK = ("sql", "export", "import")
 OTHER_PROGRAMS = ("mv", "cp", "tar")
 LEFT_OUT = "..."
 """A line of an example that stands for any number of lines."""

@@ -105,7 +105,7 @@ def space_commands(data):
 
 
 def spark_commands(data):
-    yield "audit", ["audit", "--master", "local[1]", str(data)]
+    yield "stats spark", ["stats", "--engine", "spark", "--master", "local[1]", str(data)]
     topic = "plain" if (data / "plain-0").is_dir() else "moved"
     yield "sql", ["sql", "--master", "local[1]", str(data), f"select count(*), min(offset), max(offset) from {topic}"]
     yield "verify spark", ["verify", "--engine", "spark", "--master", "local[1]", str(data)]
@@ -277,7 +277,7 @@ TRUE_WORDS = ("no such file or directory", "is outside the log, valid range is",
 AS_THE_TOOL = re.compile(r"index: at byte \d+: (the index points outside the segment|an incomplete batch where)")
 """An index that is newer or older than its log: kafka-dump-log ends there, and `dump-log` of an index file, too."""
 DUMPS_OF_AN_INDEX = ("dump-log index", "dump-log files")
-LOOK_AGAIN = ("verify", "dump-index", "ls", "audit")
+LOOK_AGAIN = ("verify", "dump-index", "ls")
 
 
 def false_alarm(name, code, err):
@@ -327,7 +327,7 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--brokers", type=int, choices=(1, 2), default=2)
     parser.add_argument("--only", default="", help="a pattern in the name of the reader or in its command line")
-    parser.add_argument("--spark", action="store_true", help="audit, sql and verify --engine spark too")
+    parser.add_argument("--spark", action="store_true", help="sql, and verify and stats --engine spark, too")
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:

@@ -149,4 +149,4 @@ def test_the_names_are_listed_before_they_are_used():
     words = "import kafkalog_cli as kl; print(*dir(kl)); assert 'kafkalog_cli.library' not in __import__('sys').modules"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert {"LogDirectory", "open", "recover", "verify", "__version__"} <= set(done.stdout.split())
-    assert {"KafkalogDataSource", "audit", "session"} <= set(dir(spark))
+    assert {"KafkalogDataSource", "session"} <= set(dir(spark))

@@ -37,7 +37,7 @@ ONE = {
     "delete_records": ((60,), {"single_replica": True}, ["--before", "60", "--single-replica"]),
 }
 OTHER_COMMANDS = {"dump-log", "dump-index", "ls", "lookup-offset", "lookup-time", "read", "append", "export", "import"}
-OTHER_COMMANDS |= {"sql", "audit", "warmup", "demo"}
+OTHER_COMMANDS |= {"sql", "warmup", "demo"}
 
 
 @pytest.fixture(autouse=True)

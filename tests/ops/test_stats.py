@@ -1,4 +1,4 @@
-"""`stats` against a twin that decodes every record, and against what `audit` counts in the same directory."""
+"""`stats` against a twin that decodes every record."""
 
 import io
 import json
@@ -11,13 +11,8 @@ import pytest
 import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.audit.audit import AuditTask, audit_partition
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.log_contents import MOST_PERIODS, TimeCounter, added_up
-from kafkalog_cli.ops.verify.task import Level, VerifyTask
 from tests.ops.test_find import numbered, partition, some_logs
 from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
@@ -154,24 +149,6 @@ def test_frequent_keys_are_printed_in_their_format(tmp_path):
     out = kafkalog("stats", folder, "--key-format", "long").out
     assert "  42: 2 records" in out
     assert "  other: 1 record" in out
-
-
-def test_what_audit_counts():
-    """The verification and statistics of `audit`, which Spark's tasks make, of the same partitions."""
-    results = {one.partition.path: one.contents for one in kl.stats("docs/example").results}
-    assert len(results) == 3
-    for path, contents in results.items():
-        fs = RealFilesystem()
-        task = VerifyTask(open_partition(fs, path), Level.NORMAL, 0)
-        audited = audit_partition(ReadContext(fs), fs, AuditTask(task, top=5)).statistics
-        assert (audited.bytes, audited.batches, audited.records) == (contents.bytes, contents.batches, contents.records)
-        assert audited.control_records == contents.control_records
-        assert {(one.codec, one.batches, one.bytes) for one in audited.codecs} == {
-            (one.codec, one.batches, one.bytes) for one in contents.codecs
-        }
-        keys = audited.keys
-        assert (keys.keys, keys.null_keys, keys.tombstones) == (contents.keys, contents.null_keys, contents.tombstones)
-        assert keys.most_frequent == contents.frequent_keys[:5]
 
 
 def test_text(tmp_path):

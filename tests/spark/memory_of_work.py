@@ -11,11 +11,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, Unreadable
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.ops.audit.audit import AuditTask
-from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.verify.task import Level
-from kafkalog_cli.spark.audit_job import Audit, AuditRequest, AuditWork
 from kafkalog_cli.spark.tables import TABLES
 from tests.spark.exporting import FileFormat, export
 from tests.spark.importing import import_into, new_log_dir
@@ -43,14 +38,6 @@ def from_files(source, target):
     return sum(one.built.records for one in made.done)
 
 
-def audited(source, target):
-    """What a task of `audit --level deep --keys` does."""
-    del target
-    parts = Audit(RealFilesystem(), [str(source)], AuditRequest(Selection(), Level.DEEP, 0, top=10)).parts
-    tasks = [part for part in parts if isinstance(part, AuditTask)]
-    return len(AuditWork(DEFAULT_LIMITS, 0)(tasks))
-
-
 def coordinator_tables(source, target):
     """What the tasks of `sql` do that read tables of coordinators; the names of the tables that a limit refuses."""
     del target
@@ -66,7 +53,7 @@ def coordinator_tables(source, target):
     return refused
 
 
-WORKS = {work.__name__: work for work in (read, to_parquet, to_arrow, from_files, audited, coordinator_tables)}
+WORKS = {work.__name__: work for work in (read, to_parquet, to_arrow, from_files, coordinator_tables)}
 
 
 def main():

@@ -1,4 +1,4 @@
-"""A real cluster: a standalone master and two workers run source, export, audit, compact and verify as one machine does."""
+"""A real cluster: a standalone master and two workers run source, export, stats, compact and verify as one machine does."""
 
 import json
 import os
@@ -39,11 +39,10 @@ def test_a_cluster_does_what_one_machine_does(master, corpus, tmp_path):
     records = sum(part.num_rows for log in kl.open(logs) for part in log.records(columns=["offset"]))
     compact = ["compact", *COMPACT, "--now", NOW, "--format", "json", str(logs)]
     verify = ["verify", "--level", "deep", "--now", NOW, "--format", "json", str(logs)]
-    audit = ["audit", "--keys", "--now", NOW, "--format", "json", str(logs)]
+    stats = ["stats", "--format", "json", str(logs)]
     commands = [
         ["export", str(logs), "--output", str(out)],
-        audit,
-        *([*command, "--engine", "spark"] for command in (verify, [*compact, "--dry-run"], compact, verify)),
+        *([*command, "--engine", "spark"] for command in (stats, verify, [*compact, "--dry-run"], compact, verify)),
     ]
     done = subprocess.run(
         [sys.executable, str(HERE / "on_a_cluster.py"), master, str(logs), json.dumps(commands)],
@@ -57,7 +56,7 @@ def test_a_cluster_does_what_one_machine_does(master, corpus, tmp_path):
     left = tree(logs)
     shutil.rmtree(logs)
     shutil.copytree(corpus / "compact-plain" / "before", logs)
-    again = (audit, verify, [*compact, "--dry-run"], compact, verify)
+    again = (stats, verify, [*compact, "--dry-run"], compact, verify)
     for command, (code, said, errors) in zip(again, found["said"][1:], strict=True):
         here = kafkalog(*command)
         told = "".join(line for line in errors.splitlines(True) if '"kafkalog.progress/1"' not in line)

@@ -1,6 +1,7 @@
 """`--engine spark` of verify, recover and compact: says and does what the local engine does, on real logs."""
 
 import contextlib
+import gzip
 import io
 import os
 import re
@@ -83,6 +84,18 @@ def test_verify_says_the_same(corpus, tmp_path, form, level):
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_stats_on_spark_prints_what_it_prints_in_threads(corpus, tmp_path, form):
+    files = [EXAMPLE / "mixed-0" / f"{0:020d}.log", tmp_path / "copy.log.gz"]
+    files[1].write_bytes(gzip.compress((EXAMPLE / "mixed-1" / f"{0:020d}.log").read_bytes()))
+    argv = ["stats", "--partitions", "--format", form, EXAMPLE / "levels-0", corpus / "crash-torn" / "before", *files]
+    local, spark = kafkalog(*argv), kafkalog(*argv, *SPARK)
+    assert spark == local
+    assert local[0] == 3
+    assert "copy.log.gz" in local[1]
+
+
+@pytest.mark.usefixtures("spark")
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("form", "more"), [("text", ()), ("json", ()), ("text", ("--dry-run",)), ("json", ("--like-broker",))]
@@ -153,18 +166,18 @@ def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, bl
 
 
 @pytest.mark.full
-def test_tasks_of_audit_export_and_import_need_neither(tmp_path, blocking):
+def test_tasks_of_stats_export_and_import_need_neither(tmp_path, blocking):
     """Only NDJSON files need the output: their lines are those of `read`."""
     shutil.copytree(EXAMPLE, tmp_path / "logs")
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
     commands = {
-        "audit": ("audit", tmp_path / "logs", "--format", "json"),
+        "stats": ("stats", tmp_path / "logs", "--engine", "spark", "--format", "json"),
         "export": ("export", tmp_path / "logs", "--output", tmp_path / "files", "--topic", "mixed", "--report", "json"),
         "import": ("import", tmp_path / "files", "--log-dir", tmp_path / "new", "--prove", "--format", "json"),
     }
     for name, command in commands.items():
-        argv = [sys.executable, "-m", "kafkalog_cli", *map(str, command), "--master", "local[2]", "--now", NOW]
+        argv = [sys.executable, "-m", "kafkalog_cli", *map(str, command), "--master", "local[2]"]
         done = subprocess.run(argv, env=blocking, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (name, done.stderr)
         assert '"type":"summary"' in done.stdout.replace(" ", ""), name

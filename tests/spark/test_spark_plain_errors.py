@@ -1,7 +1,5 @@
 """Errors of tasks: one line of ours from commands, and in a job of Spark's user a line of ours without tracebacks."""
 
-import shutil
-
 import pytest
 
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, PathNotFound, UsageError
@@ -71,27 +69,6 @@ def test_import_of_what_is_no_parquet(damaged, tmp_path):
     code, out, err = kafkalog("import", tmp_path / "in.parquet", "--log-dir", tmp_path / "logs", "--topic", "orders")
     assert (code != 0, out, err.count("\n")) == (True, "", 1), err
     assert "in.parquet" in err
-
-
-def test_audit_of_what_goes_away(damaged, tmp_path, monkeypatch):
-    """A task that cannot look at a partition is a result with a line, not a traceback."""
-    from kafkalog_cli.spark import audit_job
-    from kafkalog_cli.spark.jobs import run_tasks
-
-    folder = tmp_path / "logs"
-    shutil.copytree(damaged, folder)
-
-    def removed(*arguments):
-        shutil.rmtree(folder / "orders-0")
-        (folder / "orders-0").touch()
-        return run_tasks(*arguments)
-
-    monkeypatch.setattr(audit_job, "run_tasks", removed)
-    code, out, err = kafkalog("audit", folder)
-    assert code not in (ExitCode.OK, ExitCode.FAILURE), (out, err)
-    assert "Traceback" not in out + err
-    assert "\tat " not in out + err
-    assert "orders-0" in out + err
 
 
 def raised_by(use):

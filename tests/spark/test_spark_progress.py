@@ -139,20 +139,21 @@ def test_a_task_that_is_tried_again_counts_once(spark, tmp_path):
 @pytest.mark.usefixtures("spark", "at_once")
 def test_programs_are_told(tmp_path):
     size = fleet(tmp_path / "log")
-    for words, name in ((["audit"], "--format"), (["export", "--output", tmp_path / "out"], "--report")):
+    stats = ["stats", "--engine", "spark", "--master", "local[2]"]
+    for words, name in ((stats, "--format"), (["export", "--output", tmp_path / "out"], "--report")):
         code, out, errors = kafkalog(*words, tmp_path / "log", name, "json")
         assert (code in (0, 3), json.loads(out.splitlines()[-1])["records"]) == (True, 60)
         found = objects(errors)
         assert len(found) == len(errors.splitlines()) >= 1
         assert {(one["work"], one["total_bytes"]) for one in found} == {(words[0], size)}
         assert found[-1]["done_bytes"] == size
-    assert kafkalog("audit", tmp_path / "log")[2] == ""  # without a terminal
+    assert kafkalog(*stats, tmp_path / "log")[2] == ""  # without a terminal
 
 
 @pytest.mark.usefixtures("spark", "at_once")
 def test_a_terminal_has_a_line_that_goes(tmp_path):
     size = progress.sized(fleet(tmp_path / "log"))
-    for words in (["audit"], ["export", "--output", tmp_path / "out"]):
+    for words in (["stats", "--engine", "spark"], ["export", "--output", tmp_path / "out"]):
         code, shown = on_a_terminal(*words, tmp_path / "log")
         assert code in (0, 3)
         nothing, *lines, last = shown.split(ERASE)

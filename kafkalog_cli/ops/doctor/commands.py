@@ -71,7 +71,7 @@ class NextCommand:
 
 _READING_VERBS = frozenset({
     "ls", "read", "lookup-offset", "lookup-time", "dump-log", "dump-index", "groups", "transactions", "cluster", "find",
-    "stats", "inspect", "verify", "doctor", "audit", "sql",
+    "stats", "inspect", "verify", "doctor", "sql",
 })  # fmt: skip
 _JOURNALED_VERBS = frozenset({"recover", "append", "roll", "retain", "compact", "delete-records", "truncate"})
 _READING_PROGRAMS = frozenset({"ls", "cat", "findmnt", "fuser", "dmesg", "find", "df", "lsof"})

@@ -70,7 +70,7 @@ class HeaderCheck:
         self, file: ReadableFile, segment: Segment, before: int | None, next_offset: int | None
     ) -> Iterator[Finding]:
         """Yield the findings in a segment. `before` is the end of the segment before it, None if that is not known."""
-        path, context, listener = segment.log.path, self._context, self._task.listener
+        path, context = segment.log.path, self._context
         self.totals.segments += 1
         self.totals.bytes += segment.log.size_bytes
         yield from size_finding(segment)
@@ -84,8 +84,6 @@ class HeaderCheck:
             reader = SegmentReader(file, start=start, limits=context.limits, kernels=context.choice)
             for batches in reader.header_columns():
                 self.totals.batches += len(batches)
-                if listener is not None:
-                    listener.batches(batches)
                 batch_run = BatchRun(batches, reached, NO_TIMESTAMP, is_after_damage=False)
                 self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
                 problem = None if told else _problem(path, batch_run, segment.base_offset, next_offset)

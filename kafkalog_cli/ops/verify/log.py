@@ -51,14 +51,14 @@ NO_PRODUCER_ID = -1
 class LogCheck:
     """Checks the batches of a partition's segments and, at the level deep, their records; a `LogObserver`.
 
-    The listener of the task receives what is read. After the walk, `findings` are in the order of the log.
+    After the walk, `findings` are in the order of the log.
     `has_tail_damage`: the last segment has a damaged tail and no other damage. `was_cleaned`: a batch has a mark that
     only the cleaner leaves. `gaps` are offsets that no batch covers. `inner_gaps` (if records are checked) are offsets
     that a batch or message set covers, but that no record has.
     """
 
     def __init__(self, fs: Filesystem, task: VerifyTask) -> None:
-        self.wants_records = task.is_deep or task.hears_records
+        self.wants_records = task.is_deep
         self.findings: list[Finding] = []
         self.totals = Totals()
         self.gaps = Gaps()
@@ -100,16 +100,11 @@ class LogCheck:
         self._look_at_offsets(batch_run)
         if self._aborted is not None and not is_ordinary:
             self._aborted.see(batch_run)
-        if task.listener is not None:
-            task.listener.batches(batches)
 
     def records(self, block: RecordBlock) -> None:
         """Check the records of several batches."""
-        if self._task.is_deep:
-            self.totals.records += len(block.records)
-            self._records.see(block)
-        if self._task.listener is not None:
-            self._task.listener.records(block)
+        self.totals.records += len(block.records)
+        self._records.see(block)
 
     def end(self, walk: SegmentWalk, code: ExitCode) -> None:
         """Finish the segment: add the findings about its damage, timestamps, records and aborted transactions."""

@@ -40,7 +40,7 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
             if not doubted or not looks.wants_another(stamps):
                 settled = _without(result, doubted, stamps)
                 return _with_unused_ends(fs, settled) if is_live else settled
-            fresh = _reopened(read_context, task._replace(advance=None, listener=None))
+            fresh = _reopened(read_context, task._replace(advance=None))
             looks.begin(fresh.partition.entries)
             result = replace(verify_partition(read_context, fresh), totals=result.totals)
     except (PathNotFound, NotKafkaLayout):

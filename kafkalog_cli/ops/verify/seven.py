@@ -81,16 +81,10 @@ class SevenCheck:
         yield from records.findings(path)
 
     def _look_into(self, chunk: Chunk, decoder: RecordReader, records: RecordsCheck) -> None:
-        task, listener = self._task, self._task.listener
-        for first, end in good_rows(chunk.batches) if task.is_deep or task.hears_records else ():
+        for first, end in good_rows(chunk.batches) if self._task.is_deep else ():
             for block in decoder.blocks(chunk, first, end):
-                if task.is_deep:
-                    self.totals.records += len(block.records)
-                    records.see(block)
-                if listener is not None:
-                    listener.records(block)
-        if listener is not None:
-            listener.batches(chunk.batches)
+                self.totals.records += len(block.records)
+                records.see(block)
 
 
 def _bad_crcs(batches: BatchColumns) -> list[BadBatch]:

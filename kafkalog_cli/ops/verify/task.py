@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import BatchColumns
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding
@@ -93,28 +91,12 @@ def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
     return directory if wanted is None or len(wanted) > 1 else f"{directory.rstrip('/')}/{next(iter(wanted))}"
 
 
-class BatchListener(Protocol):
-    """Receives the batches of a log in order; their CRCs may be unchecked, depending on the level.
-
-    If `wants_records`, it also receives the records of batches whose CRCs are right, at any level. Records come before
-    their batches.
-    """
-
-    wants_records: bool
-
-    def batches(self, batches: BatchColumns) -> None:
-        """Receive several batches."""
-
-    def records(self, block: RecordBlock) -> None:
-        """Receive the records of several batches."""
-
-
 class VerifyTask(NamedTuple):
     """A partition to verify, with what is known of its log directory and topic.
 
     `wanted` names the files to verify (None: all). `elsewhere` are findings about other directories of the same
-    partition. `listener` receives what is read of the log. `leftover` is the finding for a directory that belongs to no
-    committed import. Its contents are not checked.
+    partition. `leftover` is the finding for a directory that belongs to no committed import. Its contents are not
+    checked.
     """
 
     partition: Partition
@@ -125,18 +107,12 @@ class VerifyTask(NamedTuple):
     elsewhere: tuple[Finding, ...] = ()
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
-    listener: BatchListener | None = None
     leftover: Finding | None = None
 
     @property
     def is_deep(self) -> bool:
         """Whether records are checked, too."""
         return self.level is Level.DEEP
-
-    @property
-    def hears_records(self) -> bool:
-        """Whether the listener receives records."""
-        return self.listener is not None and self.listener.wants_records
 
     def wants(self, path: str) -> bool:
         """Whether a file is to be verified."""

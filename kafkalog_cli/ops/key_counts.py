@@ -1,4 +1,4 @@
-"""Count batches, codecs and keys of a log, and find the largest keys, in bounded memory with bounds of the errors.
+"""Count the keys of a log, and find the most frequent keys, in bounded memory with bounds of the errors.
 
 Keys are identified by 64-bit hashes. Up to MOST_KEYS of them are counted individually. With more keys, the smallest
 are dropped. A dropped key that comes again has lost at most the sum of the largest counts of each drop. The number
@@ -9,10 +9,7 @@ import hashlib
 import math
 from typing import NamedTuple
 
-from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
-from kafkalog_cli.format.columns import Flags, Hashes, Integers, Octets, Rows
-from kafkalog_cli.format.compression import codec_name
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock
+from kafkalog_cli.format.columns import Hashes, Integers, Octets, Rows
 
 MOST_KEYS = 1 << 18
 SMALLEST = 1 << 14
@@ -43,19 +40,15 @@ class KeyTotal(NamedTuple):
 class KeyCounts(NamedTuple):
     """The keys of a log.
 
-    `relative_error` is the standard error of `keys`, 0 if all keys were counted. `largest` are the top keys by bytes
-    and `most_frequent` by records, in descending order. A key that is not counted has at most `uncounted_records` and
-    `uncounted_bytes`. `null_keys` and `tombstones` are numbers of records.
+    `relative_error` is the standard error of `keys`, 0 if all keys were counted. `most_frequent` are the top keys by
+    records, in descending order. `null_keys` and `tombstones` are numbers of records.
     """
 
     keys: int
     relative_error: float
     null_keys: int
     tombstones: int
-    largest: tuple[KeyTotal, ...]
     most_frequent: tuple[KeyTotal, ...]
-    uncounted_records: int = 0
-    uncounted_bytes: int = 0
 
 
 class StoredKeys(NamedTuple):
@@ -64,6 +57,16 @@ class StoredKeys(NamedTuple):
     data: Octets
     begins: Integers
     sizes: Integers
+
+
+def stored_keys(buffer: memoryview, positions: Integers, sizes: Integers) -> StoredKeys:
+    """Return a copy of the keys at these positions of a buffer."""
+    import numpy as np
+
+    begins = np.cumsum(sizes) - sizes
+    places = zip(positions.tolist(), sizes.tolist(), strict=True)
+    data = b"".join([buffer[at : at + size] for at, size in places])
+    return StoredKeys(np.frombuffer(data, dtype=np.uint8), begins, sizes)
 
 
 class KeyStatistics:
@@ -108,16 +111,8 @@ class KeyStatistics:
         """Return the totals of all records so far."""
         self._take_in()
         count, error = self._estimate() if self._has_let_go else (len(self._hashes), 0.0)
-        records, size_bytes = self._top_rows()
-        return KeyCounts(
-            count,
-            error,
-            self._null_keys,
-            self._tombstones,
-            tuple(self._total(row) for row in size_bytes),
-            tuple(self._total(row) for row in records),
-            *map(int, self._let_go),
-        )
+        most_frequent = tuple(self._total(row) for row in self._top_rows())
+        return KeyCounts(count, error, self._null_keys, self._tombstones, most_frequent)
 
     def _take_in(self) -> None:
         import numpy as np
@@ -161,7 +156,7 @@ class KeyStatistics:
         import numpy as np
 
         names = {}
-        for row in {row for rows in self._top_rows() for row in rows}:
+        for row in self._top_rows():
             value = int(self._hashes[row])
             found = self._names.get(value)
             if found is None:
@@ -171,14 +166,11 @@ class KeyStatistics:
             names[value] = found
         self._names = names
 
-    def _top_rows(self) -> tuple[list[int], list[int]]:
-        """Return the rows of the most frequent and of the largest keys."""
-        return self._top_of(0), self._top_of(1)
-
-    def _top_of(self, measure: int) -> list[int]:
+    def _top_rows(self) -> list[int]:
+        """Return the rows of the most frequent keys."""
         import numpy as np
 
-        totals = self._totals[measure]
+        totals = self._totals[0]
         rows = np.arange(len(totals))
         if len(totals) > self._top:
             least = np.partition(totals, len(totals) - self._top)[len(totals) - self._top]
@@ -276,138 +268,3 @@ def _mixed(values: Hashes) -> Hashes:
     values = (values ^ (values >> np.uint64(27))) * np.uint64(_THIRD)
     spread: Hashes = values ^ (values >> np.uint64(31))
     return spread
-
-
-class CodecCounts(NamedTuple):
-    """The batches with one codec; `bytes` is their total size in the log."""
-
-    codec: str
-    batches: int
-    bytes: int
-
-
-class LogStatistics:
-    """A BatchListener of one partition; it counts batches whose CRCs are right or were not checked.
-
-    `keys` receives the records that were read. `record_count` is the number of readable records, without control
-    records. If no records are read, it is the number in the headers, or None if a header has no number (a compressed v0
-    or v1 message set). `max_timestamp` is the largest in a header, in ms, None if there is none.
-    """
-
-    def __init__(self, keys: KeyStatistics | None = None) -> None:
-        self.wants_records = keys is not None
-        self._keys = keys
-        self.batch_count = 0
-        self.max_timestamp: int | None = None
-        self._codecs: dict[int, list[int]] = {}
-        self._told, self._told_control, self._is_told = 0, 0, True
-        self._read, self._read_control, self._has_read = 0, 0, False
-
-    @property
-    def record_count(self) -> int | None:
-        """The number of records without control records, None if unknown."""
-        if self._has_read:
-            return self._read
-        return self._told if self._is_told else None
-
-    @property
-    def control_record_count(self) -> int:
-        """The number of control records."""
-        return self._read_control if self._has_read else self._told_control
-
-    @property
-    def codecs(self) -> tuple[CodecCounts, ...]:
-        """The counts per codec, by the codec's number."""
-        found = sorted(self._codecs.items())
-        return tuple(CodecCounts(codec_name(codec) or str(codec), *counts) for codec, counts in found)
-
-    def batches(self, batches: BatchColumns) -> None:
-        """See BatchListener."""
-        import numpy as np
-
-        names = ("valid", "attributes", "size_bytes", "max_timestamp", "records_count")
-        valid, attributes, sizes, times, counts = (_column(batches, name) for name in names)
-        rows = np.flatnonzero(valid)
-        attributes, sizes, times, counts = attributes[rows], sizes[rows], times[rows], counts[rows]
-        if not len(rows):
-            return
-        self.batch_count += len(rows)
-        codecs = attributes & CODEC_MASK
-        for codec in np.unique(codecs).tolist():
-            of_codec = codecs == codec
-            known = self._codecs.setdefault(codec, [0, 0])
-            known[0] += int(of_codec.sum())
-            known[1] += int(sizes[of_codec].sum())
-        largest = int(times.max())
-        if largest != NO_TIMESTAMP:
-            self.max_timestamp = largest if self.max_timestamp is None else max(largest, self.max_timestamp)
-        control = _is_control(batches)[rows]
-        self._is_told &= bool((counts >= 0).all())
-        self._told += int(counts[~control].sum())
-        self._told_control += int(counts[control].sum())
-
-    def records(self, block: RecordBlock) -> None:
-        """See BatchListener."""
-        import numpy as np
-
-        self._has_read = True
-        control, counts = _control_and_counts(block)
-        self._read += int(counts[~control].sum())
-        self._read_control += int(counts[control].sum())
-        if self._keys is not None and len(block.records):
-            self._look_at_keys(self._keys, block, None if not control.any() else np.repeat(~control, counts))
-
-    @staticmethod
-    def _look_at_keys(keys: KeyStatistics, block: RecordBlock, wanted: Flags | None) -> None:
-        import numpy as np
-
-        records = block.records
-        columns = (records.key_position, records.key_size, records.value_size)
-        positions, key_sizes, value_sizes = (np.asarray(column, dtype=np.int64) for column in columns)
-        if wanted is not None:
-            positions, key_sizes, value_sizes = positions[wanted], key_sizes[wanted], value_sizes[wanted]
-        known = key_sizes >= 0
-        null_keys = len(known) - int(known.sum())
-        positions, key_sizes, value_sizes = positions[known], key_sizes[known], value_sizes[known]
-        if not len(key_sizes):
-            keys.add_stored(None, value_sizes, null_keys)
-            return
-        key_sizes = np.where(positions == OUTSIDE, 0, key_sizes)
-        keys.add_stored(stored_keys(block.buffer, positions, key_sizes), value_sizes, null_keys)
-
-
-def _column(batches: BatchColumns, name: str) -> Integers:
-    import numpy as np
-
-    return np.asarray(getattr(batches, name), dtype=np.int64)
-
-
-def _is_control(batches: BatchColumns) -> Flags:
-    is_control: Flags = (_column(batches, "attributes") & CONTROL_MASK != 0) & (_column(batches, "magic") >= 2)
-    return is_control
-
-
-def _control_and_counts(block: RecordBlock) -> tuple[Flags, Integers]:
-    """Return for each batch of a block whether it is a control batch, and its number of records."""
-    import numpy as np
-
-    ends = np.asarray(block.record_ends, dtype=np.int64)
-    return _is_control(block.batches)[block.first_row : block.end_row], np.diff(ends, prepend=0)
-
-
-def stored_keys(buffer: memoryview, positions: Integers, sizes: Integers) -> StoredKeys:
-    """Return a copy of the keys at these positions of a buffer."""
-    import numpy as np
-
-    begins = np.cumsum(sizes) - sizes
-    places = zip(positions.tolist(), sizes.tolist(), strict=True)
-    data = b"".join([buffer[at : at + size] for at, size in places])
-    return StoredKeys(np.frombuffer(data, dtype=np.uint8), begins, sizes)
-
-
-def control_rows(block: RecordBlock) -> Flags | None:
-    """Return for each record of a block whether it is a control record; None if none is."""
-    import numpy as np
-
-    control, counts = _control_and_counts(block)
-    return np.repeat(control, counts) if control.any() else None

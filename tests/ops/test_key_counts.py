@@ -1,5 +1,6 @@
 """Statistics of keys against twins that hold every key: counts, the largest, and the bounds of what is estimated."""
 
+import math
 import random
 import tracemalloc
 from collections import Counter
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.ops.audit import counting as module
-from kafkalog_cli.ops.audit.counting import SHOWN_BYTES, KeyStatistics, StoredKeys, hash_keys
+from kafkalog_cli.ops import key_counts as module
+from kafkalog_cli.ops.key_counts import SHOWN_BYTES, KeyStatistics, StoredKeys, hash_keys
 
 few_keys = st.sampled_from([None, b"", b"a", b"b", b"\x00", b"\x00\x00", b"a" * 8, b"a" * 9, b"x" * 2000, b"x" * 2001])
 rows = st.lists(st.tuples(few_keys | st.none() | st.binary(max_size=3), st.integers(-1, 300)), max_size=60)
@@ -58,14 +59,12 @@ def test_what_is_counted_is_exact(rows, top, gathered):
     assert (found.keys, found.relative_error) == (len(records), 0)
     assert found.null_keys == sum(key is None for key, _ in rows)
     assert found.tombstones == sum(key is not None and value < 0 for key, value in rows)
-    assert (found.uncounted_records, found.uncounted_bytes) == (0, 0)
-    for listed, truth, field in ((found.largest, size_bytes, "bytes"), (found.most_frequent, records, "records")):
-        assert [getattr(one, field) for one in listed] == [count for _, count in truth.most_common(top)]
-        assert len({(one.key, one.key_bytes) for one in listed}) == len(listed)
-        for one in listed:
-            (whole,) = (key for key in records if (key[:SHOWN_BYTES], len(key)) == (one.key, one.key_bytes))
-            wanted = (records[whole], size_bytes[whole], 0, 0)
-            assert (one.records, one.bytes, one.records_error, one.bytes_error) == wanted
+    listed = found.most_frequent
+    assert [one.records for one in listed] == [count for _, count in records.most_common(top)]
+    assert len({(one.key, one.key_bytes) for one in listed}) == len(listed)
+    for one in listed:
+        (whole,) = (key for key in records if (key[:SHOWN_BYTES], len(key)) == (one.key, one.key_bytes))
+        assert (one.records, one.bytes, one.records_error, one.bytes_error) == (records[whole], size_bytes[whole], 0, 0)
 
 
 @given(
@@ -76,21 +75,21 @@ def test_what_is_counted_is_exact(rows, top, gathered):
     gathered=st.integers(1, 40),
 )
 def test_bounds_hold_where_keys_were_let_go(rows, most, gathered):
-    """No key has less than it is told to have, or more than that and the error; none that is let go more than is said."""
+    """No key has fewer records than reported, or more than that and the error; no dropped key more than the bound."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "GATHERED_ROWS", gathered)
         statistics = KeyStatistics(1, most_keys=most, smallest=1 << 10)
         found = fed(statistics, rows, parts=40)
     records, size_bytes = counted(rows)
     assert found.keys == len(records)  # fewer than the smallest hashes that are kept
-    for one in (*found.largest, *found.most_frequent):
+    for one in found.most_frequent:
         assert one.records <= records[one.key] <= one.records + one.records_error
         assert one.bytes <= size_bytes[one.key] <= one.bytes + one.bytes_error
     kept = {int(value) for value in statistics._hashes}
     for key in records:
         if hashed([key])[0] not in kept:
-            assert records[key] <= found.uncounted_records
-            assert size_bytes[key] <= found.uncounted_bytes
+            assert records[key] <= statistics._let_go[0]
+            assert size_bytes[key] <= statistics._let_go[1]
 
 
 def hashed(strings):
@@ -127,14 +126,14 @@ def test_the_estimate_is_as_good_as_it_says(keys):
     found = statistics.counts()
     assert 0 < found.relative_error < 0.01
     assert abs(found.keys - keys - 1) < 4 * found.relative_error * keys
-    assert found.largest[0].key == found.most_frequent[0].key == b"often"
+    assert found.most_frequent[0].key == b"often"
     parts = -(-len(numbers) // 30_000)
-    assert (found.largest[0].records, found.largest[0].records_error) == (500 * parts, 0)
+    assert (found.most_frequent[0].records, found.most_frequent[0].records_error) == (500 * parts, 0)
     assert len(statistics._hashes) <= 20_000
 
 
 def test_a_very_long_key_is_not_copied():
-    """`stats` and `audit` held a key of 100 MiB four times."""
+    """`stats` held a key of 100 MiB four times."""
     data = np.zeros(32 << 20, dtype=np.uint8)
     keys = StoredKeys(data, np.array([0]), np.array([len(data)]))
     short = stored_strings([b"a", b"bc"])
@@ -148,6 +147,52 @@ def test_a_very_long_key_is_not_copied():
     finally:
         tracemalloc.stop()
     assert peak_bytes < 1 << 20
+
+
+def statistics_of(keys, *, most=1 << 18, gathered=1 << 18, size_bytes=1 << 25):
+    """Statistics of keys, each added alone."""
+    statistics = KeyStatistics(3, most)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "GATHERED_ROWS", gathered)
+        patch.setattr(module, "GATHERED_BYTES", size_bytes)
+        for key in keys:
+            data = np.frombuffer(key, np.uint8)
+            stored = StoredKeys(data, np.zeros(1, np.int64), np.array([len(key)]))
+            statistics.add_stored(stored, np.zeros(1, np.int64), 0)
+    return statistics
+
+
+def test_so_many_keys_are_counted_one_by_one():
+    keys = [b"%d" % at for at in range(9)]
+    for most in (8, 9, 10):
+        statistics = statistics_of(keys, most=most, gathered=1)
+        found = statistics.counts()
+        assert (statistics._let_go[0] == 0) == (most >= 9)
+        assert (found.keys, found.relative_error) == (9, 0)  # the smallest hashes are all of them
+
+
+def test_keys_are_counted_when_so_many_are_gathered():
+    for count in range(1, 7):
+        assert len(statistics_of([b"k"] * count, gathered=3)._waiting) == count % 3
+        assert (
+            len(statistics_of([b"k" * 6] * count, size_bytes=60)._waiting) == count % 2
+        )  # each with 24 bytes of numbers
+
+
+def test_the_number_of_keys_by_the_smallest_hashes():
+    """KMV: (k - 1) / U(k), with the k-th smallest of hashes that are spread over 0 to 1."""
+    statistics = KeyStatistics(3, smallest=5)
+    statistics._smallest, statistics._has_let_go = np.array([1, 2, 3, 4, 1 << 60], np.uint64), True
+    assert statistics._estimate() == (4 * 16, 1 / math.sqrt(3))
+    statistics._smallest = statistics._smallest[:4]
+    assert statistics._estimate() == (4, 0)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 16, 1023, 1024, 1025])
+def test_each_byte_of_a_key_counts(size):
+    keys = [bytes(at) + b"x" + bytes(size - at - 1) for at in (0, size // 2, size - 1)]
+    found = {int(hash_keys(np.frombuffer(key, np.uint8), np.zeros(1, np.int64), np.array([size]))[0]) for key in keys}
+    assert len(found) == len(set(keys))
 
 
 @pytest.mark.full

@@ -1,5 +1,6 @@
 # docker build --tag kafkalog . && docker run --rm --volume /var/lib/kafka/data:/logs:ro kafkalog verify /logs
 FROM python:3.13-slim AS build
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 COPY . /source
 RUN python -m venv /opt/kafkalog && /opt/kafkalog/bin/pip install --no-cache-dir /source
 

@@ -1,8 +1,9 @@
 """Build everything that a release has, in dist/: python packaging/build.py [FOLDER].
 
-The parts are the wheel, the sdist, the SBOM (CycloneDX; the sdist contains it too), a wheelhouse for machines without
-network, and an executable in one file with its own Python. The wheelhouse and the executable are for the Python version
-and the platform that this script runs on. Tools are installed into build/ from the registry that pip is set to.
+The parts are a wheel for each platform, the sdist, the SBOM (CycloneDX; the sdist contains it too), a wheelhouse for
+machines without network, and an executable in one file with its own Python. The wheelhouse and the executable are for
+the Python version and the platform that this script runs on. Tools are installed into build/ from the registry that
+pip is set to.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import runpy
 import shutil
 import subprocess
 import sys
@@ -23,8 +25,6 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 TOOLS = ("build>=1.2", "cyclonedx-bom>=5", "pyinstaller>=6.11")
 SBOM = "sbom.cdx.json"
-SHIP_KERNELS = "HATCH_BUILD_HOOK_ENABLE_CUSTOM"
-"""Enables packaging/ship_kernels.py."""
 
 
 def run(*command: object, **more: object) -> None:
@@ -82,6 +82,7 @@ def main() -> None:
     """Build all parts."""
     target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist").resolve()
     target.mkdir(parents=True, exist_ok=True)
+    native = runpy.run_path(str(ROOT / "native" / "build.py"))
     name = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
     platform_tag = f"cp{sys.version_info[0]}{sys.version_info[1]}-linux_{platform.machine()}"
     source = source_copy()
@@ -89,11 +90,11 @@ def main() -> None:
     runtime = environment("runtime", source)
     write_sbom(tools, runtime, source / SBOM)
     shutil.copy(source / SBOM, target / SBOM)
-    # Without `--no-isolation`: the hook that ships kernels needs what pyproject.toml says.
-    run(
-        tools, "-m", "build", "--sdist", "--wheel", "--outdir", target, source, env={**os.environ, SHIP_KERNELS: "true"}
-    )
-    (wheel,) = target.glob("*.whl")
+    run(tools, "-m", "build", "--sdist", "--outdir", target, source)
+    for wanted in native["PLATFORMS"]:
+        one = {**os.environ, "KAFKALOG_WHEEL": wanted}
+        run(tools, "-m", "build", "--wheel", "--outdir", target, source, env=one)
+    (wheel,) = target.glob(f"*-manylinux_*_{platform.machine()}.whl")
 
     house = BUILD / "wheelhouse"
     shutil.rmtree(house, ignore_errors=True)

@@ -1,7 +1,7 @@
 """The choice between kernels in plain Python, which start at once, and compiled kernels, which pay for more work.
 
 No other module makes this choice. Measured: loading compiled kernels takes about 0.15 s. Compiling those of one
-command the first time takes 2 to 10 s, or 1 to 3 s with the bitcode of a release. A plain kernel processes about 0.2 to
+command the first time takes 2 to 10 s. A plain kernel processes about 0.2 to
 0.6 million rows per second.
 """
 
@@ -60,7 +60,7 @@ class KernelChoice:
         self.announce = announce
         self.complain = complain or _warn
         self._forced = forced
-        self._needed = {native.SCAN}
+        self._needed = {native.DECODE_BATCHES}
         self._plain_rows = 0
         self._expected_bytes = 0
         self._compiled: Kernels | None = None
@@ -77,7 +77,7 @@ class KernelChoice:
         self._expected_bytes = size_bytes
 
     def need(self, *names: str) -> None:
-        """Name kernels that will be used besides SCAN: as long as one of them is not compiled, more rows are needed."""
+        """Name more kernels that will be used: as long as one of them is not compiled, more rows are needed."""
         self._needed.update(names)
 
     def compiled(self, rows_done: int, rows_to_come: int, bytes_to_come: int = 0) -> Kernels | None:
@@ -155,7 +155,6 @@ def load_compiled() -> Kernels:
     from kafkalog_cli.format.kernels import compiled
 
     native.keep_in(_CodeFiles())
-    native.function(native.SCAN)
     return compiled
 
 
@@ -166,7 +165,7 @@ def warm_up_kernels() -> None:
         return
     files = _CodeFiles()
     native.keep_in(files)
-    for name in files.shipped_names() or all_kernels():
+    for name in all_kernels():
         native.machine_code(name)
     files.save(_ALL, b"")
 
@@ -175,12 +174,6 @@ def all_kernels() -> list[str]:
     """Return the names of the kernels of all layers. Imports Numba."""
     package = __package__.partition(".")[0]
     return native.names_in(f"{package}.{path.parts[-3]}.kernels.{path.stem}" for path in _sources())
-
-
-def ship_kernels(folder: Path) -> None:
-    """Write the bitcode of all kernels, for `shipped_directory`: a first run needs no Numba then."""
-    for name in all_kernels():
-        (folder / _file_name(name)).write_bytes(native.pack(native.bitcode_of(name)))
 
 
 def is_warm() -> bool:
@@ -230,28 +223,9 @@ class _CodeFiles:
             new.write_bytes(data)
             new.rename(path)
 
-    def shipped(self, name: str) -> bytes | None:
-        """See CodeStore."""
-        try:
-            return (shipped_directory() / _file_name(name)).read_bytes()
-        except OSError:
-            return None
-
-    def shipped_names(self) -> list[str]:
-        """Return the names of the kernels that came with this installation as bitcode."""
-        names = (path.name.rpartition(".") for path in shipped_directory().glob("*.*"))
-        return [f"{module}:{function}" for module, _, function in names]
-
 
 def _file_name(kernel: str) -> str:
     return kernel.replace(":", ".")
-
-
-def shipped_directory() -> Path:
-    """Return the directory in which a release has kernels as bitcode. Its name contains the digest of their sources."""
-    from pathlib import Path
-
-    return Path(__file__).parents[1] / f"kernels-{_fingerprint('')}"
 
 
 @cache

@@ -156,6 +156,12 @@ class BatchColumns:
         return BatchColumns(*(columns or ((),) * len(Batch._fields)))
 
     @staticmethod
+    def from_memory(memory: bytearray, rows: int) -> BatchColumns:
+        """Return the columns of `rows` rows that are 64-bit integers in memory, one column after another."""
+        column = memoryview(memory).cast("q")
+        return BatchColumns(*(column[at * rows : (at + 1) * rows] for at in range(len(Batch._fields))))
+
+    @staticmethod
     def from_matrix(matrix: Integers) -> BatchArrays:
         """Return columns over the rows of an array with two dimensions, in the order of `Batch`."""
         return BatchArrays(matrix)
@@ -227,7 +233,7 @@ class BatchColumns:
         """Return the same batches as arrays: these or, of plain integers, a copy."""
         import numpy as np
 
-        return BatchColumns.from_matrix(np.array([list(column) for column in self.columns()], dtype=np.int64))
+        return BatchColumns.from_matrix(np.array(self.columns(), dtype=np.int64))
 
 
 _PIECE_ROWS = 1024

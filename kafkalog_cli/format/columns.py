@@ -28,7 +28,7 @@ else:  # importing NumPy takes longer than a dump of a small file
 
 
 class IntColumn(Protocol):
-    """A column of integers: a tuple, a list, an array.array or a numpy array."""
+    """A column of integers: a tuple, an array.array, a memoryview of 64-bit integers or a numpy array."""
 
     def __len__(self) -> int: ...
     @overload
@@ -52,7 +52,7 @@ def is_array(column: IntColumn) -> bool:
 
 def integers(column: IntColumn) -> Sequence[int]:
     """Return a column as plain Python integers."""
-    return cast("Integers", column).tolist() if is_array(column) else cast("Sequence[int]", column)
+    return cast("Integers", column).tolist() if hasattr(column, "tolist") else cast("Sequence[int]", column)
 
 
 MANY_ROWS = 50_000

@@ -12,7 +12,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.checks.fresh_looks import has_running_broker
 from tests.cli.test_topic_policies import kafkalog
-from tests.disk.test_lock import held_by_another_process
+from tests.support.locks import held_by_another_process
 
 NAME = "clean-asis"
 SETTINGS = ("--config", "cleanup.policy=delete", "--config", "retention.ms=1")

@@ -94,7 +94,7 @@ def test_numba_follows_no_settings_of_the_working_directory(here, case, evidence
         "from kafkalog_cli.format.kernels import native\n"
         "load_compiled()\n"
         "with native.by_our_settings(): pass\n"
-        "print(type(native.function(native.SCAN)).__name__)\n"
+        "print(type(native.function(native.DECODE_BATCHES)).__name__)\n"
     )
     (modules / "load.py").write_text(code)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(modules / "cache")}

@@ -17,7 +17,7 @@ from kafkalog_cli.disk.fs_changes import FileAttributes
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import Batch, BatchColumns
-from kafkalog_cli.format.kernels.plain import PART_RECORDS
+from kafkalog_cli.format.records import PART_RECORDS
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
 from tests.broker.test_cleaning import DIRECTORY, KERNELS, NOW_MS, Files, blocks, table_of, written

@@ -727,7 +727,7 @@ def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
     made = make(corpus)
     argv, fs = made if isinstance(made, tuple) else (made, None)
     if kind is FindingKind.LOCKED:
-        from tests.disk.test_lock import held_by_another_process
+        from tests.support.locks import held_by_another_process
 
         with held_by_another_process(DISK / ".lock"):
             _, found = findings(argv)

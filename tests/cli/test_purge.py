@@ -13,7 +13,7 @@ from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import RealFilesystem
 from tests.cli.test_undo import NOW_MS, fits_its_schema, kafkalog, partitions, tree
-from tests.disk.test_lock import held_by_another_process
+from tests.support.locks import held_by_another_process
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 DAY_MS = 86_400_000

@@ -20,8 +20,8 @@ from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from tests.crash.journal_cases import Bytes
-from tests.disk.test_lock import held_by_another_process
 from tests.support import commands
+from tests.support.locks import held_by_another_process
 from tests.support.logs import R, batch_v2
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem

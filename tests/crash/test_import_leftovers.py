@@ -10,11 +10,11 @@ from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, i
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.disk.posix_lock import IMPORT_BYTE
-from tests.change.test_new_partitions import ALL, NAMES, ROOT, committed_image, empty_disk, left, run, seen
 from tests.cli.test_undo import fits_its_schema
 from tests.crash.writers import NOW_MS, kafkalog
-from tests.disk.test_lock import held_by_another_process
+from tests.support.locks import held_by_another_process
 from tests.support.watched_fs import RecordingFilesystem, every_fault
+from tests.unit.test_new_partitions import ALL, NAMES, ROOT, committed_image, empty_disk, left, run, seen
 
 FAULTS_OF_REMOVAL = ("EIO", "EACCES", "EINTR")
 LATER_MS = NOW_MS + 3_600_000_000

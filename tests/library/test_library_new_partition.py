@@ -9,8 +9,8 @@ from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import BadInput, KafkalogError, Locked, Refused, UsageError
 from kafkalog_cli.ops.append.making import made_partition
 from tests.cli.test_append import kafkalog, tree
-from tests.disk.test_lock import held_by_another_process
 from tests.library.test_library_append import ARGUMENTS, GIVEN, files
+from tests.support.locks import held_by_another_process
 
 pa = pytest.importorskip("pyarrow")
 

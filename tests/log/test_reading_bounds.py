@@ -16,8 +16,8 @@ from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
-from kafkalog_cli.format.kernels.plain import PART_RECORDS
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.format.records import PART_RECORDS
 from kafkalog_cli.log.reading import resync, segment_reader
 from kafkalog_cli.log.reading.header import _control_key, control_record_at, header_at
 from kafkalog_cli.log.reading.read import _SEVEN_NESTING, RecordReader

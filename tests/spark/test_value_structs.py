@@ -22,10 +22,10 @@ from kafkalog_cli.spark.structs.avro import MOST_CELLS, AvroShape
 from kafkalog_cli.spark.structs.columns import StructColumn, StructTypes
 from kafkalog_cli.spark.structs.protobuf import ProtobufShape
 from tests.cli.test_read_values import framed, log_dir, partition, registered
-from tests.format.test_decoded_values import Random, types_of
 from tests.spark.querying import rows
 from tests.support.commands import kafkalog
 from tests.support.logs import R
+from tests.unit.test_decoded_values import Random, types_of
 
 __all__ = ["log_dir"]
 

@@ -18,7 +18,6 @@ _MOST_DIMENSIONS = 2
 _SETTINGS_FILE = "_config_fname"
 """The variable of Numba with the name of a file of settings in the working directory."""
 
-SCAN = "kafkalog_cli.format.kernels.compiled_scan:scan"
 DECODE_BATCHES = "kafkalog_cli.format.kernels.compiled_records:decode_batches"
 DECODE_PART = "kafkalog_cli.format.kernels.compiled_records:decode_part"
 ENCODE_BATCHES = "kafkalog_cli.format.kernels.compiled_encode:encode_batches"
@@ -42,9 +41,6 @@ class CodeStore(Protocol):
     def save(self, name: str, data: bytes) -> None:
         """Keep the data for the kernel `name` if possible."""
 
-    def shipped(self, name: str) -> bytes | None:
-        """Return the kernel as packed bitcode that came with this installation; None if there is none."""
-
 
 class _Nowhere:
     """Keeps nothing."""
@@ -55,10 +51,6 @@ class _Nowhere:
 
     def save(self, name: str, data: bytes) -> None:
         del name, data
-
-    def shipped(self, name: str) -> bytes | None:
-        del name
-        return None
 
 
 _store: CodeStore = _Nowhere()
@@ -110,7 +102,7 @@ def machine_code(name: str) -> KernelCode:
         return found
     from kafkalog_cli.format.kernels.assembling import UnusableBitcode, assembled
 
-    bitcode = unpack(_store.shipped(name), name) or bitcode_of(name)
+    bitcode = bitcode_of(name)
     try:
         code = assembled(bitcode.code)
     except UnusableBitcode:

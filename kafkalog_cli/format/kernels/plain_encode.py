@@ -13,8 +13,7 @@ from kafkalog_cli.format.batch import (
     Batch,
 )
 from kafkalog_cli.format.crc import crc32c
-from kafkalog_cli.format.kernels.plain import Row
-from kafkalog_cli.format.records import OUTSIDE, headers_end
+from kafkalog_cli.format.records import OUTSIDE, Row, headers_end
 from kafkalog_cli.format.varint import encode_zigzag
 
 _CRC_START = RECORD_BATCH.offset["attributes"]

@@ -18,8 +18,7 @@ from kafkalog_cli.format.batch import (
     wrap_int64,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
-from kafkalog_cli.format.kernels.plain import PART_RECORDS, Part, Row
-from kafkalog_cli.format.records import ODD_HEADER, OUTSIDE
+from kafkalog_cli.format.records import ODD_HEADER, OUTSIDE, PART_RECORDS, Part, Row
 
 
 class _InvalidRecord(Exception):

@@ -19,9 +19,9 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels import Scanned
-from kafkalog_cli.format.kernels.plain import Row
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.records import Row
+from kafkalog_cli.format.scan import Scanned
 
 _SIZE_BYTES = 4
 

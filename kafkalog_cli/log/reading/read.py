@@ -11,9 +11,8 @@ from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.control import usual_marker
 from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
 from kafkalog_cli.format.kernels import plain_records, plain_seven
-from kafkalog_cli.format.kernels.plain import PART_RECORDS, Part, Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.format.records import PART_RECORDS, Part, RecordBlock, RecordColumns, Row
 from kafkalog_cli.log.reading.allowance import LARGE_TURN, NOT_YET, Allowance
 from kafkalog_cli.log.reading.scan import Chunk, Generation
 

@@ -12,8 +12,7 @@ from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.kernels import native, plain_records
-from kafkalog_cli.format.kernels.plain import PART_RECORDS
-from kafkalog_cli.format.records import RecordArrays, RecordBlock, RecordColumns
+from kafkalog_cli.format.records import PART_RECORDS, RecordArrays, RecordBlock, RecordColumns
 from kafkalog_cli.log.reading.allowance import AHEAD_BYTES, ARENA_BYTES, NOT_YET, Allowance
 from kafkalog_cli.log.reading.scan import Chunk
 

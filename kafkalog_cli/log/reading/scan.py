@@ -10,8 +10,9 @@ from kafkalog_cli.disk.fs import ReadableFile, data_from
 from kafkalog_cli.disk.kernels import LOADED_ROWS, KernelChoice
 from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels import Kernels, Scanned, native, plain, plain_seven
+from kafkalog_cli.format.kernels import Kernels, native, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.scan import Scanned, scan
 from kafkalog_cli.log.reading.allowance import LARGE_BYTES, LARGE_TURN
 
 CHUNK_BYTES = 2 << 20
@@ -282,11 +283,10 @@ class Scan:
         self._kernels = self._choice.compiled(rows if is_done else 0, rows * left // scanned_bytes, left)
 
     def _scan(self, view: memoryview, position: int) -> Scanned:
-        if self._kernels is not None:
-            return self._kernels.scan(view, position, self.end, self.limits)
         if self._seven_base_offset is not None:
             return plain_seven.scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
-        return plain.scan(view, position, self.end, self.limits)
+        found = scan(view, position, self.end, self.limits)
+        return found if self._kernels is None else found._replace(batches=found.batches.arrays())
 
 
 def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tuple[int, Fault | None]:

@@ -11,10 +11,9 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels.plain import Row
 from kafkalog_cli.format.kernels.plain_seven import incomplete_end
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, Row
 from kafkalog_cli.log.open_transactions import SegmentPart
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.format.internal_topics.decode import WireReader, encode_pieces, read_fields
 from kafkalog_cli.format.protocol.messages import BadRequest, apis, read_header, read_request, response_pieces
-from tests.format.internal_messages import fields_of, same
 from tests.support.kafka_client import APIS, request_frame, response_of
+from tests.unit.internal_messages import fields_of, same
 
 SCHEMAS = [
     (schema, version)

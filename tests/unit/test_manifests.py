@@ -1,4 +1,4 @@
-"""What a manifest may say at the limits of its numbers, and which manifests a run that comes later reads."""
+"""What a manifest may say, which manifests a later run reads, and how much a JSON document may contain."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,12 @@ from kafkalog_cli.change.manifest import RunState, decode, encode, read_manifest
 from kafkalog_cli.change.manifest_form import FORMAT
 from kafkalog_cli.change.removal import entries_below
 from kafkalog_cli.errors import Refused, UnsupportedFormat
+from kafkalog_cli.format import strict_json
+from kafkalog_cli.format.strict_json import parse, shown
 from tests.crash.journal_cases import OWN, PARTITION, PLANS, ROOT, RUN, partition, run_plan
+
+# -- What a manifest may say at the limits of its numbers, and which manifests a run that comes later reads
+
 
 MANIFEST = f"{OWN}/{RUN.run_id}/manifest.json"
 LARGEST = 2**63 - 1
@@ -216,3 +221,23 @@ def test_no_run_gets_the_name_of_an_earlier_run_of_the_process(monkeypatch):
     monkeypatch.setattr("secrets.token_hex", lambda _: next(suffixes))
     names = [runs.new_run_id("append", 1_795_442_400_000) for _ in range(2)]
     assert names == [f"20261123T140000.000Z-append-{suffix}" for suffix in ("ab12", "cd34")]
+
+
+# -- How much a document may contain before it is parsed, and how a value is shown
+
+
+OF_LISTS = b"[" + b" " * 30 + b"]"
+OF_VALUES = b"[1,2,3,4,5,6" + b" " * 22 + b"]"
+
+
+@pytest.mark.parametrize("most", [OF_LISTS, OF_VALUES], ids=["a list in 32 bytes", "a comma in 7 bytes, 6 at least"])
+def test_a_document_is_parsed_up_to_its_share_of_lists_and_values(monkeypatch, most):
+    monkeypatch.setattr(strict_json, "_FEW", 0)
+    assert isinstance(parse(most), list)
+    with pytest.raises(ValueError, match="more lists, objects and values than kafkalog writes"):
+        parse(most.replace(b" ", b"", len(most) % 6 + 1))
+
+
+def test_numbers_of_more_than_64_bits_are_not_shown():
+    assert [shown(2**63 - 1), shown(-(2**63) + 1)] == [str(2**63 - 1), str(-(2**63) + 1)]
+    assert [shown(2**63), shown(-(2**63))] == ["a number of many digits"] * 2

@@ -1,14 +1,19 @@
-"""The real disk's changing half: what it refuses, what it keeps, and calls of the system that do less than asked."""
+"""The real disk: what it refuses and keeps, look-ups that fail, calls that do less than asked, temporary files."""
 
 import errno
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.disk import ownership
-from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
+from kafkalog_cli.disk import ownership, temporary
+from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, read_all
 from kafkalog_cli.disk.fs_changes import DiskFile
+from kafkalog_cli.disk.temporary import SpooledFile, temporary_directory
+from kafkalog_cli.errors import Unreadable
+
+# -- The real disk's changing half: what it refuses, what it keeps, and calls of the system that do less than asked
 
 
 @pytest.fixture
@@ -248,3 +253,50 @@ def test_macos_is_asked_to_empty_the_drives_cache(tmp_path, monkeypatch):
 def test_attributes_are_compared_by_value():
     one = FileAttributes(0o600, 1, 2, 3)
     assert one._replace() == one != one._replace(mode=0o601)
+
+
+# -- Files beside a log are read whole, or not at all
+
+
+def test_a_file_over_the_limit_is_not_read_in_part(tmp_path):
+    path = tmp_path / "00000000000000000000.txnindex"
+    path.write_bytes(bytes(34))
+    assert read_all(RealFilesystem(), str(path), 34) == bytes(34)
+    with pytest.raises(Unreadable, match="it has 34 bytes; such a file is read up to 33 bytes"):
+        read_all(RealFilesystem(), str(path), 33)
+
+
+# -- Temporary files: where they may be, and what happens where there is no room for them
+
+
+def none(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_temporary_files_are_never_in_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.setenv(name, ".")
+    assert Path(temporary_directory()).parent == Path("/") or temporary_directory() == "/var/tmp"
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) == tmp_path)
+    with pytest.raises(OSError, match="set TMPDIR"):
+        temporary_directory()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert temporary_directory() == str(tmp_path)
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_a_spooled_file_has_all_bytes_whether_or_not_there_is_room(monkeypatch, has_room):
+    if not has_room:
+        monkeypatch.setattr(temporary, "temporary_file", none)
+    file = SpooledFile(10)
+    for piece in (b"0123456", b"789abc", b"def"):
+        file.write(piece)
+    assert file.tell() == 16
+    assert (len(file._memory.getbuffer()) == 0) == has_room
+    file.seek(5)
+    file.write(b"XX")
+    assert file.read(3) == b"789"
+    file.seek(0)
+    assert file.read(100) == b"01234XX789abcdef"
+    file.close()

@@ -1,4 +1,4 @@
-"""meta.properties, partition.metadata, .kafka_cleanshutdown, quorum-state, and Kafka's uuids."""
+"""Text files of a log directory: checkpoints, meta.properties, partition.metadata and their like, as Kafka reads them."""
 
 import json
 from pathlib import Path
@@ -7,18 +7,166 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.format import json_files, meta_properties, partition_metadata
+from kafkalog_cli.format import checkpoint, json_files, meta_properties, partition_metadata
+from kafkalog_cli.format.checkpoint import (
+    EpochEntry,
+    PartitionOffset,
+    broker_reading,
+    can_name,
+    decode_leader_epochs,
+    decode_offsets,
+    encode_leader_epochs,
+    encode_offsets,
+)
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid, parse_uuid, uuid_text
 from kafkalog_cli.format.json_files import CleanShutdown, QuorumState, decode_clean_shutdown, decode_quorum_state
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "sidecars"
-KRAFT, ZOOKEEPER = FIXTURES / "kraft", FIXTURES / "zookeeper"
-DATE = "Sat Nov 21 02:30:54 UTC 2026"
+# -- Text checkpoints: real files byte for byte, faults, round trips
+
+
+KRAFT = Path(__file__).parents[1] / "fixtures" / "sidecars" / "kraft"
 
 ints, longs = (st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (32, 64))
+topics = st.text("abz._-0\u00e9\U0001f600\u00a0", min_size=1)
+
+
+@pytest.mark.parametrize("kind", ["recovery-point", "replication", "log-start", "cleaner"])
+def test_real_offset_checkpoints_come_back_byte_for_byte(kind):
+    data = (KRAFT / f"{kind}-offset-checkpoint").read_bytes()
+    entries, faults = decode_offsets(data)
+    assert faults == []
+    assert encode_offsets(entries) == data
+
+
+def test_real_offset_checkpoint():
+    entries, _ = decode_offsets((KRAFT / "replication-offset-checkpoint").read_bytes())
+    assert PartitionOffset("__consumer_offsets", 0, 4) in entries
+    assert len(entries) == 6
+
+
+def test_real_leader_epochs():
+    data = (KRAFT / "tx-0" / "leader-epoch-checkpoint").read_bytes()
+    entries, faults = decode_leader_epochs(data)
+    assert faults == []
+    assert entries == [EpochEntry(0, 0), EpochEntry(2, 167), EpochEntry(4, 178)][: len(entries)]
+    assert encode_leader_epochs(entries) == data
+
+
+@settings(deadline=None)
+@given(st.lists(st.builds(PartitionOffset, topics, ints, longs)))
+def test_offsets_come_back_as_they_were_written(entries):
+    assert decode_offsets(encode_offsets(entries)) == (entries, [])
+
+
+@settings(deadline=None)
+@given(st.lists(st.builds(EpochEntry, ints, longs)))
+def test_leader_epochs_come_back_as_they_were_written(entries):
+    assert decode_leader_epochs(encode_leader_epochs(entries)) == (entries, [])
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=100) | st.text("0123a \n\r\t-").map(str.encode))
+def test_any_bytes_decode(data):
+    for decode in (decode_offsets, decode_leader_epochs):
+        entries, faults = decode(data)
+        for fault in faults:
+            assert 0 <= fault.position <= len(data)
+            assert fault.position + fault.size_bytes <= len(data)
+        assert len(entries) <= data.count(b"\n") + data.count(b"\r") + 1
+
+
+@pytest.mark.parametrize("data", [b"", b"0\n", b"0", b"0\n0\n", b"0\r\n0\r\n", b"0\r0"])
+def test_files_without_entries(data):
+    assert decode_offsets(data) == ([], [])
+
+
+def test_good_lines_survive_bad_ones():
+    data = b"0\n3\na 0 5\nb 1\nc 2 x\n\xff 0 1\nd 3 7"
+    entries, faults = decode_offsets(data)
+    assert entries == [("a", 0, 5), ("d", 3, 7)]
+    assert [(f.kind, f.position, f.size_bytes, f.message) for f in faults] == [
+        (FaultKind.INVALID_ENTRY, 10, 3, "malformed line: b 1"),
+        (FaultKind.INVALID_ENTRY, 14, 5, "malformed line: c 2 x"),
+        (FaultKind.INVALID_ENTRY, 20, 5, "malformed line: \\xff 0 1"),
+    ]
+
+
+def test_wrong_count():
+    entries, faults = decode_leader_epochs(b"0\n3\n0 0\n2 130\n")
+    assert entries == [(0, 0), (2, 130)]
+    assert [(f.kind, f.expected, f.got) for f in faults] == [(FaultKind.INVALID_COUNT, "3", "2")]
+
+
+def test_wrong_version_still_shows_the_entries():
+    entries, faults = decode_leader_epochs(b"1\n1\n0 0\n")
+    assert entries == [(0, 0)]
+    assert [(f.kind, f.expected, f.got) for f in faults] == [(FaultKind.INVALID_VERSION, "0", "1")]
+
+
+@pytest.mark.parametrize("data", [b" 0\n0\n", b"x\n0\n", b"0\n\n", b"0\n-\n", b"0\n1\n 1 2\n", b"\n"])
+def test_lines_as_strict_as_kafka(data):
+    assert [fault.kind for fault in decode_leader_epochs(data)[1]] == [FaultKind.INVALID_ENTRY]
+
+
+def test_a_file_that_is_no_checkpoint_gives_few_faults():
+    assert len(decode_offsets(b"\n" * 1_000_000)[1]) == 101  # the version line and a hundred more
+    assert len(decode_offsets(b"0" * 1_000_000 + b"x\n")[1]) == 1
+
+
+@pytest.mark.parametrize("topic", ["", "a b", "a\nb", "\t"])
+def test_topics_that_would_not_be_read_back_are_not_written(topic):
+    with pytest.raises(ValueError, match="cannot stand in a checkpoint"):
+        encode_offsets([PartitionOffset(topic, 0, 0)])
+
+
+@pytest.mark.parametrize("code", [0xD7FF, 0xD800, 0xDBFF, 0xDC00, 0xDFFF, 0xE000, 0xFFFF])
+def test_a_topic_is_named_where_its_name_comes_back(code):
+    """Half a pair of surrogates, from U+D800 to U+DFFF, is not text; its neighbours are."""
+    topic = f"a{chr(code)}b"
+    try:
+        encode_offsets([PartitionOffset(topic, 0, 1)])
+    except ValueError:
+        assert not can_name(topic)
+        with pytest.raises(UnicodeEncodeError):
+            topic.encode()
+    else:
+        assert can_name(topic)
+        topic.encode()
+
+
+def test_the_count_of_a_broker_begins_at_0_and_ends_at_its_heap():
+    """A broker makes a list of the size that is told before it reads on: `new ArrayList(-1)` throws, 0 is a size."""
+    told = {-1: "THROWS", 0: "ENTRIES", 1: "FAILS", checkpoint._HEAP_ENTRIES - 1: "FAILS"}
+    told[checkpoint._HEAP_ENTRIES] = "OUT_OF_MEMORY"
+    assert {count: broker_reading(b"0\n%d\n" % count).name for count in told} == told
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r", b"\r\n"])
+def test_lines_before_bytes_that_are_no_text_are_read_to_their_ends(newline):
+    """Of the block with bad bytes Java has no line; a line that ends with the block before decides as ever."""
+    block = checkpoint._READ_AHEAD_CHARS
+    good = b"0" + newline + b"1" + newline
+    name = b"x" * (block - len(good) - len(newline) - len(b" 0 z"))
+    for line, wanted in ((name + b" 0 z", "THROWS"), (name + b" 0 5", "FAILS")):
+        assert broker_reading(good + line + newline + b"a 0 1" + newline + b"\xff").name == wanted
+    # A line that does not end within the block is no line, nor is any line of the first block with bad bytes.
+    assert broker_reading(good + name + b" 0 zzz" + newline + b"\xff").name == "FAILS"
+    assert broker_reading(b"0" + newline + b"-1" + newline + b"\xff").name == "FAILS"
+
+
+# -- meta.properties, partition.metadata, .kafka_cleanshutdown, quorum-state, and Kafka's uuids
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "sidecars"
+KRAFT_OF_METADATA_FILES, ZOOKEEPER = FIXTURES / "kraft", FIXTURES / "zookeeper"
+DATE = "Sat Nov 21 02:30:54 UTC 2026"
+
+ints_of_metadata_files, longs_of_metadata_files = (
+    st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (32, 64)
+)
 uuids = st.binary(min_size=16, max_size=16).map(uuid_text)
 DECODERS = (meta_properties.decode, partition_metadata.decode, decode_clean_shutdown, decode_quorum_state)
 
@@ -47,7 +195,7 @@ def test_uuid_texts():
 
 @settings(deadline=None)
 @given(st.binary(max_size=100) | st.text(max_size=50).map(lambda text: text.encode(errors="replace")))
-def test_any_bytes_decode(data):
+def test_any_bytes_are_a_metadata_file_or_a_fault(data):
     for decode in DECODERS:
         value, faults = decode(data)
         assert value is None or not faults or decode is meta_properties.decode
@@ -63,7 +211,7 @@ def test_hostile_json_is_a_fault(data):
 
 
 def test_real_meta_properties_come_back_byte_for_byte():
-    for root in (KRAFT, ZOOKEEPER):
+    for root in (KRAFT_OF_METADATA_FILES, ZOOKEEPER):
         data = (root / "meta.properties").read_bytes()
         meta, faults = meta_properties.decode(data)
         assert faults == []
@@ -72,7 +220,15 @@ def test_real_meta_properties_come_back_byte_for_byte():
 
 
 @settings(deadline=None)
-@given(st.builds(MetaProperties, st.just(1), st.text("aZ09_-", min_size=1, max_size=22), ints, st.none() | uuids))
+@given(
+    st.builds(
+        MetaProperties,
+        st.just(1),
+        st.text("aZ09_-", min_size=1, max_size=22),
+        ints_of_metadata_files,
+        st.none() | uuids,
+    )
+)
 def test_meta_properties_come_back(meta):
     decoded, faults = meta_properties.decode(meta_properties.encode(meta, DATE))
     assert decoded == meta
@@ -80,7 +236,9 @@ def test_meta_properties_come_back(meta):
 
 
 @settings(deadline=None)
-@given(st.builds(MetaProperties, st.just(0), st.none() | st.text(), st.none() | ints, st.none() | uuids))
+@given(
+    st.builds(MetaProperties, st.just(0), st.none() | st.text(), st.none() | ints_of_metadata_files, st.none() | uuids)
+)
 def test_any_cluster_id_comes_back(meta):
     assert meta_properties.decode(meta_properties.encode(meta, DATE))[0] == meta
 
@@ -143,7 +301,7 @@ def test_meta_properties_without_a_version_are_version_0():
 
 
 def test_real_partition_metadata_comes_back_byte_for_byte():
-    data = (KRAFT / "tx-0" / "partition.metadata").read_bytes()
+    data = (KRAFT_OF_METADATA_FILES / "tx-0" / "partition.metadata").read_bytes()
     metadata, faults = partition_metadata.decode(data)
     assert faults == []
     assert len(data) == 43
@@ -177,7 +335,7 @@ def test_partition_metadata_of_a_later_version_is_accepted():
 
 
 def test_real_clean_shutdown_markers():
-    for root in (KRAFT, ZOOKEEPER):
+    for root in (KRAFT_OF_METADATA_FILES, ZOOKEEPER):
         data = (root / ".kafka_cleanshutdown").read_bytes()
         content, faults = decode_clean_shutdown(data)
         assert faults == []
@@ -186,7 +344,7 @@ def test_real_clean_shutdown_markers():
 
 
 @settings(deadline=None)
-@given(st.builds(CleanShutdown, ints, longs))
+@given(st.builds(CleanShutdown, ints_of_metadata_files, longs_of_metadata_files))
 def test_clean_shutdown_markers_come_back(content):
     data = b'{"version":%d,"brokerEpoch":%d}' % content
     assert decode_clean_shutdown(data) == (content, [])
@@ -199,7 +357,7 @@ def test_a_marker_that_cannot_be_read_is_told():
 
 
 def test_real_quorum_state():
-    data = (KRAFT / "quorum-state").read_bytes()
+    data = (KRAFT_OF_METADATA_FILES / "quorum-state").read_bytes()
     state, faults = decode_quorum_state(data)
     assert faults == []
     assert (state.leader_id, state.leader_epoch, state.current_voters) == (1, 2, (1,))
@@ -212,7 +370,17 @@ def quorum_state_file(state, more):
 
 
 @settings(deadline=None)
-@given(st.tuples(st.just(0), ints, ints, ints, st.text(), longs, st.lists(ints).map(tuple)))
+@given(
+    st.tuples(
+        st.just(0),
+        ints_of_metadata_files,
+        ints_of_metadata_files,
+        ints_of_metadata_files,
+        st.text(),
+        longs_of_metadata_files,
+        st.lists(ints_of_metadata_files).map(tuple),
+    )
+)
 def test_quorum_states_of_version_0_come_back(fields):
     state = QuorumState(*fields)
     if "\ud800" <= max(state.cluster_id, default="") <= "\udfff":
@@ -223,7 +391,7 @@ def test_quorum_states_of_version_0_come_back(fields):
 
 
 @settings(deadline=None)
-@given(st.tuples(st.just(1), ints, ints, ints), uuids)
+@given(st.tuples(st.just(1), ints_of_metadata_files, ints_of_metadata_files, ints_of_metadata_files), uuids)
 def test_quorum_states_of_version_1_come_back(fields, voted):
     state = QuorumState(*fields, voted_directory_id=voted)
     data = quorum_state_file(state, {"votedDirectoryId": state.voted_directory_id})
@@ -232,7 +400,7 @@ def test_quorum_states_of_version_1_come_back(fields, voted):
 
 @pytest.mark.parametrize("key", ["clusterId", "leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters"])
 def test_a_quorum_state_without_one_of_its_fields_is_refused(key):
-    content = json.loads((KRAFT / "quorum-state").read_bytes())
+    content = json.loads((KRAFT_OF_METADATA_FILES / "quorum-state").read_bytes())
     for value in (None, "x", 2**70, [1]):
         state, faults = decode_quorum_state(json.dumps(content | {key: value}).encode())
         assert (state, len(faults)) == (None, 1) or (key, value) == ("clusterId", "x")

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from kafkalog_cli.format.values import avro_value, decoder, proto_file, schema_set, value_format
+from kafkalog_cli.format.values import avro_value, decoder, proto_file, protobuf_value, schema_set, value_format
 from kafkalog_cli.format.values.avro_value import AvroNames, decode_avro
+from kafkalog_cli.format.values.proto_file import parse_proto
 from kafkalog_cli.format.values.protobuf_value import ProtobufSchema
 from kafkalog_cli.format.values.schema_set import Reference, SchemaSet, StoredSchema
 from kafkalog_cli.format.values.value_format import ValueFormat, framing_of, message_indexes
-from kafkalog_cli.format.varint import encode_zigzag
+from kafkalog_cli.format.varint import encode_unsigned, encode_zigzag
 
 
 def parsed(schema):
@@ -181,3 +182,97 @@ def test_the_last_message_of_a_file_has_the_last_index():
     for index in (2, -1):
         with pytest.raises(ValueError, match="the schema has no message"):
             schema.message((index,))
+
+
+# -- protobuf
+
+
+def test_ranges_of_a_proto_file():
+    """DescriptorProto.ExtensionRange: the end is exclusive; max is 2^29 - 1."""
+    file = parse_proto("message A { extensions 2, 5 to 7; extensions 9 to max; optional int32 a = 1; }", "x.proto")
+    found = [(one.start, one.end) for one in file.message_type[0].extension_range]
+    assert found == [(2, 3), (5, 8), (9, 1 << 29)]
+
+
+CHAIN = 'syntax = "proto3"; import "{}.proto"; message M{} {{ int32 a = 1; }}'
+
+
+def chain_of(imports):
+    """A schema of so many files, each of which imports the next."""
+    texts = {f"{at}.proto": CHAIN.format(at + 1, at) for at in range(1, imports)}
+    texts[f"{imports}.proto"] = f'syntax = "proto3"; message M{imports} {{ int32 a = 1; }}'
+    return ProtobufSchema(CHAIN.format(1, 0), texts.get)
+
+
+def test_imports_as_deep_and_as_many_as_are_allowed(monkeypatch):
+    monkeypatch.setattr(protobuf_value, "MOST_DEPTH", 3)
+    chain_of(3)
+    with pytest.raises(ValueError, match="too many imports"):
+        chain_of(4)
+    monkeypatch.setattr(protobuf_value, "MOST_DEPTH", 99)
+    monkeypatch.setattr(protobuf_value, "_MOST_FILES", 4)
+    chain_of(3)
+    with pytest.raises(ValueError, match="too many imports"):
+        chain_of(4)
+    # What is known to protobuf is an import too.
+    known = 'syntax = "proto3"; import "google/protobuf/{}.proto"; message M {{ int32 a = 1; }}'
+    monkeypatch.setattr(protobuf_value, "MOST_DEPTH", 1)
+    ProtobufSchema(known.format("timestamp"), {}.get)  # it has no imports
+    with pytest.raises(ValueError, match="too many imports"):
+        ProtobufSchema(known.format("type"), {}.get)  # it imports any and source_context
+
+
+NESTED_MESSAGES = ProtobufSchema(
+    'syntax = "proto3"; message M { M m = 1; repeated int32 n = 2; repeated fixed32 f = 3; }', {}.get
+)
+GROUPS = ProtobufSchema("message M { optional group G = 1 { optional int32 a = 2; } }", {}.get)
+FIELDS = 3
+
+
+def nested(depth):
+    data = b""
+    for _ in range(depth):
+        data = b"\x0a" + encode_unsigned(len(data)) + data
+    return data
+
+
+def count(data, left, found=NESTED_MESSAGES):
+    """Count with so many values left; return how many are left then. Raises ValueError."""
+    counter = protobuf_value._Counter(FIELDS)
+    counter._left = left
+    counter.message(memoryview(data), found.message([0]), 0)
+    return counter._left
+
+
+@pytest.mark.parametrize(
+    ("data", "values"),
+    [
+        (b"", 1 + FIELDS),
+        (b"\x10\x05", 2 + FIELDS),  # a field
+        (b"\x10\x80\x01", 2 + FIELDS),
+        (nested(1), 2 * (1 + FIELDS) + 1),
+        (b"\x12\x03\x05\x80\x01", 2 + FIELDS + 2),  # packed varints of one and of two bytes
+        (b"\x12\x01\x7f", 2 + FIELDS + 1),
+        (b"\x1a\x08" + bytes(8), 2 + FIELDS + 2),  # packed numbers of four bytes
+    ],
+)
+def test_values_are_counted_to_the_last(data, values):
+    assert count(data, values) == 0
+    with pytest.raises(ValueError, match="it has more than"):
+        count(data, values - 1)
+
+
+@pytest.mark.parametrize("found", [NESTED_MESSAGES, GROUPS], ids=["messages", "groups"])
+def test_messages_as_deep_as_is_allowed(found, monkeypatch):
+    monkeypatch.setattr(protobuf_value, "MOST_DEPTH", 4)
+    made = nested if found is NESTED_MESSAGES else lambda depth: b"\x0b" * depth + b"\x0c" * depth
+    count(made(4), 1000, found)
+    with pytest.raises(ValueError, match="nested more than 4 deep"):
+        count(made(5), 1000, found)
+
+
+def test_as_many_references_as_are_allowed(monkeypatch):
+    monkeypatch.setattr(schema_set, "_MOST_REFERENCES", 2)
+    one = {"name": "a", "subject": "b", "version": 1}
+    assert len(schema_set._references([one] * 2)) == 2
+    assert schema_set._references([one] * 3) is None

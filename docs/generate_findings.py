@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.steps import text_of
 
 TARGET = Path(__file__).with_name("findings.md")
 
@@ -30,7 +31,7 @@ def render() -> str:
 def row(kind: FindingKind) -> str:
     """One kind as a row."""
     diagnosis = DIAGNOSES[kind]
-    effect, step = diagnosis.broker_effect or "as the finding says", diagnosis.next_step or "nothing"
+    effect, step = diagnosis.broker_effect or "as the finding says", text_of(diagnosis.steps) or "nothing"
     return f"| `{kind.value}` | {diagnosis.severity.value} | {effect} | {step} |\n"
 
 

@@ -23,6 +23,7 @@ from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, Topi
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.steps import RECOVER, Step, Steps, text_of
 
 ChangePlanT = TypeVar("ChangePlanT", bound="ChangePlan")
 
@@ -34,7 +35,12 @@ class Remark(NamedTuple):
     message: str
     code: ExitCode
     position: int | None = None
-    next_step: str = ""
+    steps: Steps = ()
+
+    @property
+    def next_step(self) -> str:
+        """The steps as text; "" if there are none."""
+        return text_of(self.steps)
 
 
 class Fingerprint(NamedTuple):
@@ -189,8 +195,8 @@ def _is_tiered(topic: str, config: TopicConfig, broker: BrokerSettings) -> bool:
     return config.remote_storage_enable and not is_ruled_out and not is_local
 
 
-RECOVER_FIRST = "`kafkalog recover PATH` repairs it, or prints what has to be done first"
-"""The next step of a log in a state in which it must not be changed; `with_next_steps` fills in the path."""
+RECOVER_FIRST = (Step("", RECOVER, " repairs it, or prints what has to be done first"),)
+"""The next step of a log in a state in which it must not be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +209,8 @@ class LogPlan(ChangePlan):
 class Unready(Exception):
     """The log is in a state in which it must not be changed. The remark says why."""
 
-    def __init__(self, path: str, message: str, position: int | None = None, next_step: str = RECOVER_FIRST) -> None:
-        self.remark = Remark(path, message, ExitCode.REFUSED, position, next_step)
+    def __init__(self, path: str, message: str, position: int | None = None, steps: Steps = RECOVER_FIRST) -> None:
+        self.remark = Remark(path, message, ExitCode.REFUSED, position, steps)
         super().__init__(message)
 
 
@@ -254,8 +260,8 @@ def check_logs(partition: Partition) -> None:
         raise UnsupportedFormat(path=partition.path, reason="a log of 0.7: of these commands only retain knows it")
     check_finished(partition)
     if not partition.segments:
-        step = "`kafkalog recover PATH --like-broker` creates an empty segment, as a broker that starts does"
-        raise Unready(partition.path, "it has no segment", next_step=step)
+        creates = " creates an empty segment, as a broker that starts does"
+        raise Unready(partition.path, "it has no segment", steps=(Step("", (*RECOVER, "--like-broker"), creates),))
 
 
 def check_finished(partition: Partition) -> None:

@@ -13,6 +13,7 @@ from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.steps import text_of
 from kafkalog_cli.ops.verify.task import Verification
 from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.stream import printable
@@ -182,7 +183,7 @@ def _rule(kind: FindingKind) -> dict[str, Any]:
         "id": kind.value,
         "shortDescription": {"text": kind.value.replace("-", " ")},
         "fullDescription": {"text": f"{diagnosis.severity.value}; broker: {effect}"},
-        "help": {"text": diagnosis.next_step or "The finding names the next step, if there is one."},
+        "help": {"text": text_of(diagnosis.steps) or "The finding names the next step, if there is one."},
         "defaultConfiguration": {"level": _LEVELS[diagnosis.severity]},
     }
 

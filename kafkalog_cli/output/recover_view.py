@@ -10,6 +10,7 @@ from kafkalog_cli.ops.plans import Remark
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.salvage import LostOffsets
 from kafkalog_cli.ops.recover.verb import Copied, Recovered
+from kafkalog_cli.ops.steps import command_line, text_of
 from kafkalog_cli.output.human import setting_words
 from kafkalog_cli.output.log_plan_view import (
     ChangeObject,
@@ -224,8 +225,8 @@ def salvage_lines(copied: Copied) -> Iterator[str]:
         yield f"  left out: {result.skipped} batches with a correct CRC, but wrong offsets or an unknown magic"
     if copied.next_step:
         replace = ". With the broker stopped, put it in the place of the damaged log:" if copied.replacing else ""
-        yield f"  next: {printable(copied.checking)}{replace}"
-        yield from (f"    {printable(command.strip('`'))}" for command in copied.replacing)
+        yield f"  next: {printable(text_of(copied.checking))}{replace}"
+        yield from (f"    {printable(command_line(argv))}" for argv in copied.replacing)
 
 
 def _lost(lost: LostOffsets) -> str:

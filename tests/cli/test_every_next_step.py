@@ -19,6 +19,7 @@ from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.steps import Step, Word, text_of
 from tests.ops.test_verify_places import (
     CONTROL,
     FIRST,
@@ -709,13 +710,13 @@ ALL = [pytest.param(kind, make, id=f"{kind.value}-{n}") for kind, made in CASES.
 
 def test_every_kind_has_a_case_or_the_step_of_another():
     assert set(FindingKind) == set(CASES) | set(ELSEWHERE)
-    step = {kind: diagnosis.next_step for kind, diagnosis in DIAGNOSES.items()}
+    step = {kind: text_of(diagnosis.steps) for kind, diagnosis in DIAGNOSES.items()}
     assert step[FindingKind.SEGMENT_TOO_LARGE] == step[FindingKind.CRC_MISMATCH]
     assert step[FindingKind.SNAPSHOT_INEXACT] == step[FindingKind.SNAPSHOT_WRONG]
     for kind in (FindingKind.META_PROPERTIES, FindingKind.META_PROPERTIES_MISSING):  # tried on a broker
         assert "Do not format the directory: with a new directory.id its partitions have no leader" in step[kind]
     for kind, diagnosis in DIAGNOSES.items():
-        assert diagnosis.next_step or diagnosis.severity is Severity.INFO, kind
+        assert diagnosis.steps or diagnosis.severity is Severity.INFO, kind
 
 
 @pytest.mark.exhaustive
@@ -766,9 +767,8 @@ def test_an_import_is_repeated_from_any_directory(monkeypatch):
 
 
 def test_paths_that_hold_the_words_of_placeholders_stay():
-    found = finding(
-        FindingKind.BAD_NAME, "/a/FILE/PATH-0/x.log", "m", next_step="`mv -nT FILE FILE_AWAY` `ls /a/PATH/b`"
-    )
+    steps = (Step("", ("mv", "-nT", Word.FILE, Word.FILE_AWAY), end=" "), Step("", ("ls", "/a/PATH/b")))
+    found = finding(FindingKind.BAD_NAME, "/a/FILE/PATH-0/x.log", "m", steps=steps)
     step = with_path(found, "/a/FILE/PATH-0").next_step
     assert step == "`mv -nT /a/FILE/PATH-0/x.log /a/FILE/x.log` `ls /a/PATH/b`"
     assert with_path(with_path(found, "/a/FILE/PATH-0"), "/other").next_step == step

@@ -27,6 +27,8 @@ VARYING = [
     (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min)\b"), "T"),
 ]
 """Names of runs, durations and ages, and what stands for them."""
+PROGRESS = re.compile(r'^\{"schema":"kafkalog\.progress/1".*\n', re.MULTILINE)
+"""A command that needs more than a second reports its progress, which a busy machine decides."""
 REPORT = re.compile(r"^\S.*\n(?: .*\n)*", re.MULTILINE)
 ORDINARY_MODES = {"d755", "-644"}
 
@@ -44,6 +46,7 @@ def answers_of(row, root, place, forks):
         run, before, answers = "no-run", _files(place / "D") if row.changes else {}, []
         for command in row.commands:
             ran = forks.run([run if word == "RUN" else word for word in command], place)
+            ran["err"] = PROGRESS.sub("", ran["err"])
             run = next(reversed(RUN.findall(ran["out"])), run)
             answer = {"code": ran["code"], **{name: stripped(ran[name], place, root) for name in ("out", "err")}}
             if row.changes:

@@ -27,5 +27,5 @@ def test_every_kind_has_one_row():
 def test_corruption_always_has_a_next_step():
     for kind, diagnosis in DIAGNOSES.items():
         if diagnosis.severity is Severity.CORRUPTION:
-            assert diagnosis.next_step, kind
+            assert diagnosis.steps, kind
             assert diagnosis.broker_effect, kind

@@ -22,6 +22,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.doctor.broker_pages import messages, recognised
 from kafkalog_cli.ops.doctor.commands import Effect, MessagePlaces, _with_places, commands_in, effect_of, in_safe_order
+from kafkalog_cli.ops.steps import Step, nothing
 from tests.support.archives import FIXTURES
 from tests.support.commands import json_of, kafkalog
 from tests.support.logs import R, batch_v2
@@ -343,21 +344,25 @@ def test_the_effect_of_a_command(command, effect):
     assert effect_of(shlex.split(command)) is effect
 
 
-def test_commands_are_taken_out_of_a_step():
-    step = "if no other replica is in sync, copy it: `cp -a 'a. b' c`. Else, `rm -r d` removes it; `x` is a name"
-    commands = list(commands_in(step))
+def test_doctor_gives_the_commands_of_steps_with_their_sentences():
+    copies = (
+        Step("if no other replica is in sync", end=", "),
+        Step("copy it: ", ("cp", "-a", "a. b", "c")),
+        Step("Else, ", ("rm", "-r", "d"), " removes it"),
+    )
+    commands = list(commands_in(copies))
     assert [one.argv for one in commands] == [("cp", "-a", "a. b", "c"), ("rm", "-r", "d")]
     assert [one.why for one in commands] == ["if no other replica is in sync, copy it", "Else, removes it"]
-    assert [one.why for one in commands_in("restore it from a backup")] == ["restore it from a backup"]
-    both = "`mv -nT a b` moves it away, and `kafkalog verify c` checks the rest"
-    assert [one.why for one in commands_in(both)] == [
-        "moves it away, and `kafkalog verify c` checks the rest",
-        "checks the rest",
-    ]
-    assert not [*commands_in("nothing has to be done"), *commands_in("")]
-    (mv, trial, recover) = sorted(
-        in_safe_order(commands_in("`kafkalog recover a`; `mv -nT a b`")), key=lambda one: one.line
-    )[::-1]
+    by_hand = (Step("restore it from a backup"),)
+    assert [(one.argv, one.why) for one in commands_in(by_hand)] == [((), "restore it from a backup")]
+    both = (
+        Step("", ("mv", "-nT", "a", "b"), " moves it away", ", and "),
+        Step("", ("kafkalog", "verify", "c"), " checks the rest"),
+    )
+    assert [one.why for one in commands_in(both)] == ["moves it away", "checks the rest"]
+    assert not [*commands_in((nothing(),)), *commands_in(())]
+    changes = (Step("", ("kafkalog", "recover", "a"), end="; "), Step("", ("mv", "-nT", "a", "b")))
+    (mv, trial, recover) = sorted(in_safe_order(commands_in(changes)), key=lambda one: one.line)[::-1]
     assert [one.undo for one in (mv, trial)] == ["mv -nT b a", ""]
     assert trial.argv == (*recover.argv, "--dry-run")
     assert recover.undo.startswith("kafkalog undo a RUN")

@@ -12,7 +12,7 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
-from kafkalog_cli.errors import KafkalogError, PartitionLeft, SyncFailed, Unreadable, UsageError, shell_word
+from kafkalog_cli.errors import KafkalogError, PartitionLeft, SyncFailed, Unreadable, UsageError
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
@@ -21,6 +21,7 @@ from kafkalog_cli.ops.partition_facts import registered_topic, topic_id_of, topi
 from kafkalog_cli.ops.plans import RECOVER_FIRST
 from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.steps import Step, path_word
 
 
 def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:
@@ -133,14 +134,16 @@ def refused_to_make(plan: AppendPlan) -> AppendPlan:
     """
     root, log_dir = plan.root, plan.log_dir or ""
     damaged = {path for path, _ in root.faults}
-    rebuild = f"`kafkalog recover {shell_word(log_dir)}` rebuilds the checkpoint; then the same command again"
-    remove = (
+    again = Step("then the same command again")
+    rebuild = (Step("", ("kafkalog", "recover", path_word(log_dir)), " rebuilds the checkpoint", "; "), again)
+    remove = Step(
         f'an earlier partition of this name left the line "{plan.topic} {plan.partition} {root.log_start}" in'
         f" {log_dir}/{FileKind.LOG_START_CHECKPOINT.value}: while no broker runs, remove the line, and lower the number"
-        " of lines in the second line of the file by one; then the same command again"
+        " of lines in the second line of the file by one",
+        end="; ",
     )
     remarks = (
-        one._replace(next_step=rebuild if one.path in damaged else remove) if one.next_step == RECOVER_FIRST else one
+        one._replace(steps=rebuild if one.path in damaged else (remove, again)) if one.steps == RECOVER_FIRST else one
         for one in plan.remarks
     )
     return replace(plan, remarks=tuple(remarks))

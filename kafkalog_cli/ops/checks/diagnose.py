@@ -6,7 +6,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.ops.checks.diagnoses import FILE_DIAGNOSES, LOG_DIAGNOSES
 from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity
 from kafkalog_cli.ops.checks.node_diagnoses import NODE_DIAGNOSES
-from kafkalog_cli.ops.next_steps import filled
+from kafkalog_cli.ops.steps import Steps, Word, filled, text_of, with_word
 
 DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES, **NODE_DIAGNOSES}
 """The meaning of each kind of finding; docs/findings.md is written from this table."""
@@ -28,7 +28,12 @@ class Finding(NamedTuple):
     first_offset: int | None = None
     last_offset: int | None = None
     broker_effect: str = ""
-    next_step: str = ""
+    steps: Steps = ()
+
+    @property
+    def next_step(self) -> str:
+        """The steps as text; "" if nothing has to be done."""
+        return text_of(self.steps)
 
     @property
     def severity(self) -> Severity:
@@ -46,9 +51,9 @@ def finding(  # noqa: PLR0913
     got: str = "",
     offsets: tuple[int, int] | None = None,
     broker_effect: str = "",
-    next_step: str = "",
+    steps: Steps = (),
 ) -> Finding:
-    """Return a finding, with `broker_effect` and `next_step` from the table unless they are given.
+    """Return a finding, with `broker_effect` and `steps` from the table unless they are given.
 
     An offset or position below 0, read from damaged bytes, becomes None.
     """
@@ -56,7 +61,7 @@ def finding(  # noqa: PLR0913
     first, last = _real(offsets) or (None, None)
     position = None if position is None or position < 0 else position
     effect = broker_effect or row.broker_effect
-    return Finding(kind, path, message, position, expected, got, first, last, effect, next_step or row.next_step)
+    return Finding(kind, path, message, position, expected, got, first, last, effect, steps or row.steps)
 
 
 def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
@@ -68,13 +73,12 @@ def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
 def as_kind(found: Finding, kind: FindingKind) -> Finding:
     """Return the finding with another kind, and the texts of that kind."""
     row = DIAGNOSES[kind]
-    return found._replace(kind=kind, broker_effect=row.broker_effect, next_step=row.next_step)
+    return found._replace(kind=kind, broker_effect=row.broker_effect, steps=row.steps)
 
 
 def with_path(found: Finding, path: str, metadata: str | None = None) -> Finding:
-    """Return the finding with the placeholders in its next step filled in, ready to paste; see `filled`."""
-    step = filled(found.next_step, path, found.path, metadata)
-    return found if step == found.next_step else found._replace(next_step=step)
+    """Return the finding with the words of its commands filled in, ready to paste; see `filled`."""
+    return found._replace(steps=filled(found.steps, path, found.path, metadata)) if found.steps else found
 
 
 _OF_FAULT = {
@@ -106,5 +110,5 @@ def of_fault(path: str, fault: Fault, kind: FindingKind | None = None) -> Findin
         expected=fault.expected,
         got=fault.got,
         offsets=(first, max(first, fault.last_offset)) if known else None,
-        next_step=DIAGNOSES[kind].next_step.replace("BYTES", str(fault.size_bytes)),
+        steps=with_word(DIAGNOSES[kind].steps, Word.BATCH_BYTES, str(fault.size_bytes)),
     )

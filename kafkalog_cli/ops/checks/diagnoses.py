@@ -1,25 +1,49 @@
 """The diagnoses of logs and of the files beside them, per kind of finding: severity, effect on a broker, next step."""
 
-from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity
-from kafkalog_cli.ops.next_steps import EPOCHS_STAY, LOWER_WATERMARK, REPLICATE, SALVAGE
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity, row
+from kafkalog_cli.ops.steps import (
+    COPY_BATCHES,
+    EPOCHS_STAY,
+    KEEP_A_COPY,
+    LOWER_WATERMARK,
+    MOVE_ASIDE,
+    REBUILD_INDEXES,
+    RECOVER,
+    REPLICATE,
+    SALVAGE,
+    VERIFY,
+    Step,
+    Word,
+    nothing,
+)
 
 _INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
 
-_RECOVER = "`kafkalog recover PATH` cuts the tail off and keeps the bytes"
-_INDEXES = "`kafkalog recover PATH --indexes-only` rebuilds it from the log"
-_STATE = "`kafkalog recover PATH` rebuilds it from the log"
+_RECOVER = Step("", RECOVER, " cuts the tail off and keeps the bytes")
+_INDEXES = Step("", REBUILD_INDEXES, " rebuilds it from the log")
+_STATE = Step("", RECOVER, " rebuilds it from the log")
 _REFUSES = "a broker does not start with it"
 _GOES = "a broker that starts deletes it"
-_WRITES_ID = "`kafkalog recover PATH --metadata DIR` writes it with the topic id of the metadata log in DIR"
+_WRITE_ID = (*RECOVER, "--metadata", Word.METADATA_DIRECTORY)
+_WRITES_ID = Step("", _WRITE_ID, " writes it with the topic id of the metadata log in DIR")
 _KEEP_A_COPY = (
-    "if the records are not needed, nothing has to be done. A broker that starts renames the directory to -stray."
-    " `cp -a PATH PATH_AWAY` makes a copy of the records"
+    Step("if the records are not needed, nothing has to be done"),
+    Step("A broker that starts renames the directory to -stray"),
+    Step("", KEEP_A_COPY, " makes a copy of the records"),
 )
-_RESTORE = (
-    "from a backup, or write it again with the ids that it had. They are version=1, cluster.id and node.id as in the"
-    " broker's other directories, and directory.id as in the metadata log (RegisterBrokerRecord). Do not format the"
-    " directory: with a new directory.id its partitions have no leader"
-)
+
+
+def _restore(what: str) -> tuple[Step, ...]:
+    return (
+        Step(f"{what} from a backup, or write it again with the ids that it had"),
+        Step(
+            "They are version=1, cluster.id and node.id as in the broker's other directories, and directory.id as in"
+            " the metadata log (RegisterBrokerRecord)"
+        ),
+        Step("Do not format the directory: with a new directory.id its partitions have no leader"),
+    )
+
+
 NEVER_LED = "with controller.quorum.bootstrap.servers and no other controller, the node waits for a leader for ever"
 SET_ALL_ASIDE = (
     "with controller.quorum.voters and no other controller, the node begins an empty cluster and renames every"
@@ -30,287 +54,311 @@ SET_ALL_ASIDE = (
 
 FILE_DIAGNOSES = {
     # files beside the log
-    FindingKind.INDEX_MISSING: Diagnosis(
+    FindingKind.INDEX_MISSING: row(
         _WARNING, "a broker that starts rebuilds it, and checks the segment's CRCs", _INDEXES
     ),
-    FindingKind.TIME_INDEX_MISSING: Diagnosis(
+    FindingKind.TIME_INDEX_MISSING: row(
         _WARNING,
         "after a clean stop a broker leaves it empty: retention uses the modification time of the file,"
         " and look-ups by time find wrong offsets",
         _INDEXES,
     ),
-    FindingKind.INDEX_WRONG: Diagnosis(
+    FindingKind.INDEX_WRONG: row(
         _CORRUPTION,
         "a broker does not check it after a clean stop: readers miss records, or the log ends too early",
         _INDEXES,
     ),
-    FindingKind.INDEX_INEXACT: Diagnosis(
-        _WARNING, "none: readers still find the right records", _INDEXES + ", if wanted"
+    FindingKind.INDEX_INEXACT: row(
+        _WARNING, "none: readers still find the right records", _INDEXES._replace(after=_INDEXES.after + ", if wanted")
     ),
-    FindingKind.TIME_INDEX_WRONG: Diagnosis(
+    FindingKind.TIME_INDEX_WRONG: row(
         _CORRUPTION,
         "a broker does not check it after a clean stop: look-ups by time find wrong offsets, retention"
         " may delete too early or never",
         _INDEXES,
     ),
-    FindingKind.TIME_INDEX_INEXACT: Diagnosis(
+    FindingKind.TIME_INDEX_INEXACT: row(
         _WARNING,
         "look-ups by time may find another record, retention may delete a little early",
-        _INDEXES + ", if wanted",
+        _INDEXES._replace(after=_INDEXES.after + ", if wanted"),
     ),
-    FindingKind.TXN_INDEX_WRONG: Diagnosis(
+    FindingKind.TXN_INDEX_WRONG: row(
         _CORRUPTION,
         "consumers with read_committed get records of aborted transactions, or miss committed records",
         _INDEXES,
     ),
-    FindingKind.TXN_INDEX_INEXACT: Diagnosis(_WARNING, "a broker that starts rebuilds it if it notices", _INDEXES),
-    FindingKind.INDEX_ZERO_TAIL: Diagnosis(
+    FindingKind.TXN_INDEX_INEXACT: row(_WARNING, "a broker that starts rebuilds it if it notices", _INDEXES),
+    FindingKind.INDEX_ZERO_TAIL: row(
         _WARNING,
         "a broker reads the zeros as entries (KAFKA-10207): look-ups in the segment begin at its start",
         _INDEXES,
     ),
-    FindingKind.ENTRIES_BEHIND_TAIL: Diagnosis(
+    FindingKind.ENTRIES_BEHIND_TAIL: row(
         _WARNING,
         "follows from the damaged tail: after an unclean stop a broker rebuilds it; after a clean stop the log ends at"
         " the last segment's base offset for readers",
         _RECOVER,
     ),
-    FindingKind.END_NOT_SEEN: Diagnosis(
+    FindingKind.END_NOT_SEEN: row(
         _WARNING,
         "after a clean stop a broker uses an earlier end of the log: later records are lost to readers,"
         " and overwritten",
-        "before the broker starts, `kafkalog recover PATH` rebuilds the indexes",
+        Step("before the broker starts, ", RECOVER, " rebuilds the indexes"),
     ),
-    FindingKind.SNAPSHOT_WRONG: Diagnosis(
+    FindingKind.SNAPSHOT_WRONG: row(
         _CORRUPTION,
         "a snapshot that cannot be read is deleted, and an older one used; a readable snapshot is used as it is:"
         " duplicates or sequence errors",
         _STATE,
     ),
-    FindingKind.SNAPSHOT_BEYOND_END: Diagnosis(
+    FindingKind.SNAPSHOT_BEYOND_END: row(
         _WARNING, "a broker that starts deletes it, and replays the log from an older one", _STATE
     ),
-    FindingKind.SNAPSHOT_INEXACT: Diagnosis(_WARNING, "none: a broker can read it", _STATE),
-    FindingKind.ENTRIES_NOT_CHECKED: Diagnosis(_INFO, "none: a broker reads it", ""),
-    FindingKind.SNAPSHOTS_MISSING: Diagnosis(
+    FindingKind.SNAPSHOT_INEXACT: row(_WARNING, "none: a broker can read it", _STATE),
+    FindingKind.ENTRIES_NOT_CHECKED: row(_INFO, "none: a broker reads it"),
+    FindingKind.SNAPSHOTS_MISSING: row(
         _WARNING,
         "after a clean stop a broker forgets all producers; after an unclean stop it replays the whole log",
         _STATE,
     ),
-    FindingKind.EPOCHS_WRONG: Diagnosis(
+    FindingKind.EPOCHS_WRONG: row(
         _CORRUPTION,
         "a broker uses it as it is: followers may cut their logs at the wrong place; an unreadable file keeps the log"
         " directory offline",
         _STATE,
     ),
-    FindingKind.EPOCHS_MISSING: Diagnosis(
+    FindingKind.EPOCHS_MISSING: row(
         _WARNING, "a broker knows no epoch before the next: followers fetch by offset", _STATE
     ),
     # names and leftovers
-    FindingKind.ORPHAN_INDEX: Diagnosis(
-        _WARNING, _GOES, "find out where its log is; `kafkalog recover PATH` removes the index and keeps it for undo"
+    FindingKind.ORPHAN_INDEX: row(
+        _WARNING,
+        _GOES,
+        Step("find out where its log is", end="; "),
+        Step("", RECOVER, " removes the index and keeps it for undo"),
     ),
-    FindingKind.LEFTOVER_CLEANED: Diagnosis(
-        _WARNING, "", "`kafkalog recover PATH` does the same, and keeps it for undo"
-    ),
-    FindingKind.LEFTOVER_SWAP: Diagnosis(
+    FindingKind.LEFTOVER_CLEANED: row(_WARNING, "", Step("", RECOVER, " does the same, and keeps it for undo")),
+    FindingKind.LEFTOVER_SWAP: row(
         _WARNING,
         "",
-        "`kafkalog recover PATH` does the same, and can be undone. For a damaged file without a segment in its"
-        " place, it prints the command that copies the rest",
+        Step("", RECOVER, " does the same, and can be undone"),
+        Step("For a damaged file without a segment in its place, it prints the command that copies the rest"),
     ),
-    FindingKind.LEFTOVER_DELETED: Diagnosis(_INFO, _GOES, ""),
-    FindingKind.LEFTOVER_TEMPORARY: Diagnosis(_INFO, "none: it is overwritten when it is needed again", ""),
-    FindingKind.BAD_NAME: Diagnosis(
-        _CORRUPTION, _REFUSES, "rename it, before a broker starts: `mv -nT FILE FILE_ASIDE`"
-    ),
-    FindingKind.UNKNOWN_FILE: Diagnosis(_INFO, "none: a broker does not read it", ""),
-    FindingKind.ODD_FILE: Diagnosis(
+    FindingKind.LEFTOVER_DELETED: row(_INFO, _GOES),
+    FindingKind.LEFTOVER_TEMPORARY: row(_INFO, "none: it is overwritten when it is needed again"),
+    FindingKind.BAD_NAME: row(_CORRUPTION, _REFUSES, Step("rename it, before a broker starts: ", MOVE_ASIDE)),
+    FindingKind.UNKNOWN_FILE: row(_INFO, "none: a broker does not read it"),
+    FindingKind.ODD_FILE: row(
         _WARNING,
         "a broker that opens it fails, or waits for ever",
-        "find out who made it; `mv -nT FILE FILE_ASIDE` moves it away, and `kafkalog verify PATH` checks what is"
-        " missing then",
+        Step("find out who made it", end="; "),
+        Step("", MOVE_ASIDE, " moves it away", end=", and "),
+        Step("", VERIFY, " checks what is missing then"),
     ),
-    FindingKind.ODD_ENTRY: Diagnosis(
+    FindingKind.ODD_ENTRY: row(
         _WARNING,
         "none: a broker does not read it. kafkalog does not change it, but somebody may have planted it",
-        "find out who made it; `rm -r FILE` removes it (or only the link, if it is a link)",
+        Step("find out who made it", end="; "),
+        Step("", ("rm", "-r", Word.FILE), " removes it (or only the link, if it is a link)"),
     ),
-    FindingKind.MARKED_DIRECTORY: Diagnosis(_INFO, "", ""),
-    FindingKind.FOREIGN_DIRECTORY: Diagnosis(
-        _WARNING, _REFUSES, "move it out of the log directory, before a broker starts: `mv -nT FILE FILE_AWAY`"
+    FindingKind.MARKED_DIRECTORY: row(_INFO, ""),
+    FindingKind.FOREIGN_DIRECTORY: row(
+        _WARNING,
+        _REFUSES,
+        Step("move it out of the log directory, before a broker starts: ", ("mv", "-nT", Word.FILE, Word.FILE_AWAY)),
     ),
-    FindingKind.IMPORT_CUT_OFF: Diagnosis(
+    FindingKind.IMPORT_CUT_OFF: row(
         _WARNING,
         "a broker that starts removes the partitions that are not in their places yet: their records are lost then",
-        "repeat the import before a broker starts: it moves them to their places, and so does any other import",
+        Step("repeat the import before a broker starts: it moves them to their places, and so does any other import"),
     ),
-    FindingKind.IMPORT_STAGED: Diagnosis(
-        _INFO, "a broker that starts removes it", "`kafkalog purge PATH` removes it, and so does the next import"
+    FindingKind.IMPORT_STAGED: row(
+        _INFO,
+        "a broker that starts removes it",
+        Step("", ("kafkalog", "purge", Word.PATH), " removes it, and so does the next import"),
     ),
     # checkpoints and metadata of a log directory
-    FindingKind.RECOVERY_POINT_BEYOND_END: Diagnosis(
+    FindingKind.RECOVERY_POINT_BEYOND_END: row(
         _WARNING,
         "after an unclean stop a broker checks only the last segment: it assumes that the others are on the disk",
-        "`kafkalog recover PATH` checks all segments and corrects the line",
+        Step("", RECOVER, " checks all segments and corrects the line"),
     ),
-    FindingKind.HIGH_WATERMARK_BEYOND_END: Diagnosis(
-        _WARNING, "a broker that starts lowers it to the end of the log", LOWER_WATERMARK.text
+    FindingKind.HIGH_WATERMARK_BEYOND_END: row(
+        _WARNING, "a broker that starts lowers it to the end of the log", LOWER_WATERMARK
     ),
-    FindingKind.LOG_START_BEYOND_END: Diagnosis(
+    FindingKind.LOG_START_BEYOND_END: row(
         _CORRUPTION,
         "a broker that starts deletes every segment and begins an empty log at the checkpoint's offset",
-        "if the records were deleted on purpose, nothing has to be done; else do not start a broker before the line is"
-        " corrected",
+        Step("if the records were deleted on purpose, nothing has to be done", end="; "),
+        Step("else do not start a broker before the line is corrected"),
     ),
-    FindingKind.CLEANER_BEYOND_END: Diagnosis(
-        _WARNING, "a cleaner starts again at the log's start", "`kafkalog recover PATH` removes the line"
+    FindingKind.CLEANER_BEYOND_END: row(
+        _WARNING, "a cleaner starts again at the log's start", Step("", RECOVER, " removes the line")
     ),
-    FindingKind.CHECKPOINTS_DISAGREE: Diagnosis(
+    FindingKind.CHECKPOINTS_DISAGREE: row(
         _WARNING,
         "a broker uses the larger of log start and the other offset",
-        "`kafkalog recover PATH` corrects the line",
+        Step("", RECOVER, " corrects the line"),
     ),
-    FindingKind.CHECKPOINT_DAMAGED: Diagnosis(
+    FindingKind.CHECKPOINT_DAMAGED: row(
         _WARNING,
         "a broker uses 0 for every partition in the file: it recovers all logs, or forgets all log starts",
-        "`kafkalog recover PATH` rebuilds the file from the lines that can be read",
+        Step("", RECOVER, " rebuilds the file from the lines that can be read"),
     ),
-    FindingKind.CHECKPOINT_MALFORMED: Diagnosis(
+    FindingKind.CHECKPOINT_MALFORMED: row(
         _CORRUPTION,
         "a broker takes the whole log directory offline when it reads the file, and stops if it has no other",
-        "`kafkalog recover PATH` rebuilds the file from the lines that can be read",
+        Step("", RECOVER, " rebuilds the file from the lines that can be read"),
     ),
-    FindingKind.META_PROPERTIES: Diagnosis(
-        _CORRUPTION, _REFUSES, f"move it aside: `mv -nT FILE FILE_ASIDE`. Restore it {_RESTORE}"
+    FindingKind.META_PROPERTIES: row(
+        _CORRUPTION, _REFUSES, Step("move it aside: ", MOVE_ASIDE), *_restore("Restore it")
     ),
-    FindingKind.META_PROPERTIES_MISSING: Diagnosis(
+    FindingKind.META_PROPERTIES_MISSING: row(
         _WARNING,
         "a broker treats the directory as new: it does not start before the directory is formatted",
-        f"restore the file {_RESTORE}",
+        *_restore("restore the file"),
     ),
-    FindingKind.META_PROPERTIES_DIFFER: Diagnosis(
+    FindingKind.META_PROPERTIES_DIFFER: row(
         _CORRUPTION,
         "a broker does not start with directories of several clusters or brokers, or with one directory id twice",
-        "the administrator decides which directory is the copy: a broker must have only one of them in log.dirs",
+        Step("the administrator decides which directory is the copy: a broker must have only one of them in log.dirs"),
     ),
-    FindingKind.DIRECTORY_ID: Diagnosis(
+    FindingKind.DIRECTORY_ID: row(
         _CORRUPTION,
         "the partitions here have no leader, since the cluster assigns them to another directory id",
-        f"restore meta.properties {_RESTORE}",
+        *_restore("restore meta.properties"),
     ),
-    FindingKind.METADATA_LOG_LOST: Diagnosis(
+    FindingKind.METADATA_LOG_LOST: row(
         _CORRUPTION,
         f"{SET_ALL_ASIDE}; {NEVER_LED}",
-        "do not start the node before its metadata log is there again: copy __cluster_metadata-0 from a backup. If"
-        " other controllers are running, the node fetches it from them, and nothing has to be done",
+        Step("do not start the node before its metadata log is there again: copy __cluster_metadata-0 from a backup"),
+        Step("If other controllers are running, the node fetches it from them, and nothing has to be done"),
     ),
-    FindingKind.SHUTDOWN_MARKER: Diagnosis(
+    FindingKind.SHUTDOWN_MARKER: row(
         _WARNING,
         "a broker starts as after a clean stop, but without its epoch: it leaves every in-sync replica set",
-        "nothing has to be done: a broker removes the file when it starts, and writes a new file when it stops",
+        nothing(": a broker removes the file when it starts, and writes a new file when it stops"),
     ),
-    FindingKind.MARKER_HELD: Diagnosis(
+    FindingKind.MARKER_HELD: row(
         _INFO,
         "it starts as after an unclean stop: it recovers all partitions, and leaves every in-sync replica set",
-        "`kafkalog undo PATH RUN` of the runs that it names restores the marker, with the bytes that they cut off",
+        Step(
+            "",
+            ("kafkalog", "undo", Word.PATH, Word.RUN),
+            " of the runs that it names restores the marker, with the bytes that they cut off",
+        ),
     ),
-    FindingKind.MARKERS_DIFFER: Diagnosis(
+    FindingKind.MARKERS_DIFFER: row(
         _WARNING,
         "a broker sends no epoch to the controller: it leaves every in-sync replica set; directories without a marker"
         " are recovered",
-        "nothing has to be done: the broker recovers what it must, and comes back into the in-sync replica sets by"
-        " itself",
+        nothing(": the broker recovers what it must, and comes back into the in-sync replica sets by itself"),
     ),
-    FindingKind.METADATA_FILE: Diagnosis(_CORRUPTION, "a broker takes the log directory offline", _WRITES_ID),
-    FindingKind.QUORUM_STATE: Diagnosis(
+    FindingKind.METADATA_FILE: row(_CORRUPTION, "a broker takes the log directory offline", _WRITES_ID),
+    FindingKind.QUORUM_STATE: row(
         _CORRUPTION,
         "the node does not start: it cannot read its vote and its epoch",
-        "`mv -nT FILE FILE_ASIDE` moves the file away: the node takes its epoch from the metadata log, and from the"
-        " other controllers, if there are any. A controller that voted in the present epoch could then vote again in"
-        " it",
+        Step(
+            "",
+            MOVE_ASIDE,
+            " moves the file away: the node takes its epoch from the metadata log, and from the other controllers,"
+            " if there are any",
+        ),
+        Step("A controller that voted in the present epoch could then vote again in it"),
     ),
-    FindingKind.METADATA_FILE_MISSING: Diagnosis(
+    FindingKind.METADATA_FILE_MISSING: row(
         _WARNING,
         "a broker in KRaft mode treats it as stray: it renames the directory to -stray and starts an empty partition",
-        _WRITES_ID + ", before a broker starts",
+        _WRITES_ID._replace(after=_WRITES_ID.after + ", before a broker starts"),
     ),
-    FindingKind.TOPIC_ID_DIFFERS: Diagnosis(
+    FindingKind.TOPIC_ID_DIFFERS: row(
         _WARNING,
         "a broker treats it as stray: it renames the directory to -stray and starts an empty partition",
-        "decide before a broker starts which data are right: " + _KEEP_A_COPY,
+        Step("decide before a broker starts which data are right", end=": "),
+        *_KEEP_A_COPY,
     ),
-    FindingKind.NOT_IN_METADATA: Diagnosis(
-        _WARNING, "a broker treats it as stray: it renames the directory to -stray", _KEEP_A_COPY
+    FindingKind.NOT_IN_METADATA: row(
+        _WARNING, "a broker treats it as stray: it renames the directory to -stray", *_KEEP_A_COPY
     ),
-    FindingKind.NOT_A_REPLICA: Diagnosis(
-        _WARNING, "this broker is not one of the replicas: it renames the directory to -stray", _KEEP_A_COPY
+    FindingKind.NOT_A_REPLICA: row(
+        _WARNING, "this broker is not one of the replicas: it renames the directory to -stray", *_KEEP_A_COPY
     ),
-    FindingKind.SAME_TOPIC_ID: Diagnosis(
+    FindingKind.SAME_TOPIC_ID: row(
         _CORRUPTION,
         "a broker keeps both: one has a name that no topic has, so that its records are never read or deleted",
-        "find out which directory holds the data, and move the other away",
+        Step("find out which directory holds the data, and move the other away"),
     ),
-    FindingKind.TWIN_DIRECTORIES: Diagnosis(
+    FindingKind.TWIN_DIRECTORIES: row(
         _CORRUPTION,
         "a broker does not start with a partition in two of its log directories",
-        "keep the more complete directory (--against compares them), and move the other away",
+        Step("keep the more complete directory (--against compares them), and move the other away"),
     ),
     # replicas
-    FindingKind.DIVERGED: Diagnosis(
+    FindingKind.DIVERGED: row(
         _CORRUPTION,
         "brokers compare leader epochs, not contents: a follower with other batches under the same epoch stays so",
-        f"keep the replica of the leader. If this is the other replica: {REPLICATE}",
+        Step("keep the replica of the leader"),
+        Step("If this is the other replica", end=": "),
+        *REPLICATE,
     ),
-    FindingKind.REPLICA_BEHIND: Diagnosis(_INFO, "a follower fetches the records that it lacks", ""),
-    FindingKind.MORE_COMPLETE: Diagnosis(_INFO, "a follower fetches the records that it lacks from the leader", ""),
-    FindingKind.RECORDS_MISSING: Diagnosis(
+    FindingKind.REPLICA_BEHIND: row(_INFO, "a follower fetches the records that it lacks"),
+    FindingKind.MORE_COMPLETE: row(_INFO, "a follower fetches the records that it lacks from the leader"),
+    FindingKind.RECORDS_MISSING: row(
         _CORRUPTION,
         "none: consumers pass over the gap without an error, while another replica has the records",
-        f"if the other replica is in sync, {REPLICATE}. Else, copy the other replica to its place before"
-        " a broker starts",
+        Step("if the other replica is in sync", end=", "),
+        *REPLICATE,
+        Step("Else, copy the other replica to its place before a broker starts"),
     ),
-    FindingKind.ONLY_ON_ONE_SIDE: Diagnosis(
+    FindingKind.ONLY_ON_ONE_SIDE: row(
         _WARNING,
         "",
-        "give a directory that holds the partition to --against. `kafkalog verify PATH` checks this directory alone",
+        Step("give a directory that holds the partition to --against"),
+        Step("", VERIFY, " checks this directory alone"),
     ),
-    FindingKind.NOT_COMPARED: Diagnosis(
+    FindingKind.NOT_COMPARED: row(
         _WARNING,
         "",
-        "give another directory of the same partition, under any name that no other partition has, to --against."
-        " `kafkalog verify PATH` checks this directory alone",
+        Step("give another directory of the same partition, under any name that no other partition has, to --against"),
+        Step("", VERIFY, " checks this directory alone"),
     ),
-    FindingKind.NOT_COMPARABLE: Diagnosis(_INFO, "none: cleaning or deletion went further on one side", ""),
+    FindingKind.NOT_COMPARABLE: row(_INFO, "none: cleaning or deletion went further on one side"),
     # the machine
-    FindingKind.NOT_READ: Diagnosis(
+    FindingKind.NOT_READ: row(
         _WARNING,
         "a broker that cannot read it takes the log directory offline",
-        "where permission is missing, verify as the user that the broker runs as, or as root:"
-        " `sudo kafkalog verify PATH`. After an I/O error, copy the readable batches to"
-        " ./salvaged on another disk: `kafkalog recover PATH --salvage salvaged`",
+        Step(
+            "where permission is missing, verify as the user that the broker runs as, or as root: ",
+            ("sudo", *VERIFY),
+        ),
+        Step("After an I/O error, copy the readable batches to ./salvaged on another disk: ", COPY_BATCHES),
     ),
-    FindingKind.NOT_PERMITTED: Diagnosis(
+    FindingKind.NOT_PERMITTED: row(
         _WARNING,
         "it does not start, or takes the log directory offline, when it opens the file",
-        "`sudo chown USER FILE` and `sudo chmod u+rw FILE` give the file to the user of the log directory",
+        Step("", ("sudo", "chown", Word.USER, Word.FILE), end=" and "),
+        Step("", ("sudo", "chmod", "u+rw", Word.FILE), " give the file to the user of the log directory"),
     ),
-    FindingKind.MOUNTED_READ_ONLY: Diagnosis(
-        _INFO, "a broker does not start", "`sudo mount -o remount,rw PATH` permits it to write, unless the disk fails"
+    FindingKind.MOUNTED_READ_ONLY: row(
+        _INFO,
+        "a broker does not start",
+        Step("", ("sudo", "mount", "-o", "remount,rw", Word.PATH), " permits it to write, unless the disk fails"),
     ),
-    FindingKind.LOCKED: Diagnosis(
+    FindingKind.LOCKED: row(
         _INFO,
         "a broker is running on it",
-        "the findings may change while it runs. Repeat later: `kafkalog verify PATH`",
+        Step("the findings may change while it runs"),
+        Step("Repeat later: ", VERIFY),
     ),
 }
 
 
 _OF_CONTENTS = (
-    f"{SALVAGE.text}. A batch with a correct checksum is in the copy, too, and perhaps in other replicas. Then"
-    " the only remedy is to set consumers to the offset after it"
+    SALVAGE,
+    Step("A batch with a correct checksum is in the copy, too, and perhaps in other replicas"),
+    Step("Then the only remedy is to set consumers to the offset after it"),
 )
-_READABLE = "nothing has to be done to the log: consumers get the records as they are"
+_READABLE = nothing(" to the log: consumers get the records as they are")
 _CUTS_AT_IT = (
     "after an unclean stop a broker reads the segments from the recovery point on. In them it cuts the log there, and"
     " sets all later segments aside. In other segments it keeps the damage, and consumers fail at it"
@@ -320,130 +368,143 @@ _CONSUMERS_FAIL = "a broker does not look inside batches: it serves it, and cons
 
 LOG_DIAGNOSES = {
     # the chain of batches
-    FindingKind.TORN_TAIL: Diagnosis(
+    FindingKind.TORN_TAIL: row(
         _WARNING,
         "after an unclean stop a broker cuts it off; after a clean stop it stays, and the log may end at the last"
         " segment's base offset for readers",
         _RECOVER,
     ),
-    FindingKind.ZERO_TAIL: Diagnosis(
+    FindingKind.ZERO_TAIL: row(
         _WARNING, "after an unclean stop a broker cuts it off; after a clean stop it does not start", _RECOVER
     ),
-    FindingKind.BAD_TAIL_BATCH: Diagnosis(
+    FindingKind.BAD_TAIL_BATCH: row(
         _WARNING,
         "after an unclean stop a broker cuts it off; after a clean stop it keeps it, and consumers fail at it",
         _RECOVER,
     ),
-    FindingKind.DAMAGED_RANGE: Diagnosis(_CORRUPTION, _CUTS_AT_IT, SALVAGE.text),
-    FindingKind.ZEROED_RANGE: Diagnosis(
+    FindingKind.DAMAGED_RANGE: row(_CORRUPTION, _CUTS_AT_IT, SALVAGE),
+    FindingKind.ZEROED_RANGE: row(
         _CORRUPTION,
         "after an unclean stop a broker cuts the log there and sets all later segments aside; where it only reads the"
         " segment at start, it does not start",
-        SALVAGE.text,
+        SALVAGE,
     ),
-    FindingKind.CRC_MISMATCH: Diagnosis(_CORRUPTION, _CUTS_AT_IT, SALVAGE.text),
-    FindingKind.UNREADABLE_RANGE: Diagnosis(
+    FindingKind.CRC_MISMATCH: row(_CORRUPTION, _CUTS_AT_IT, SALVAGE),
+    FindingKind.UNREADABLE_RANGE: row(
         _CORRUPTION,
         "a broker takes the whole log directory offline when it reads there",
-        "use another disk from now on; " + SALVAGE.text,
+        Step("use another disk from now on", end="; "),
+        SALVAGE,
     ),
-    FindingKind.BATCH_TOO_LARGE: Diagnosis(
+    FindingKind.BATCH_TOO_LARGE: row(
         _CORRUPTION,
         "a broker reads a batch of any size that lies within the file",
-        "if the size is right, verify with a larger limit: `kafkalog verify PATH --max-batch-bytes BYTES`. Else, "
-        + SALVAGE.text,
+        Step("if the size is right, verify with a larger limit: ", (*VERIFY, "--max-batch-bytes", Word.BATCH_BYTES)),
+        Step("Else", end=", "),
+        SALVAGE,
     ),
-    FindingKind.UNKNOWN_MAGIC: Diagnosis(
-        _CORRUPTION, "a broker treats it as a batch of the newest format; consumers fail at it", SALVAGE.text
+    FindingKind.UNKNOWN_MAGIC: row(
+        _CORRUPTION, "a broker treats it as a batch of the newest format; consumers fail at it", SALVAGE
     ),
-    FindingKind.OFFSETS_NOT_ASCENDING: Diagnosis(
+    FindingKind.OFFSETS_NOT_ASCENDING: row(
         _CORRUPTION,
         "consumers miss records or read them twice. A broker notices it only where an index entry would go back: it"
         " then empties the segment, or does not start",
-        SALVAGE.text,
+        SALVAGE,
     ),
-    FindingKind.OFFSET_OUTSIDE_SEGMENT: Diagnosis(
-        _CORRUPTION, "a broker that recovers the segment splits it, or does not start", SALVAGE.text
+    FindingKind.OFFSET_OUTSIDE_SEGMENT: row(
+        _CORRUPTION, "a broker that recovers the segment splits it, or does not start", SALVAGE
     ),
-    FindingKind.OFFSET_GAP: Diagnosis(_INFO, "none: compaction leaves gaps, and consumers pass over them", ""),
-    FindingKind.MISSING_OFFSETS: Diagnosis(
+    FindingKind.OFFSET_GAP: row(_INFO, "none: compaction leaves gaps, and consumers pass over them"),
+    FindingKind.MISSING_OFFSETS: row(
         _WARNING,
         "none: consumers pass over the gap without an error. The records are lost, unless the topic was once compacted:"
         " an earlier compaction may explain the gap",
-        "compare with another replica or a backup (--against); if the topic is or was compacted, that explains the gap:"
-        " `kafkalog verify PATH --config cleanup.policy=compact`",
+        Step("compare with another replica or a backup (--against)", end="; "),
+        Step(
+            "if the topic is or was compacted, that explains the gap: ",
+            (*VERIFY, "--config", "cleanup.policy=compact"),
+        ),
     ),
-    FindingKind.EPOCH_GOES_BACK: Diagnosis(
+    FindingKind.EPOCH_GOES_BACK: row(
         _CORRUPTION,
         "a broker does not notice; replicas that compare epochs may cut their logs at the wrong place",
-        EPOCHS_STAY.text,
+        EPOCHS_STAY,
     ),
-    FindingKind.EMPTY_SEGMENT: Diagnosis(_INFO, "none: it is kept", ""),
-    FindingKind.SEGMENT_TOO_LARGE: Diagnosis(
-        _CORRUPTION, "a broker does not open a segment of 2 GiB or more", SALVAGE.text
-    ),
+    FindingKind.EMPTY_SEGMENT: row(_INFO, "none: it is kept"),
+    FindingKind.SEGMENT_TOO_LARGE: row(_CORRUPTION, "a broker does not open a segment of 2 GiB or more", SALVAGE),
     # batches and records
-    FindingKind.FUTURE_TIMESTAMP: Diagnosis(
+    FindingKind.FUTURE_TIMESTAMP: row(
         _WARNING,
         "retention by time keeps the segment until that time is past; look-ups by time find it too early",
-        _READABLE + ". Correct the clock of the producer. retention.bytes removes the segment, retention.ms does not",
+        _READABLE,
+        Step("Correct the clock of the producer"),
+        Step("retention.bytes removes the segment, retention.ms does not"),
     ),
-    FindingKind.TIMESTAMP_UNIT: Diagnosis(
+    FindingKind.TIMESTAMP_UNIT: row(
         _WARNING,
         "retention by time deletes the segment at once (seconds) or never (microseconds, nanoseconds)",
-        _READABLE + ". Have the producer send milliseconds; until these records are removed, set retention.ms=-1 and"
-        " retention.bytes for the topic",
+        _READABLE,
+        Step("Have the producer send milliseconds", end="; "),
+        Step("until these records are removed, set retention.ms=-1 and retention.bytes for the topic"),
     ),
-    FindingKind.NEGATIVE_TIMESTAMP: Diagnosis(
+    FindingKind.NEGATIVE_TIMESTAMP: row(
         _WARNING,
         "look-ups by time do not find it; retention uses the modification time of the file",
-        _READABLE + ". Have the producer send milliseconds since 1970",
+        _READABLE,
+        Step("Have the producer send milliseconds since 1970"),
     ),
-    FindingKind.MAX_TIMESTAMP: Diagnosis(
+    FindingKind.MAX_TIMESTAMP: row(
         _WARNING, "look-ups by time and retention use the header, not the records", _READABLE
     ),
-    FindingKind.RECORD_COUNT: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
-    FindingKind.PRODUCER_FIELDS: Diagnosis(
+    FindingKind.RECORD_COUNT: row(_CORRUPTION, _CONSUMERS_FAIL, *_OF_CONTENTS),
+    FindingKind.PRODUCER_FIELDS: row(
         _WARNING,
         "a broker does not check these fields in its log, and serves the batch. If they were damaged, it may take the"
         " producer's next batch for a duplicate, or show records of an aborted transaction",
-        f"no client of Kafka writes such a batch: if another replica is in sync, {REPLICATE}",
+        Step("no client of Kafka writes such a batch: if another replica is in sync", end=", "),
+        *REPLICATE,
     ),
-    FindingKind.INVALID_RECORD: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
-    FindingKind.DECOMPRESSION: Diagnosis(
+    FindingKind.INVALID_RECORD: row(_CORRUPTION, _CONSUMERS_FAIL, *_OF_CONTENTS),
+    FindingKind.DECOMPRESSION: row(
         _CORRUPTION,
         "a broker does not decompress at start: it serves it, and consumers and the cleaner fail at it",
-        _OF_CONTENTS,
+        *_OF_CONTENTS,
     ),
-    FindingKind.UNKNOWN_CODEC: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
-    FindingKind.OUTPUT_TOO_LARGE: Diagnosis(
+    FindingKind.UNKNOWN_CODEC: row(_CORRUPTION, _CONSUMERS_FAIL, *_OF_CONTENTS),
+    FindingKind.OUTPUT_TOO_LARGE: row(
         _CORRUPTION,
         "a broker that cleans the log, and consumers, need that much memory",
-        "if the size may be right, verify with the largest limits, for which up to 2 GiB of memory are needed:"
-        " `kafkalog verify PATH --level deep --max-output-bytes 2147483647 --max-ratio 2147483647`. A batch that is"
-        " over these limits too was made to do harm; the topic's retention removes it",
+        Step(
+            "if the size may be right, verify with the largest limits, for which up to 2 GiB of memory are needed: ",
+            (*VERIFY, "--level", "deep", "--max-output-bytes", "2147483647", "--max-ratio", "2147483647"),
+        ),
+        Step("A batch that is over these limits too was made to do harm", end="; "),
+        Step("the topic's retention removes it"),
     ),
-    FindingKind.INNER_MESSAGE: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
-    FindingKind.PACKED_VALUE: Diagnosis(
+    FindingKind.INNER_MESSAGE: row(_CORRUPTION, _CONSUMERS_FAIL, *_OF_CONTENTS),
+    FindingKind.PACKED_VALUE: row(
         _WARNING,
         "a broker serves it as one record with the compressed bytes as its value: consumers do not get the messages"
         " inside",
-        "ask the owner of the producers: if values are meant to be such sets, nothing has to be done. Else, if another"
-        f" replica is in sync, {REPLICATE}",
+        Step("ask the owner of the producers: if values are meant to be such sets, nothing has to be done"),
+        Step("Else, if another replica is in sync", end=", "),
+        *REPLICATE,
     ),
-    FindingKind.NEGATIVE_LENGTH: Diagnosis(
+    FindingKind.NEGATIVE_LENGTH: row(
         _WARNING,
         "a broker serves it, and Java's consumer takes the key, value or header as null; other clients may fail",
-        f"no client of Kafka writes such a length: if another replica is in sync, {REPLICATE}",
+        Step("no client of Kafka writes such a length: if another replica is in sync", end=", "),
+        *REPLICATE,
     ),
-    FindingKind.RECORD_OFFSET: Diagnosis(
+    FindingKind.RECORD_OFFSET: row(
         _CORRUPTION,
         "a broker does not check the offsets of records; consumers get them as they are, out of order or twice",
-        _OF_CONTENTS,
+        *_OF_CONTENTS,
     ),
-    FindingKind.CONTROL_RECORD: Diagnosis(
+    FindingKind.CONTROL_RECORD: row(
         _CORRUPTION,
         "a broker that rebuilds the producers' state fails at it, or treats the transaction as still open",
-        SALVAGE.text,
+        SALVAGE,
     ),
 }

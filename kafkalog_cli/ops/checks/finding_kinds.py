@@ -4,6 +4,7 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.steps import ByReplicas, Step, Steps
 
 MAX_TOLD = 20
 """The largest number of findings of one kind per segment; further findings are only counted."""
@@ -144,9 +145,14 @@ class Diagnosis(NamedTuple):
     """A row of the table: how bad a kind of finding is, what a broker does about it, and what to do.
 
     `broker_effect` covers a broker's start and its running. It is "" if the effect depends on the finding, which then
-    names it. `next_step` is "" if nothing has to be done or, again, if the finding names the step.
+    names it. There are no `steps` if nothing has to be done or, again, if the finding names them.
     """
 
     severity: Severity
     broker_effect: str
-    next_step: str
+    steps: Steps
+
+
+def row(severity: Severity, broker_effect: str, *steps: Step | ByReplicas) -> Diagnosis:
+    """Return a row of the table."""
+    return Diagnosis(severity, broker_effect, steps)

@@ -34,6 +34,7 @@ from kafkalog_cli.ops.compact.plan import (
 from kafkalog_cli.ops.keys import PrintedKeys, forms_of, stored_forms
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.plans import Remark
+from kafkalog_cli.ops.steps import Argv, Step, Steps, Word
 from kafkalog_cli.ops.values import UndecodedCounts
 
 _LOGS = (FileKind.LOG, FileKind.SEVEN_LOG)
@@ -296,29 +297,37 @@ def _remark(plan: CompactPlan, holder: Holder) -> Remark:
     else:
         records = "a record" if holder.records == 1 else f"{holder.records} records"
         message = f"holds {records} of the keys"
-    return Remark(holder.path, message, ExitCode.WARNINGS, next_step=_next_step(plan, holder.place))
+    return Remark(holder.path, message, ExitCode.WARNINGS, steps=_steps(plan, holder.place))
 
 
-def _next_step(plan: CompactPlan, place: RecordPlace) -> str:
+def _steps(plan: CompactPlan, place: RecordPlace) -> Steps:
     if place not in (RecordPlace.ACTIVE, RecordPlace.UNCLEANABLE):
         return _NEXT[place]
     if plan.choice is Choice.NOT_COMPACTED:
-        topic = shell_word(plan.topic)
-        return f"--topic {topic} names the topic: then these records are erased, and no others, as it is not compacted"
+        names = f"--topic {shell_word(plan.topic)} names the topic"
+        return (Step(f"{names}: then these records are erased, and no others, as it is not compacted"),)
     is_unstable = plan.dirt is not None and plan.dirt.up_to is UpTo.LAST_STABLE_OFFSET
     return _AFTER_THE_BROKER if is_unstable else _NEXT[place]
 
 
 _AFTER_THE_BROKER = (
-    "a broker that runs raises the high watermark and ends open transactions. Once it has stopped, the same command"
+    Step("a broker that runs raises the high watermark and ends open transactions"),
+    Step("Once it has stopped, the same command"),
 )
-_NEXT = {
-    RecordPlace.CLEANED: "",
-    RecordPlace.UNCLEANABLE: "the same command again once it may be cleaned",
-    RecordPlace.ACTIVE: "`kafkalog roll PATH --force` closes the segment; then the same command again",
-    RecordPlace.WAITING: "`kafkalog purge PATH` removes it once it is due",
-    RecordPlace.RUN: "`kafkalog purge PATH --older-than 0s` removes it; then the run cannot be undone",
-    RecordPlace.DIRECTORY: "a broker removes the directory, or the administrator does",
+_PURGE: Argv = ("kafkalog", "purge", Word.PATH)
+_NEXT: dict[RecordPlace, Steps] = {
+    RecordPlace.CLEANED: (),
+    RecordPlace.UNCLEANABLE: (Step("the same command again once it may be cleaned"),),
+    RecordPlace.ACTIVE: (
+        Step("", ("kafkalog", "roll", Word.PATH, "--force"), " closes the segment", "; "),
+        Step("then the same command again"),
+    ),
+    RecordPlace.WAITING: (Step("", _PURGE, " removes it once it is due"),),
+    RecordPlace.RUN: (
+        Step("", (*_PURGE, "--older-than", "0s"), " removes it", "; "),
+        Step("then the run cannot be undone"),
+    ),
+    RecordPlace.DIRECTORY: (Step("a broker removes the directory, or the administrator does"),),
 }
 
 

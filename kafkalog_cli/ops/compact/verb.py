@@ -64,6 +64,7 @@ from kafkalog_cli.ops.roll import RollPlan, RollRequest, plan_roll
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.steps import VERIFY, Step
 
 
 class CompactWork(NamedTuple):
@@ -350,7 +351,7 @@ def damaged(plan: CompactPlan, damage: Damaged) -> CompactPlan:
         f"damaged, nothing is cleaned: {damage.fault.message}",
         ExitCode.CORRUPTION,
         damage.fault.position,
-        "`kafkalog verify PATH --level deep` prints the next step",
+        (Step("", (*VERIFY, "--level", "deep"), " prints the next step"),),
     )
     return replace(plan, choice=Choice.DAMAGED, groups=(), line_edits=(), remarks=(*plan.remarks, remark))
 

@@ -16,6 +16,7 @@ from kafkalog_cli.disk.names import DirectoryKind, place_outside
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.doctor.broker_pages import BrokerMessage
+from kafkalog_cli.ops.steps import Step, Steps, Word, command_line, flat, text_of
 
 LOG_DIR = "/var/lib/kafka/data"
 PARTITION = f"{LOG_DIR}/orders-0"
@@ -61,7 +62,7 @@ class NextCommand:
     @property
     def line(self) -> str:
         """The command as a line for a shell."""
-        return " ".join(shlex.quote(word) if word.startswith("-") else shell_word(word) for word in self.argv)
+        return command_line(self.argv)
 
     @property
     def undo(self) -> str:
@@ -114,49 +115,40 @@ def _undo(argv: Sequence[str]) -> str:
     return f"kafkalog undo {shell_word(paths[1])} RUN, with the RUN that the command prints"
 
 
-def commands_in(step: str) -> Iterator[NextCommand]:
-    """Yield the commands of a next step, each with the sentence that names it as its reason.
+def commands_in(steps: Steps) -> Iterator[NextCommand]:
+    """Yield the commands of next steps, each with its sentence as its reason.
 
-    A step without a command is itself yielded, as a step by hand. An empty step yields nothing, and so does a step that
-    says that nothing has to be done.
+    Steps without a command are one step by hand, unless they say that nothing has to be done.
     """
-    found = False
-    for sentence in _sentences(step):
-        for command in re.findall(r"`([^`]+)`", sentence):
-            argv = _argv(command)
-            if argv:
-                found = True
-                yield NextCommand(argv, _reason(sentence, command))
-    if step and not found and not step.startswith("nothing "):
-        yield NextCommand((), step)
+    found = [*flat(steps)]
+    if found and not any(step.argv for step in found) and found[0].is_needed:
+        yield NextCommand((), text_of(steps))
+    for sentence in _sentences(found):
+        for at, step in enumerate(sentence):
+            if step.argv:
+                yield NextCommand(tuple(map(_word, step.argv)), _reason(sentence, at))
 
 
-def _argv(command: str) -> tuple[str, ...]:
-    """Return the words of a command; none for a name or an option in backticks."""
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError:
-        return ()
-    return words if len(words) > 1 and not words[0].startswith("-") else ()
+def _sentences(steps: Iterable[Step]) -> Iterator[list[Step]]:
+    sentence: list[Step] = []
+    for step in steps:
+        sentence.append(step)
+        if step.end in (". ", "; "):
+            yield sentence
+            sentence = []
+    yield sentence
 
 
-def _sentences(step: str) -> Iterator[str]:
-    """Yield the sentences of a step; a full stop within a command ends none."""
-    start = 0
-    is_command = False
-    for at, character in enumerate(step):
-        is_command ^= character == "`"
-        if not is_command and step.startswith((". ", "; "), at):
-            yield step[start:at]
-            start = at + 2
-    yield step[start:].rstrip(".")
-
-
-def _reason(sentence: str, command: str) -> str:
-    """Return a sentence without its command, which is printed beside it."""
-    before, _, after = sentence.partition(f"`{command}`")
-    parts = ("" if "`" in before else before.rstrip(": ,"), after.strip(" :"))  # a command before has its own words
+def _reason(sentence: Sequence[Step], at: int) -> str:
+    """Return a sentence without its command, which is printed beside it, and without its other commands."""
+    earlier, own = sentence[:at], sentence[at]
+    before = "" if any(step.argv for step in earlier) else "".join(f"{step.text}{step.end}" for step in earlier)
+    parts = ((before + own.before).rstrip(": ,"), own.after.strip(" :"))
     return ", ".join(part for part in parts if part).strip(" ,")
+
+
+def _word(word: str | Word) -> str:
+    return word.value if isinstance(word, Word) else word
 
 
 def in_safe_order(commands: Iterable[NextCommand]) -> tuple[NextCommand, ...]:

@@ -244,7 +244,7 @@ def _of_findings(
         for finding in verification.findings:
             if finding.kind is FindingKind.LOCKED:
                 continue
-            named = [*commands_in(finding.next_step)]
+            named = [*commands_in(finding.steps)]
             yield from named
             if named and not any(command.argv for command in named):
                 yield from _of_pages(finding.kind, here)

@@ -11,7 +11,7 @@ from shlex import split
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, RealFilesystem
-from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError, as_typed
+from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError
 from kafkalog_cli.format.java_text import canonical_uuid
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_IMPORTED_FIELD_BYTES
 from kafkalog_cli.ops.append.arrow import check_columns
@@ -100,8 +100,8 @@ _OPTIONS = frozenset((
 _FLAGS = frozenset(("--new-offsets", "--prove", "--replace-empty", "--single-replica", "--quiet"))
 
 
-def repeated_command(what: Mapping[str, Any], log_dir: str) -> str:
-    """Return the command that continues a committed import, by the record of the import in `log_dir`; "" for none.
+def repeated_command(what: Mapping[str, Any], log_dir: str) -> tuple[str, ...]:
+    """Return the command that continues a committed import, by the record of the import in `log_dir`; () for none.
 
     Anybody who may write there may have written the record, and somebody with more rights pastes the command. So it is
     an import into this directory, and has no option that runs programs, such as --conf.
@@ -109,7 +109,7 @@ def repeated_command(what: Mapping[str, Any], log_dir: str) -> str:
     try:
         words = split(what.get("repeat", ""))
     except ValueError:
-        return ""
+        return ()
     target, rest = None, iter(words[2:])
     for word in rest:
         name, equals, value = word.partition("=")
@@ -117,10 +117,10 @@ def repeated_command(what: Mapping[str, Any], log_dir: str) -> str:
             value = value if equals else next(rest, "")
             target = value if name == "--log-dir" else target
         elif word.startswith("-") and word not in _FLAGS:
-            return ""
+            return ()
     if words[:2] != ["kafkalog", "import"] or target is None or os.path.realpath(target) != os.path.realpath(log_dir):
-        return ""
-    return " ".join(map(as_typed, words))
+        return ()
+    return tuple(words)
 
 
 def topic_ids(given: Sequence[str]) -> dict[str, str]:

@@ -20,8 +20,8 @@ from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk, good_start
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.next_steps import NO_COPY_OF_SEVEN, SALVAGE
 from kafkalog_cli.ops.plans import ChangePlan, Remark
+from kafkalog_cli.ops.steps import NO_COPY_OF_07, SALVAGE, Step
 
 
 @unique
@@ -96,10 +96,7 @@ def watermark_remark(partition: Partition, lines: CheckpointLines, log: LogBound
     yield Remark(partition.path, message, ExitCode.WARNINGS)
 
 
-SALVAGE_STEP = SALVAGE.text
-
-
-UNREADABLE_STEP = f"work on another disk from now on; {SALVAGE_STEP}"
+UNREADABLE_STEPS = (Step("work on another disk from now on", end="; "), SALVAGE)
 
 
 class Impossible(Exception):
@@ -123,8 +120,8 @@ def torn_at(draft: Draft, name: str, settings: LoadSettings) -> int | None:
         raise Impossible(_of_bad_sectors(path, unreadable))
     if code is ExitCode.CORRUPTION:
         message = "damaged, and valid batches follow"
-        step = NO_COPY_OF_SEVEN if classify_file(name).kind is FileKind.SEVEN_LOG else SALVAGE_STEP
-        raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, step))
+        steps = NO_COPY_OF_07 if classify_file(name).kind is FileKind.SEVEN_LOG else (SALVAGE,)
+        raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, steps))
     return bad
 
 
@@ -163,7 +160,7 @@ def _of_bad_sectors(path: str, unreadable: Fault) -> Remark:
     """The contents of bad sectors are not known, so they must not be cut."""
     end = unreadable.position + (unreadable.size_bytes or 0)
     message = f"{unreadable.message} (to byte {end}); nothing was changed"
-    return Remark(path, message, ExitCode.REFUSED, unreadable.position, UNREADABLE_STEP)
+    return Remark(path, message, ExitCode.REFUSED, unreadable.position, UNREADABLE_STEPS)
 
 
 def torn_logs(reports: list[FileReport]) -> list[str]:

@@ -12,7 +12,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import Content
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind
-from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable, shell_word
+from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.limits import Limits
@@ -23,9 +23,10 @@ from kafkalog_cli.log.settings.metadata_image import TopicState
 from kafkalog_cli.ops.partition_facts import topic_of_directory
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import LogRequest, Remark, fingerprints_of
-from kafkalog_cli.ops.recover.plan import UNREADABLE_STEP, RecoverMode, RecoverPlan
+from kafkalog_cli.ops.recover.plan import UNREADABLE_STEPS, RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
 from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.steps import RECOVER, Step, path_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,10 @@ def refused_by_checkpoint(partition: Partition, root: PartitionState) -> Recover
         effect = "a broker runs out of memory when it reads this file, and does not start"
     else:
         effect = "a broker takes the whole log directory offline, and does not start if it has no other"
-    command = f"`kafkalog recover {shell_word(root.log_dir or '')}`, without --like-broker,"
-    step = f"{command} rebuilds the file from the lines that can be read"
-    remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, next_step=step)
+    command = ("kafkalog", "recover", path_word(root.log_dir or ""))
+    rebuilds = ", without --like-broker, rebuilds the file from the lines that can be read"
+    steps = (Step("", command, rebuilds),)
+    remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, steps)
     return _refused(partition, remark)
 
 
@@ -126,11 +128,9 @@ def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -
     An IOException in a small file takes only the log directory offline.
     """
     if isinstance(failure, LoadFailed):
-        step = (
-            "`kafkalog recover PATH`, without --like-broker, repairs it, or prints the command that copies what can be"
-            " read"
-        )
-        return Remark(partition.path, f"a broker does not start with it: {failure}", ExitCode.REFUSED, next_step=step)
+        repairs = ", without --like-broker, repairs it, or prints the command that copies what can be read"
+        steps = (Step("", RECOVER, repairs),)
+        return Remark(partition.path, f"a broker does not start with it: {failure}", ExitCode.REFUSED, steps=steps)
     path = failure.details["path"] if isinstance(failure, Unreadable) else failure.filename
     reason = failure.details["reason"] if isinstance(failure, Unreadable) else failure.strerror
     name = str(path or partition.path).rpartition("/")[2]
@@ -141,7 +141,7 @@ def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -
             f"a broker takes the whole log directory offline, and does not start if it has no other:"
             f" {name} cannot be read: {reason}"
         )
-    return Remark(str(path or partition.path), message, ExitCode.REFUSED, next_step=UNREADABLE_STEP)
+    return Remark(str(path or partition.path), message, ExitCode.REFUSED, steps=UNREADABLE_STEPS)
 
 
 def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog, settings: LoadSettings) -> list[LineEdit]:

@@ -36,7 +36,6 @@ from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.plans import Remark, fingerprints_of
 from kafkalog_cli.ops.recover.plan import (
-    SALVAGE_STEP,
     CheckpointLines,
     Impossible,
     RecoverMode,
@@ -48,6 +47,7 @@ from kafkalog_cli.ops.recover.plan import (
     watermark_remark,
 )
 from kafkalog_cli.ops.recover.sidecar_state import BatchMarks, entries_alone, is_inexact, is_torn, is_wrong, why_rebuilt
+from kafkalog_cli.ops.steps import SALVAGE
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP
@@ -247,7 +247,7 @@ class _Repair:
             path = self.draft.path(name)
             if name.removesuffix(WorkState.SWAP.value) not in self.draft:
                 message = "damaged, and the segments that it was to replace are missing; nothing was changed"
-                raise Impossible(Remark(path, message, ExitCode.REFUSED, next_step=SALVAGE_STEP))
+                raise Impossible(Remark(path, message, ExitCode.REFUSED, steps=(SALVAGE,)))
             self._say(name, "damaged: removed; the segments that it was to replace stay")
         for name in swaps if damaged else ():
             self.draft.drop(name)
@@ -358,7 +358,7 @@ class _Repair:
                 self._epochs[base_offset] = epochs
         except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
             path = self.draft.path(segment_file_name(base_offset, FileKind.LOG))
-            raise Impossible(Remark(path, str(error), ExitCode.REFUSED, next_step=SALVAGE_STEP)) from error
+            raise Impossible(Remark(path, str(error), ExitCode.REFUSED, steps=(SALVAGE,))) from error
         rebuilt = self._replay[1]
         return rebuilt.offset_index if kind is FileKind.OFFSET_INDEX else rebuilt.time_index
 
@@ -379,7 +379,7 @@ class _Repair:
             try:
                 segment.rebuild(ProducerState(self.draft.directory), epochs)
             except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
-                raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED, next_step=SALVAGE_STEP)) from error
+                raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED, steps=(SALVAGE,))) from error
         epochs.truncate_from_start(self._log_start_offset)
         data = epochs.encode()
         if self._content(name) != data:
@@ -427,9 +427,9 @@ class _Repair:
         """Return the refusal; a file in whose name a broker finds no offset is only to be renamed."""
         for name in self.draft.names():
             if name.endswith((_SWAP, _CLEANED, _SNAPSHOT)) and offset_of_file_name(name) is None:
-                step = DIAGNOSES[FindingKind.BAD_NAME].next_step
-                return Impossible(Remark(self.draft.path(name), str(failure), ExitCode.REFUSED, next_step=step))
-        return Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED, next_step=SALVAGE_STEP))
+                steps = DIAGNOSES[FindingKind.BAD_NAME].steps
+                return Impossible(Remark(self.draft.path(name), str(failure), ExitCode.REFUSED, steps=steps))
+        return Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED, steps=(SALVAGE,)))
 
     def _say(self, name: str, message: str, position: int | None = None) -> None:
         self.remarks.append(Remark(self.draft.path(name), message, ExitCode.WARNINGS, position))

@@ -14,7 +14,6 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.checkpoints import read_root_checkpoints
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.next_steps import AS_A_NODE, filled, recover_command
 from kafkalog_cli.ops.partition_facts import path_of_stray
 from kafkalog_cli.ops.plans import in_place
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
@@ -26,6 +25,24 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work, of_the_system
+from kafkalog_cli.ops.steps import (
+    AS_A_NODE,
+    MOVE_AWAY,
+    Argv,
+    Step,
+    Steps,
+    Word,
+    all_of,
+    command_line,
+    filled,
+    flat,
+    path_word,
+    recover_command,
+    text_of,
+)
+from kafkalog_cli.ops.steps import (
+    RECOVER as RECOVER_COMMAND,
+)
 from kafkalog_cli.ops.undo.last_run import cut_off_run, is_cut_off_for_good
 
 
@@ -79,7 +96,7 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
         is_stray = partition.directory.kind is DirectoryKind.STRAY
         if is_stray and partition.path not in session.shared.named_paths:
             command = recover_command(partition.path, session.log_dir(partition.path), session.settings(found))
-            message = f"skipped: a broker set it aside; to restore it: `{command}`"
+            message = f"skipped: a broker set it aside; to restore it: `{command_line(command)}`"
             session.observer.report(Note("stray-skipped", message, partition.path))
         else:
             kept.append(partition)
@@ -242,31 +259,32 @@ class Copied:
         if not self.salvaged.batches:
             return ""
         if not self.replacing:
-            return self.checking
-        *first, repair = self.replacing
-        replace = f"With the broker stopped, {', '.join(first)} and {repair} put it in the place of the damaged log"
-        return f"{self.checking}. {replace}"
+            return text_of(self.checking)
+        first = "With the broker stopped, "
+        last = " put it in the place of the damaged log"
+        return text_of((*self.checking, *all_of(self.replacing, last, first)))
 
     @property
-    def checking(self) -> str:
+    def checking(self) -> Steps:
         """The next step that checks the copy."""
-        return f"`kafkalog verify {shell_word(self.salvaged.path)}` checks the copy"
+        return (Step("", ("kafkalog", "verify", path_word(self.salvaged.path)), " checks the copy"),)
 
     @property
-    def replacing(self) -> tuple[str, ...]:
-        """The commands, between backticks, that put the copy in the place of the damaged log, in their order.
+    def replacing(self) -> tuple[Argv, ...]:
+        """The commands that put the copy in the place of the damaged log, in their order.
 
         None for a directory without the name of a partition: it may have files of others.
         """
         if self.partition.directory.topic is None:
             return ()
+        path = self.partition.path
         commands = (
-            "`mv -nT PATH PATH_AWAY`",
-            f"`mv -nT {shell_word(self.salvaged.path)} PATH`",
-            *(["`sudo chown -R --reference PATH_AWAY PATH`"] if self.is_of_other_user else []),
-            "`kafkalog recover PATH`",
+            MOVE_AWAY,
+            ("mv", "-nT", path_word(self.salvaged.path), Word.PATH),
+            *([("sudo", "chown", "-R", "--reference", Word.PATH_AWAY, Word.PATH)] if self.is_of_other_user else []),
+            RECOVER_COMMAND,
         )
-        return tuple(filled(one, self.partition.path, self.partition.path, self.metadata) for one in commands)
+        return tuple(step.argv for step in flat(filled(all_of(commands, ""), path, path, self.metadata)))
 
     @property
     def exit_code(self) -> ExitCode:
@@ -290,8 +308,8 @@ _NO_METADATA_LOG = "a copy of batches is no metadata log, which has its node's v
 def _salvage(work: Work, request: SalvageRequest) -> Copied:
     partition = work.partition
     if partition.directory.is_metadata_log:
-        step = filled(f"{_NO_METADATA_LOG}. {AS_A_NODE}", partition.path, partition.path)
-        raise Refused(path=partition.path, reason=step)
+        steps = filled((Step(_NO_METADATA_LOG), *AS_A_NODE), partition.path, partition.path)
+        raise Refused(path=partition.path, reason=text_of(steps))
     settings = request.recovery.load_settings(work.log_dir, partition.topic)
     target = f"{request.target.rstrip('/')}/{partition.name}"
     try:

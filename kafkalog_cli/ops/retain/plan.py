@@ -13,6 +13,7 @@ from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, TopicConfig
 from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark
 from kafkalog_cli.ops.purge import PurgePlan
+from kafkalog_cli.ops.steps import REBUILD_INDEXES, VERIFY, Step
 from kafkalog_cli.ops.timestamp_units import TimestampOddity, unit_of
 
 
@@ -141,6 +142,9 @@ def fates_of(retained: Retained, config: TopicConfig) -> Iterator[SegmentFate]:
         )
 
 
+_REBUILD = (Step("", REBUILD_INDEXES, " rebuilds it"),)
+
+
 def remarks_of(paths: Iterable[str], fates: Iterable[SegmentFate], disputable: Iterable[bool]) -> Iterator[Remark]:
     """Yield warnings about the timestamps that decide. `disputable`: a broker would read the same time index."""
     for path, fate, is_disputable in zip(paths, fates, disputable, strict=True):
@@ -149,24 +153,20 @@ def remarks_of(paths: Iterable[str], fates: Iterable[SegmentFate], disputable: I
             continue
         if largest.fault is not None:
             message = f"the headers of its batches end in damage: {largest.fault.message}"
-            step = "`kafkalog verify PATH` prints the next step"
-            yield Remark(path, message, ExitCode.WARNINGS, largest.fault.position, step)
+            steps = (Step("", VERIFY, " prints the next step"),)
+            yield Remark(path, message, ExitCode.WARNINGS, largest.fault.position, steps)
         if largest.index_fault is not None:
             message = (
                 "its time index cannot be read, so the timestamps of its batches are used:"
                 f" {largest.index_fault.message}"
             )
-            yield Remark(
-                path, message, ExitCode.WARNINGS, next_step="`kafkalog recover PATH --indexes-only` rebuilds it"
-            )
+            yield Remark(path, message, ExitCode.WARNINGS, steps=_REBUILD)
         if largest.is_disputed and is_disputable:
             message = (
                 f"its largest timestamp is {largest.timestamp_ms} ({largest.origin.value}), which is used; a broker"
                 f" would use {largest.believed_ms}, from the time index or the file's mtime (KAFKA-10207)"
             )
-            yield Remark(
-                path, message, ExitCode.WARNINGS, next_step="`kafkalog recover PATH --indexes-only` rebuilds it"
-            )
+            yield Remark(path, message, ExitCode.WARNINGS, steps=_REBUILD)
         if fate.odd is not None:
             verb = "the segment is kept for that reason" if fate.goes is None else "the segment is still removed"
             message = f"its largest timestamp, {largest.timestamp_ms}, is {fate.odd.value}: {verb}"

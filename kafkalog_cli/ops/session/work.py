@@ -250,7 +250,7 @@ class Work:
         plan = getattr(result, "plan", result)
         if not isinstance(plan, ChangePlan) or not plan.remarks:
             return result
-        from kafkalog_cli.ops.next_steps import with_next_steps
+        from kafkalog_cli.ops.steps import with_next_steps
 
         settings = self._shared.settings
         metadata = None if settings is None else settings.metadata_option

@@ -7,7 +7,18 @@ from kafkalog_cli.disk.names import OWN_DIRECTORY, DirectoryKind
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, EPOCHS_STAY, NO_COPY_OF_SEVEN, SALVAGE, chosen
+from kafkalog_cli.ops.steps import (
+    CUT_ACKNOWLEDGED,
+    EPOCHS_STAY,
+    MOVE_AWAY,
+    NO_COPY_OF_07,
+    SALVAGE,
+    Step,
+    Steps,
+    flat,
+    for_replicas,
+    nothing,
+)
 from kafkalog_cli.ops.verify.places import TopicFacts
 
 _NOT_REPAIRED = frozenset(
@@ -26,14 +37,18 @@ _NOT_REPAIRED = frozenset(
 )
 """Damage in a log that `recover` refuses, or may refuse, to repair."""
 
-_BLOCKED = f"recover cannot repair it while valid batches follow damage in the log: {SALVAGE.text}"
+_BLOCKED = (Step("recover cannot repair it while valid batches follow damage in the log", end=": "), SALVAGE)
 
-
-_LEFT_TO_THE_BROKER = {
-    DirectoryKind.DELETE: "nothing has to be done: a broker that starts removes the directory",
-    DirectoryKind.FUTURE: "if the partition is in another log directory, nothing can be done to this copy: with the"
-    " broker stopped, `mv -nT PATH PATH_AWAY` moves it away, and the broker makes a new copy when it is asked again."
-    " Else, it is the only copy: give it the partition's name, and verify it again",
+_LEFT_TO_THE_BROKER: dict[DirectoryKind, Steps] = {
+    DirectoryKind.DELETE: (nothing(": a broker that starts removes the directory"),),
+    DirectoryKind.FUTURE: (
+        Step(
+            "if the partition is in another log directory, nothing can be done to this copy: with the broker stopped, ",
+            MOVE_AWAY,
+            " moves it away, and the broker makes a new copy when it is asked again",
+        ),
+        Step("Else, it is the only copy: give it the partition's name, and verify it again"),
+    ),
 }
 """Next steps for directories that `recover` refuses."""
 
@@ -52,25 +67,26 @@ def advised(
     in_the_way = next(filter(partial(_is_in_the_way, partition), findings), at_root)
     if in_the_way is not None:
         place = in_the_way.path.rpartition("/")[0] if in_the_way is at_root else partition.path
-        first = with_path(in_the_way, place).next_step
-        findings = [one._replace(next_step=first) if _is_repair(one.next_step) else one for one in findings]
+        first = with_path(in_the_way, place).steps
+        findings = [one._replace(steps=first) if _is_repair(one) else one for one in findings]
     if partition.directory.kind is DirectoryKind.DELETE:  # a broker leaves no snapshot in a replica that it moved
         findings = [one for one in findings if one.kind is not FindingKind.SNAPSHOTS_MISSING]
     left = _LEFT_TO_THE_BROKER.get(partition.directory.kind)
-    marked = [one.next_step for one in findings if one.kind is FindingKind.MARKED_DIRECTORY]
+    marked = [one for one in findings if one.kind is FindingKind.MARKED_DIRECTORY and one.steps]
     if partition.directory.kind is DirectoryKind.STRAY and marked and not _names_recover(marked[0]):
-        left = marked[0]  # recover refuses it, as the partition is in its place again
+        left = marked[0].steps  # recover refuses it, as the partition is in its place again
     if left is not None:
-        findings = [one._replace(next_step=left) if _names_recover(one.next_step) else one for one in findings]
-    is_blocked = any(one.kind in _NOT_REPAIRED and SALVAGE.text in one.next_step for one in findings)
+        findings = [one._replace(steps=left) if _names_recover(one) else one for one in findings]
+    is_blocked = any(one.kind in _NOT_REPAIRED and SALVAGE in one.steps for one in findings)
     goes_back = any(one.kind is FindingKind.EPOCH_GOES_BACK for one in findings)
     for one in findings:
-        step = _BLOCKED if is_blocked and _is_repair(one.next_step) else one.next_step
-        if SALVAGE.text in step and any(segment.is_seven for segment in partition.segments):
-            step = NO_COPY_OF_SEVEN
+        steps = _BLOCKED if is_blocked and _is_repair(one) else one.steps
+        if SALVAGE in steps and any(segment.is_seven for segment in partition.segments):
+            steps = NO_COPY_OF_07
         if goes_back and one.kind is FindingKind.EPOCHS_WRONG and one.first_offset is not None:
-            step = EPOCHS_STAY.text  # no file fits the batches, and a broker can read this file
-        yield with_path(one._replace(next_step=chosen(step, facts.replication)), partition.path, facts.metadata_option)
+            steps = (EPOCHS_STAY,)  # no file fits the batches, and a broker can read this file
+        decided = one._replace(steps=for_replicas(steps, facts.replication))
+        yield with_path(decided, partition.path, facts.metadata_option)
 
 
 def _is_in_the_way(partition: Partition, one: Finding) -> bool:
@@ -79,12 +95,13 @@ def _is_in_the_way(partition: Partition, one: Finding) -> bool:
     return is_own or one.kind in {FindingKind.ODD_FILE, FindingKind.BAD_NAME}
 
 
-def _names_recover(step: str) -> bool:
-    return "`kafkalog recover " in step
+def _names_recover(one: Finding) -> bool:
+    return any(step.argv[:2] == ("kafkalog", "recover") for step in flat(one.steps))
 
 
-def _is_repair(step: str) -> bool:
-    return "`kafkalog recover " in step and "--salvage" not in step
+def _is_repair(one: Finding) -> bool:
+    steps = [step for step in flat(one.steps) if step.argv[:2] == ("kafkalog", "recover")]
+    return bool(steps) and all(step.repairs for step in steps)
 
 
 _EFFECT = "after the clean stop a broker keeps it: consumers fail at it, and followers that fetch it stop"
@@ -99,5 +116,6 @@ def with_acknowledged(findings: Iterable[Finding], watermark: int | None) -> Ite
             continue
         stop = f"the broker stopped cleanly with the high watermark {watermark}"
         message = f"{one.message}, and {stop}: it was whole then"
-        kind, step = FindingKind.CRC_MISMATCH, CUT_ACKNOWLEDGED.text
-        yield one._replace(kind=kind, message=message, broker_effect=_EFFECT, next_step=step)
+        yield one._replace(
+            kind=FindingKind.CRC_MISMATCH, message=message, broker_effect=_EFFECT, steps=(CUT_ACKNOWLEDGED,)
+        )

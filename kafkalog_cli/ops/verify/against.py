@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.batch import Batch, BatchArrays
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.next_steps import REPLICATE
 from kafkalog_cli.ops.partition_facts import topic_id_of
+from kafkalog_cli.ops.steps import MOVE_AWAY, REPLICATE, Step, Steps, Word, path_word
 from kafkalog_cli.ops.verify.replica_pairs import is_other_name, not_compared
 from kafkalog_cli.ops.verify.replica_side import Head, ReplicaSide, ReplicaState, first_different, state_at_start
 
@@ -131,10 +130,14 @@ def _nothing_shared(ours: ReplicaState, theirs: ReplicaState) -> Finding:
     return not_compared(ours.path, "the logs have no batch in common: offsets " + " and ".join(ranges))
 
 
-def _restored_from(path: str) -> str:
+def _restored_from(path: str) -> Steps:
     """Return the steps that give a directory (PATH) the records that its other replica, at `path`, has."""
-    restore = f"`mv -nT PATH PATH_AWAY` and `cp -a {shell_word(path)} PATH` restore it from the other"
-    return f"if the other replica is in sync, {REPLICATE}. Else, {restore}"
+    return (
+        Step("if the other replica is in sync", end=", "),
+        *REPLICATE,
+        Step("Else, ", MOVE_AWAY, end=" and "),
+        Step("", ("cp", "-a", path_word(path), Word.PATH), " restore it from the other"),
+    )
 
 
 def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
@@ -266,12 +269,12 @@ def _diverged(difference: _Difference) -> Finding:
         got=_words(ours),
         offsets=(difference.offset, max(ours.last_offset, theirs.last_offset)),
         broker_effect=_CUT_BY_EPOCH if is_of_epochs else "",
-        next_step=_KEEP_A_COPY if is_of_epochs else "",
+        steps=(_KEEP_A_COPY,) if is_of_epochs else (),
     )
 
 
 _CUT_BY_EPOCH = "a follower cuts its log off at the first batch of another leader epoch, and fetches the leader's"
-_KEEP_A_COPY = "copy the follower's directory to another disk before its broker starts, if its batches are needed"
+_KEEP_A_COPY = Step("copy the follower's directory to another disk before its broker starts, if its batches are needed")
 
 
 def _words(batch: Batch) -> str:
@@ -310,9 +313,9 @@ def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> It
         message += f"; {lost.ranges} gaps of {lost.offsets} offsets in all"
     expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
     offsets = (lost.first, lost.last)
-    step = _restored_from(there.path)
+    steps = _restored_from(there.path)
     yield finding(
-        FindingKind.RECORDS_MISSING, here.path, message, expected=expected, got=got, offsets=offsets, next_step=step
+        FindingKind.RECORDS_MISSING, here.path, message, expected=expected, got=got, offsets=offsets, steps=steps
     )
 
 

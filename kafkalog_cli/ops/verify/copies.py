@@ -4,14 +4,12 @@ from collections.abc import Iterator
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, classify_directory, partition_directory_name
-from kafkalog_cli.errors import shell_word
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.partition_facts import is_set_aside, topic_id_on_disk
 from kafkalog_cli.ops.settings import SettingsSource
-
-MOVE_OUT = "move it out of the log directory, before a broker starts: `mv -nT PATH PATH_AWAY`"
+from kafkalog_cli.ops.steps import MOVE_OUT, MOVE_OUT_NEXT, Step, compare_command
 
 
 def future_findings(
@@ -28,13 +26,13 @@ def future_findings(
         return
     if is_set_aside(partition.topic, partition.number, own_id, metadata, broker):
         message = "a copy for another log directory, of a partition that the metadata log does not have on this broker"
-        yield finding(FindingKind.NOT_IN_METADATA, path, message, next_step=MOVE_OUT)
+        yield finding(FindingKind.NOT_IN_METADATA, path, message, steps=MOVE_OUT)
         return
     other = _second_copy(fs, partition, log_dir)
     if other is not None:
         message = f"a copy for another log directory, and so is {other}"
         effect = "a broker does not start with two copies of a partition"
-        yield finding(FindingKind.TWIN_DIRECTORIES, path, message, broker_effect=effect, next_step=MOVE_OUT)
+        yield finding(FindingKind.TWIN_DIRECTORIES, path, message, broker_effect=effect, steps=MOVE_OUT)
         return
     topic, meta = metadata.topic_of_id(own_id or ""), settings.meta(log_dir)
     state = None if topic is None else topic.partitions.get(partition.number)
@@ -44,11 +42,11 @@ def future_findings(
     live_id = topic_id_on_disk(fs, live)
     is_in_the_way = fs.status(live) is not None and bool(fs.list_directory(live))
     if is_in_the_way and not is_set_aside(partition.topic, partition.number, live_id, metadata, broker):
-        compare = f"`kafkalog verify {shell_word(live)} --against {shell_word(path)}` shows which is more complete"
-        step = f"{compare}: keep that directory, and move the other away. {MOVE_OUT[0].upper()}{MOVE_OUT[1:]}"
+        shows = " shows which is more complete: keep that directory, and move the other away"
+        steps = (Step("", compare_command(live, path), shows), MOVE_OUT_NEXT)
         message = f"a copy that the broker renames to {live}, which exists"
         effect = "a broker does not start (DirectoryNotEmptyException)"
-        yield finding(FindingKind.TWIN_DIRECTORIES, path, message, broker_effect=effect, next_step=step)
+        yield finding(FindingKind.TWIN_DIRECTORIES, path, message, broker_effect=effect, steps=steps)
         return
     message = f"the partition is assigned to this log directory: a broker that starts renames the copy to {live}"
     effect = "a broker that starts puts it in the place of the partition"

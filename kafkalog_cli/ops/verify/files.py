@@ -24,6 +24,7 @@ from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.listing import is_index_missing
+from kafkalog_cli.ops.steps import MOVE_ASIDE, Step, Word, nothing
 
 _MARKED = {
     DirectoryKind.DELETE: (
@@ -37,11 +38,14 @@ _MARKED = {
 }
 
 
-_READ_SEVEN = "nothing has to be done; `kafkalog dump-log FILE --print-data-log` prints its records"
-
+_READ_07 = (
+    nothing(end="; "),
+    Step("", ("kafkalog", "dump-log", Word.FILE, "--print-data-log"), " prints its records"),
+)
 _NOTHING_REMAINS = (
-    "find out who made it; `mv -nT FILE FILE_ASIDE` moves it away. The directory then has no file of Kafka: a broker"
-    " starts an empty partition in it"
+    Step("find out who made it", end="; "),
+    Step("", MOVE_ASIDE, " moves it away"),
+    Step("The directory then has no file of Kafka: a broker starts an empty partition in it"),
 )
 
 
@@ -90,15 +94,15 @@ def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, "no file of Kafka has such a name")
         elif other.name.kind is FileKind.SEVEN_LOG:
             message = "a segment of Kafka 0.7 beside segments of later versions: its records do not belong to this log"
-            yield finding(FindingKind.UNKNOWN_FILE, other.status.path, message, next_step=_READ_SEVEN)
+            yield finding(FindingKind.UNKNOWN_FILE, other.status.path, message, steps=_READ_07)
     for link in filter(is_passed_over, partition.entries):
         message = "a symbolic link with the name of a deleted or temporary file: kafkalog does not touch it"
         yield finding(FindingKind.UNKNOWN_FILE, link.path, message)
     odd_ones = [*odd_files(fs, partition.entries)]
-    step = _NOTHING_REMAINS if odd_ones and _is_nothing_else(fs, partition, {odd.path for odd in odd_ones}) else ""
+    steps = _NOTHING_REMAINS if odd_ones and _is_nothing_else(fs, partition, {odd.path for odd in odd_ones}) else ()
     for odd in odd_ones:
         message = f"{odd.what}, with the name of a file of Kafka"
-        yield finding(FindingKind.ODD_FILE, odd.path, message, next_step=step)
+        yield finding(FindingKind.ODD_FILE, odd.path, message, steps=steps)
 
 
 def _is_nothing_else(fs: Filesystem, partition: Partition, odd: set[str]) -> bool:

@@ -25,6 +25,7 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_walk import BatchRun
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.ops.steps import VERIFY, Step
 from kafkalog_cli.ops.verify.places import TopicFacts
 
 _EMPTY_BYTES = RECORD_BATCH.size
@@ -266,9 +267,10 @@ def missing_start(
 def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str], facts: TopicFacts) -> Finding:
     start, last = offsets
     tiered = "" if facts.is_tiered is False else ". In a tiered topic they may be in the remote storage"
-    step = "compare with another replica or a backup (--against)"
+    steps = [Step("compare with another replica or a backup (--against)", end="; ")]
     if facts.is_tiered is None:
-        step += "; if the topic is tiered, that explains it: `kafkalog verify PATH --config remote.storage.enable=true`"
+        as_tiered = (*VERIFY, "--config", "remote.storage.enable=true")
+        steps.append(Step("if the topic is tiered, that explains it: ", as_tiered))
     return finding(
         FindingKind.MISSING_OFFSETS,
         partition.segments[0].log.path,
@@ -279,7 +281,7 @@ def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str],
         offsets=offsets,
         broker_effect=f"a broker starts the log at {last + 1}: consumers do not get the earlier records. A broker that"
         " crashed while it deleted old segments leaves the same traces",
-        next_step=step,
+        steps=tuple(steps),
     )
 
 

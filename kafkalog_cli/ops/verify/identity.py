@@ -24,6 +24,7 @@ from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.steps import MOVE_ASIDE, Step, Steps, Word, path_word
 
 _NO_LEADER = "its partitions have no leader, since the cluster assigns them to another directory id"
 _OTHER_VOTER = (
@@ -52,16 +53,16 @@ def identity_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource
     faults = (located.fault.message for located in root.faults if located.path == path)
     if meta is None or any(message != ODD_CLUSTER_ID for message in faults):
         return  # the faults of the file itself come first
-    step = restore_step(fs, root, settings)
+    steps = restore_steps(fs, root, settings)
     if meta.node_id is None:
         message = "node ID not found: the file has no broker.id, and no version=1 with node.id"
-        yield finding(FindingKind.META_PROPERTIES, path, message, next_step=step)
+        yield finding(FindingKind.META_PROPERTIES, path, message, steps=steps)
     elif is_kraft and meta.cluster_id is None:
         message = "cluster.id was not found. With ZooKeeper a broker needs none, in KRaft mode it does"
-        yield finding(FindingKind.META_PROPERTIES, path, message, next_step=step)
+        yield finding(FindingKind.META_PROPERTIES, path, message, steps=steps)
     metadata = settings.metadata(root.path)
     if is_kraft and meta.node_id is not None and metadata is not None and metadata.is_complete:
-        yield from _against_cluster(fs, root, settings, meta, metadata, step)
+        yield from _against_cluster(fs, root, settings, meta, metadata, steps)
 
 
 def _against_cluster(  # noqa: PLR0913, PLR0917
@@ -70,7 +71,7 @@ def _against_cluster(  # noqa: PLR0913, PLR0917
     settings: SettingsSource,
     meta: MetaProperties,
     metadata: ClusterMetadata,
-    step: str,
+    steps: Steps,
 ) -> Iterator[Finding]:
     """Yield the findings about ids that are not those with which the cluster knows the node and the directory."""
     path = _meta_path(root)
@@ -78,7 +79,7 @@ def _against_cluster(  # noqa: PLR0913, PLR0917
     expected = _expected(fs, root, settings, metadata)
     if owner is not None and owner != meta.node_id:
         message = f"node.id is {meta.node_id}, and directory.id {meta.directory_id} is that of node {owner}"
-        yield _differs(path, message, str(owner), str(meta.node_id), step, _ENDS)
+        yield _differs(path, message, str(owner), str(meta.node_id), steps, _ENDS)
     elif expected.directory_id not in (None, meta.directory_id):
         is_voter = _is_voter(fs, root, metadata, meta.node_id)
         kind = FindingKind.META_PROPERTIES_DIFFER if is_voter else FindingKind.DIRECTORY_ID
@@ -93,15 +94,15 @@ def _against_cluster(  # noqa: PLR0913, PLR0917
             effect = "a node does not start if another of its directories has the id too"
             message = f"directory.id is that of another directory of the node: expected {expected.directory_id}"
         got = meta.directory_id or "none"
-        yield _differs(path, message, str(expected.directory_id), got, step, effect)._replace(kind=kind)
+        yield _differs(path, message, str(expected.directory_id), got, steps, effect)._replace(kind=kind)
     if expected.cluster_id is not None and meta.cluster_id not in (None, expected.cluster_id):
         message = f"cluster.id {meta.cluster_id}, in another directory of node {meta.node_id} {expected.cluster_id}"
-        yield _differs(path, message, expected.cluster_id, str(meta.cluster_id), step, _ENDS)
+        yield _differs(path, message, expected.cluster_id, str(meta.cluster_id), steps, _ENDS)
 
 
-def _differs(path: str, message: str, expected: str, got: str, step: str, effect: str) -> Finding:  # noqa: PLR0913, PLR0917
+def _differs(path: str, message: str, expected: str, got: str, steps: Steps, effect: str) -> Finding:  # noqa: PLR0913, PLR0917
     kind = FindingKind.META_PROPERTIES_DIFFER
-    return finding(kind, path, message, expected=expected, got=got, next_step=step, broker_effect=effect)
+    return finding(kind, path, message, expected=expected, got=got, steps=steps, broker_effect=effect)
 
 
 def _meta_path(root: LogDirRoot) -> str:
@@ -113,17 +114,17 @@ def _is_voter(fs: Filesystem, root: LogDirRoot, metadata: ClusterMetadata, node_
     return node_id in metadata.voter_directories and metadata_log_in(fs, root.path) is not None
 
 
-def restore_step(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> str:
-    """Return the commands that write meta.properties with the ids that it should have.
+def restore_steps(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> Steps:
+    """Return the steps that write meta.properties with the ids that it should have.
 
-    "" where the metadata log does not show node.id and directory.id. Raises as `SettingsSource.metadata`.
+    None where the metadata log does not show node.id and directory.id. Raises as `SettingsSource.metadata`.
     """
     metadata = settings.metadata(root.path)
     if metadata is None or not metadata.is_complete:
-        return ""
+        return ()
     ids = _expected(fs, root, settings, metadata)
     if ids.node_id is None or ids.directory_id is None:
-        return ""
+        return ()
     why, cluster_id = "", ids.cluster_id
     own_cluster_id = None if root.meta is None else root.meta.cluster_id
     if cluster_id is None:
@@ -135,8 +136,10 @@ def restore_step(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> 
     path = _meta_path(root)
     lines = f"version=1 node.id={ids.node_id} cluster.id={cluster_id} directory.id={ids.directory_id}"
     script = f'set -C; printf "%s\\n" {lines} > {shell_word(path)}'
-    aside = "" if fs.status(path) is None else "`mv -nT FILE FILE_ASIDE` keeps the file. Then "
-    return f"{aside}`sh -c {shell_word(script)}` writes it with the ids of the metadata log{why}"
+    writes = f" writes it with the ids of the metadata log{why}"
+    if fs.status(path) is None:
+        return (Step("", ("sh", "-c", script), writes),)
+    return (Step("", MOVE_ASIDE, " keeps the file"), Step("Then ", ("sh", "-c", script), writes))
 
 
 def _expected(fs: Filesystem, root: LogDirRoot, settings: SettingsSource, metadata: ClusterMetadata) -> _Identity:
@@ -198,12 +201,12 @@ def _metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
     if own is None and status is not None:
         effect = "a node does not start: it cannot make the directory of its metadata log (FileAlreadyExistsException)"
         message = "a file in the place of the metadata log"
-        step = (
-            "restore the directory from a backup, before the node starts. With the file only moved away, a node fetches"
-            " the log from the other controllers. If it is the only one, it has nothing to start from:"
-            f" {SET_ALL_ASIDE}"
+        steps = (
+            Step("restore the directory from a backup, before the node starts"),
+            Step("With the file only moved away, a node fetches the log from the other controllers"),
+            Step(f"If it is the only one, it has nothing to start from: {SET_ALL_ASIDE}"),
         )
-        yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect, next_step=step)
+        yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect, steps=steps)
         return
     if own is not None and _is_empty(fs, own):
         message = "the metadata log is empty"
@@ -241,9 +244,15 @@ def second_metadata_log(fs: Filesystem, root: LogDirRoot, first: dict[object, st
         return
     other = first.setdefault((root.meta.cluster_id, root.meta.node_id), own)
     if other != own:
-        both = f"`kafkalog cluster {shell_word(other)}` and `kafkalog cluster {shell_word(own)}`"
-        step = f"{both} show the state of both: keep the log in metadata.log.dir (if not set, the first of log.dirs)."
+        steps = (
+            Step("", ("kafkalog", "cluster", path_word(other)), end=" and "),
+            Step(
+                "",
+                ("kafkalog", "cluster", path_word(own)),
+                " show the state of both: keep the log in metadata.log.dir (if not set, the first of log.dirs)",
+            ),
+            Step("", ("mv", "-nT", Word.FILE, Word.FILE_AWAY), " moves the log of this directory away"),
+        )
         message = f"the metadata log of node {root.meta.node_id} also lies in {other}"
         effect = "a node does not start with a metadata log outside metadata.log.dir"
-        step = f"{step} `mv -nT FILE FILE_AWAY` moves the log of this directory away"
-        yield finding(FindingKind.TWIN_DIRECTORIES, own, message, broker_effect=effect, next_step=step)
+        yield finding(FindingKind.TWIN_DIRECTORIES, own, message, broker_effect=effect, steps=steps)

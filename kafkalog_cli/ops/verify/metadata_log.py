@@ -38,6 +38,7 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.steps import KEEP_A_COPY, MOVE_ASIDE, Step, Steps, Word, flat, nothing
 from kafkalog_cli.ops.verify.places import read_topic_id
 
 ENDS = "the node does not start"
@@ -45,11 +46,13 @@ CUTS = "the node cuts the metadata log"
 """The beginnings of `broker_effect`, by which `doctor` knows the step of a start."""
 
 _SMALL = {FindingKind.EPOCHS_WRONG, FindingKind.METADATA_FILE}
-_ASIDE = "`mv -nT FILE FILE_ASIDE`: the node writes the file again"
+_ASIDE = (Step("", MOVE_ASIDE, ": the node writes the file again"),)
 _REBUILDS = "a node checks the whole metadata log each time it starts, after a clean stop too, and makes new indexes"
 """KafkaRaftLog opens its UnifiedLog with lastShutdownClean=false and recoveryPoint=0."""
 
-_KEPT = "the step for the metadata log decides: without it a -stray directory keeps all records of the partition"
+_KEPT = (
+    Step("the step for the metadata log decides: without it a -stray directory keeps all records of the partition"),
+)
 _MOST_NAMES = 5
 
 
@@ -63,14 +66,15 @@ def metadata_findings(
     for one in found:
         if one.kind in (FindingKind.METADATA_SNAPSHOT, FindingKind.MISSING_OFFSETS):
             continue  # said below
-        if one.path.endswith(FileKind.LOG.value) and "PATH" in one.next_step:
+        commands = [step.argv for step in flat(one.steps) if step.argv]
+        if one.path.endswith(FileKind.LOG.value) and any(Word.PATH in argv for argv in commands):
             is_told = True
-            yield one._replace(broker_effect=start.effect, next_step=start.step)
+            yield one._replace(broker_effect=start.effect, steps=start.steps)
         elif one.kind in _SMALL:
             is_told |= one.severity is Severity.CORRUPTION
-            yield one._replace(broker_effect=start.effect if start.failure else one.broker_effect, next_step=_ASIDE)
-        elif "`kafkalog recover " in one.next_step:
-            yield one._replace(broker_effect=_REBUILDS, next_step="nothing has to be done")
+            yield one._replace(broker_effect=start.effect if start.failure else one.broker_effect, steps=_ASIDE)
+        elif any(argv[:2] == ("kafkalog", "recover") for argv in commands):
+            yield one._replace(broker_effect=_REBUILDS, steps=(nothing(),))
         else:
             yield one
     yield from start.findings(is_told=is_told)
@@ -85,9 +89,7 @@ def _wrong_topic_id(fs: Filesystem, path: str) -> Iterator[Finding]:
         file = f"{path}/{FileKind.PARTITION_METADATA.value}"
         message = f"topic id {topic_id}, that of __cluster_metadata is {METADATA_TOPIC_ID}"
         kind, effect = FindingKind.METADATA_LOG, f"{ENDS}: InconsistentTopicIdException"
-        yield finding(
-            kind, file, message, expected=METADATA_TOPIC_ID, got=topic_id, broker_effect=effect, next_step=_ASIDE
-        )
+        yield finding(kind, file, message, expected=METADATA_TOPIC_ID, got=topic_id, broker_effect=effect, steps=_ASIDE)
 
 
 def bootstrap_findings(fs: Filesystem, path: str, log_dir: str) -> Iterator[Finding]:
@@ -105,12 +107,12 @@ def bootstrap_findings(fs: Filesystem, path: str, log_dir: str) -> Iterator[Find
         has_records = read_cluster_metadata(fs, log_dir).end_offset > 0
     except KafkalogError:
         has_records = False
-    step = "restore it from a backup, or format the directory anew: the metadata log has no record yet"
+    step = Step("restore it from a backup, or format the directory anew: the metadata log has no record yet")
     if has_records:
-        step = "`mv -nT FILE FILE_ASIDE`: a node needs the file only while the metadata log has no record"
+        step = Step("", MOVE_ASIDE, ": a node needs the file only while the metadata log has no record")
     position = None if fault is None else fault.position
     kind = FindingKind.METADATA_SNAPSHOT
-    yield finding(kind, path, message, position=position, broker_effect=effect, next_step=step)
+    yield finding(kind, path, message, position=position, broker_effect=effect, steps=(step,))
 
 
 class _Quorum(NamedTuple):
@@ -119,22 +121,30 @@ class _Quorum(NamedTuple):
     voters: tuple[int, ...]
     others: tuple[int, ...]
 
-    @property
-    def fetching(self) -> str:
-        """The step that lets the node fetch the log again; for a quorum of one node, what must not be done."""
+    def fetching(self) -> tuple[Step, ...]:
+        """Return the steps that let the node fetch the log again; for a quorum of one node, what must not be done."""
         names = ", ".join(map(str, self.others))
         keep = (
-            "this node is the only voter, and only this directory has the metadata of the cluster: do not move, replace"
-            " or empty it. A node without it starts an empty cluster, and renames all partitions to -stray"
+            Step(
+                "this node is the only voter, and only this directory has the metadata of the cluster: do not move,"
+                " replace or empty it"
+            ),
+            Step("A node without it starts an empty cluster, and renames all partitions to -stray"),
         )
+        empty = ("find", Word.PATH, "-type", "f", "!", "-name", "quorum-state", "-delete")
         fetch = (
-            f"while the other voters ({names or 'see quorum-state'}) run and have a leader, the node can fetch the log"
-            " again: `cp -a PATH PATH_AWAY` keeps a copy,"
-            " `find PATH -type f ! -name quorum-state -delete` removes all but the node's vote. Do this on one voter at"
-            " a time"
+            Step(
+                f"while the other voters ({names or 'see quorum-state'}) run and have a leader, the node can fetch the"
+                " log again: ",
+                KEEP_A_COPY,
+                " keeps a copy",
+                ", ",
+            ),
+            Step("", empty, " removes all but the node's vote"),
+            Step("Do this on one voter at a time"),
         )
         if not self.voters:
-            return f"if there are other voters, {fetch}. Else, {keep}"
+            return (Step("if there are other voters", end=", "), *fetch, Step("Else", end=", "), *keep)
         return fetch if self.others else keep
 
 
@@ -247,18 +257,20 @@ class _NodeStart:
         return f"{records}: {told}" if told else f"{records}, and no topic or setting with them"
 
     @property
-    def step(self) -> str:
-        """The step for damage in the log."""
+    def steps(self) -> Steps:
+        """The steps for damage in the log."""
         if self.failure:
-            return self.quorum.fetching
+            return self.quorum.fetching()
         if self.end >= self._walk.end and not self.is_behind:
-            return "nothing has to be done"
+            return (nothing(),)
         if self.quorum.others:
             others = ", ".join(map(str, self.quorum.others))
-            return f"nothing has to be done while the other voters ({others}) run: the node fetches the rest from them"
+            return (nothing(f" while the other voters ({others}) run: the node fetches the rest from them"),)
         return (
-            f"only restoring it from a backup brings them back; {self.quorum.fetching}. `cp -a PATH PATH_AWAY` keeps a"
-            " copy of what the node cuts off. Partitions of lost topics become -stray directories with their records"
+            Step("only restoring it from a backup brings them back", end="; "),
+            *self.quorum.fetching(),
+            Step("", KEEP_A_COPY, " keeps a copy of what the node cuts off"),
+            Step("Partitions of lost topics become -stray directories with their records"),
         )
 
     def findings(self, *, is_told: bool) -> Iterator[Finding]:
@@ -267,16 +279,15 @@ class _NodeStart:
         is_newest_bad = any(one.status.path in self._bad for one in [newest_snapshot(self._partition)] if one)
         if not is_told and (self.failure or (self.end < self._walk.end and not is_newest_bad)):
             message = self.failure or f"the log does not go on from its newest snapshot, {_name(newest)}"
-            yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, next_step=self.step)
+            yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, steps=self.steps)
         if self.is_behind:
             message = f"the log ends at offset {self._walk.end}, before its newest snapshot, {_name(newest)}"
-            yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, next_step=self.step)
+            yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, steps=self.steps)
         is_covered = self.first == 0 or (newest is not None and newest.end_offset >= self.first)
         if not is_covered:
             message = f"the log begins at offset {self.first}, and no snapshot has the records before it"
-            yield finding(
-                FindingKind.METADATA_SNAPSHOT_MISSING, path, message, next_step=self._restore("restore the snapshot")
-            )
+            steps = self._restore("restore the snapshot")
+            yield finding(FindingKind.METADATA_SNAPSHOT_MISSING, path, message, steps=steps)
         yield from self._bad_snapshots()
         records = (FaultKind.INVALID_RECORD, FaultKind.INVALID_VERSION)
         replayed = (self.fallback if is_newest_bad else self.state).faults
@@ -287,8 +298,8 @@ class _NodeStart:
         is_newer = fault.kind is FaultKind.INVALID_VERSION
         kind = FindingKind.METADATA_NEWER if is_newer else FindingKind.METADATA_RECORD
         offsets = (fault.base_offset, fault.last_offset)
-        step = self._without_record(where, fault.position, is_newer=is_newer)
-        yield finding(kind, where, fault.message, position=fault.position, offsets=offsets, next_step=step)
+        steps = self._without_record(where, fault.position, is_newer=is_newer)
+        yield finding(kind, where, fault.message, position=fault.position, offsets=offsets, steps=steps)
 
     def lost_partitions(self) -> Iterator[Finding]:
         """Yield a finding for each partition beside the log that the state at the start no longer has."""
@@ -303,7 +314,7 @@ class _NodeStart:
                 continue
             if not self.fallback.is_complete or self._has(self.fallback, topic_id, name.shown_partition):
                 message = f"the metadata log has no topic {topic_id} before its cut at offset {self.end}"
-                yield finding(FindingKind.NOT_IN_METADATA, entry.path, message, next_step=_KEPT)
+                yield finding(FindingKind.NOT_IN_METADATA, entry.path, message, steps=_KEPT)
 
     @staticmethod
     def _has(state: ClusterMetadata, topic_id: str, number: int) -> bool:
@@ -336,8 +347,8 @@ class _NodeStart:
             effect = "none: a node that starts reads only the newest snapshot"
             if newest is not None and file == newest.status.path:
                 effect = self._effect_of_newest(newest.name.offset or 0)
-            step = self._aside()
-            yield finding(kind, file, fault.message, position=fault.position, broker_effect=effect, next_step=step)
+            steps = self._aside()
+            yield finding(kind, file, fault.message, position=fault.position, broker_effect=effect, steps=steps)
 
     def _effect_of_newest(self, offset: int) -> str:
         if not self.state.is_complete:
@@ -348,32 +359,35 @@ class _NodeStart:
             return f"{ENDS} to work: its controller cannot write below that offset"
         return "a node takes what it can read for the whole state up to that offset: what is missing is lost"
 
-    def _aside(self) -> str:
-        """Return the step for a damaged snapshot: away with it, if the node has its state without it."""
+    def _aside(self) -> Steps:
+        """Return the steps for a damaged snapshot: away with it, if the node has its state without it."""
         sound = self.fallback.snapshot
         start = 0 if sound is None else sound.end_offset
         has_state = self.fallback.is_complete and start >= self.first
         if has_state and (self.fallback.voters or self.quorum.voters) and not self.failure:
             source = "the log" if sound is None else f"the snapshot {_name(sound)} and the log"
-            return f"`mv -nT FILE FILE_ASIDE`: the node then has its state from {source}"
+            return (Step("", MOVE_ASIDE, f": the node then has its state from {source}"),)
         return self._restore("restore the file")
 
-    def _restore(self, what: str) -> str:
+    def _restore(self, what: str) -> Steps:
         if self.quorum.others:
-            return self.quorum.fetching
-        return f"{what} from a backup of this directory; {self.quorum.fetching}"
+            return self.quorum.fetching()
+        return (Step(f"{what} from a backup of this directory", end="; "), *self.quorum.fetching())
 
-    def _without_record(self, path: str, position: int, *, is_newer: bool) -> str:
-        """Return the step for a record that no controller can apply."""
+    def _without_record(self, path: str, position: int, *, is_newer: bool) -> Steps:
+        """Return the steps for a record that no controller can apply."""
         if is_newer:
-            return "start the newest Kafka that the cluster had. It decides: kafkalog knows the formats up to Kafka 4.4"
+            newest = Step("start the newest Kafka that the cluster had")
+            return (newest, Step("It decides: kafkalog knows the formats up to Kafka 4.4"))
         last = self._partition.segments[-1].log.path if self._partition.segments else ""
         if self.quorum.others or path != last or not self.quorum.voters:
             return self._restore("restore the directory")
+        cuts = " removes this batch and all after it: the node starts with the state before"
         return (
-            f"a backup of this directory is best; {self.quorum.fetching}. Without a backup, `cp -a PATH PATH_AWAY`"
-            f" keeps a copy, and `truncate -s {position} FILE` removes this batch and all after it: the node starts"
-            " with the state before"
+            Step("a backup of this directory is best", end="; "),
+            *self.quorum.fetching(),
+            Step("Without a backup, ", KEEP_A_COPY, " keeps a copy", ", and "),
+            Step("", ("truncate", "-s", str(position), Word.FILE), cuts),
         )
 
 

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind, WorkState, classify_file
 from kafkalog_cli.disk.ownership import is_mounted_read_only
-from kafkalog_cli.errors import KafkalogError, shell_word
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.broker_user import ALL, READ, READ_WRITE, BrokerUser, broker_user
 from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.steps import Argv, Step, all_of, path_word
 
 DOES_NOT_START = "a broker does not start"
 TAKES_OFFLINE = "a broker takes the whole log directory offline when it starts, and stops if it has no other"
@@ -74,9 +75,10 @@ def _lacking(user: BrokerUser, status: FileStatus, rights: int, effect: str) -> 
     verb = "change" if status.is_directory else "read and write" if rights == READ_WRITE else "read"
     what = f"owner {status.owner_id}, group {status.group_id}, mode {status.mode:04o}"
     message = f"user {user.user_id}, whose log directory it is, may not {verb} it: {what}"
-    word, is_owner = shell_word(status.path), status.owner_id == user.user_id
-    commands = [] if is_owner else [f"`sudo chown {user.user_id} {word}`"]
+    commands: list[Argv] = []
+    if status.owner_id != user.user_id:
+        commands.append(("sudo", "chown", str(user.user_id), path_word(status.path)))
     if rights & ~(status.mode >> 6):
-        commands.append(f"`sudo chmod u+{'rwx' if status.is_directory else 'rw'} {word}`")
-    step = f"if the broker runs as this user, {' and '.join(commands)} permits it"
-    yield finding(FindingKind.NOT_PERMITTED, status.path, message, broker_effect=effect, next_step=step)
+        commands.append(("sudo", "chmod", f"u+{'rwx' if status.is_directory else 'rw'}", path_word(status.path)))
+    steps = (Step("if the broker runs as this user", end=", "), *all_of(commands, " permits it"))
+    yield finding(FindingKind.NOT_PERMITTED, status.path, message, broker_effect=effect, steps=steps)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.directory_contents import holds_partition
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory_name
-from kafkalog_cli.errors import KafkalogError, Refused, shell_word
+from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
@@ -19,10 +19,23 @@ from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.partition_facts import Replication, is_set_aside, path_of_stray
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.copies import MOVE_OUT, future_findings
+from kafkalog_cli.ops.steps import (
+    MOVE_ASIDE,
+    MOVE_OUT,
+    MOVE_OUT_NEXT,
+    Argv,
+    Step,
+    Steps,
+    Word,
+    compare_command,
+    nothing,
+    path_word,
+    recover_command,
+    text_of,
+)
+from kafkalog_cli.ops.verify.copies import future_findings
 
 _GIVE_THE_ID = (FindingKind.TOPIC_ID_DIFFERS, FindingKind.METADATA_FILE_MISSING)
 """Findings whose next step gives the directory the topic id of the metadata log."""
@@ -94,19 +107,16 @@ class PartitionPlaces:
             return
         twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
         for twin in twins:
-            compare = f"`kafkalog verify {shell_word(partition.path)} --against {shell_word(twin)}`"
-            step = f"{compare} shows which is more complete: keep that directory, and move the other away"
+            shows = " shows which is more complete: keep that directory, and move the other away"
+            steps = (Step("", compare_command(partition.path, twin), shows),)
             message = f"the partition also lies in {twin}"
-            yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, message, next_step=step)
+            yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, message, steps=steps)
         for other in self._by_id.get((broker, topic_id or "", partition.number), ()):
             if other != path and other not in twins:
                 message = f"{other} has the same topic id, {topic_id}, and partition number"
-                listed = f"`kafkalog ls {shell_word(partition.path)} {shell_word(other)}`"
-                step = (
-                    f"{listed} shows the offsets of both: find out which directory holds the data, and"
-                    " move the other away"
-                )
-                yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, next_step=step)
+                listed = ("kafkalog", "ls", path_word(partition.path), path_word(other))
+                shows = " shows the offsets of both: find out which directory holds the data, and move the other away"
+                yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, steps=(Step("", listed, shows),))
 
     def beside_the_partition(
         self, found: Iterable[Finding], partition: Partition, meta: MetaProperties | None
@@ -120,8 +130,8 @@ class PartitionPlaces:
         for one in found:
             if path in self._set_aside and others and one.kind in _GIVE_THE_ID:
                 stray = DIAGNOSES[FindingKind.NOT_IN_METADATA]
-                step = f"the partition of {partition.topic} is {others[0]}; {stray.next_step}"
-                yield one._replace(broker_effect=stray.broker_effect, next_step=step)
+                live = Step(f"the partition of {partition.topic} is {others[0]}", end="; ")
+                yield one._replace(broker_effect=stray.broker_effect, steps=(live, *stray.steps))
             else:
                 yield one
 
@@ -218,8 +228,8 @@ def _facts(
         return TopicFacts(None, compacted, (*found, *_stray_step(fs, partition, log_dir, settings)))
     metadata = settings.metadata(log_dir)
     missing = () if topic_id.topic_id or topic_id.problems else _missing_id(fs, partition, log_dir, settings)
-    step = _id_step(partition, log_dir, settings) if topic_id.problems else ""
-    problems = (p._replace(next_step=step) if p.kind is FindingKind.METADATA_FILE else p for p in topic_id.problems)
+    steps = _id_steps(partition, log_dir, settings)
+    problems = (p._replace(steps=steps) if p.kind is FindingKind.METADATA_FILE else p for p in topic_id.problems)
     findings = (*problems, *missing)
     if metadata is None or not metadata.is_complete:
         compacted = _is_compacted(partition.topic, log_dir, settings)
@@ -228,7 +238,7 @@ def _facts(
     recover = recover_command(partition.path, log_dir, settings)
     problem = _id_problem(partition, topic_id.topic_id, metadata, recover)
     if problem is not None and topic_id.topic_id is not None:
-        problem = _if_kept(fs, partition, topic_id.topic_id, problem, metadata, settings.broker_id(log_dir))
+        problem = _if_kept(fs, partition, topic_id.topic_id, problem, metadata, settings.broker_id(log_dir), recover)
     if problem is not None:
         return TopicFacts(None, compacted, (*findings, problem))
     state = metadata.partition(partition.topic, partition.number)
@@ -265,23 +275,23 @@ def _missing_id(
     is_known = metadata is not None and metadata.is_complete
     if metadata is not None and is_known and metadata.partition(partition.topic, partition.number) is None:
         why = f"the metadata log has no partition {partition.number} of a topic {partition.topic}"
-        step = "" if holds_partition(fs, partition.entries) else MOVE_OUT
-        return (finding(FindingKind.NOT_IN_METADATA, partition.path, why, next_step=step),)
+        own = () if holds_partition(fs, partition.entries) else MOVE_OUT
+        return (finding(FindingKind.NOT_IN_METADATA, partition.path, why, steps=own),)
     if not is_known and not holds_partition(fs, partition.entries):
         why = "no partition, only a directory with such a name: it has no file of a log"
-        return (finding(FindingKind.NOT_IN_METADATA, partition.path, why, next_step=MOVE_OUT),)
+        return (finding(FindingKind.NOT_IN_METADATA, partition.path, why, steps=MOVE_OUT),)
     path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
-    step = _id_step(partition, log_dir, settings)
-    return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing", next_step=step),)
+    steps = _id_steps(partition, log_dir, settings)
+    return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing", steps=steps),)
 
 
-def _id_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
-    """Return the next step that writes partition.metadata."""
+def _id_steps(partition: Partition, log_dir: str | None, settings: SettingsSource) -> Steps:
+    """Return the steps that write partition.metadata."""
     command = recover_command(partition.path, log_dir, settings)
-    step = f"`{command}` writes it with the topic id of the metadata log, before the broker starts"
-    if command.endswith(" --metadata DIR"):
-        step += ". DIR is the metadata.log.dir of a controller, or a copy of it"
-    return step
+    step = Step("", command, " writes it with the topic id of the metadata log, before the broker starts")
+    if Word.METADATA_DIRECTORY not in command:
+        return (step,)
+    return (step, Step("DIR is the metadata.log.dir of a controller, or a copy of it"))
 
 
 def _stray_step(
@@ -297,22 +307,21 @@ def _stray_step(
     live = f"{parent}/{partition_directory_name(partition.topic, number)}"
     if fs.status(live) is not None:
         why = f"the partition is in its place again: {live}"
-        step = (
-            "nothing has to be done: a broker leaves it alone."
-            f" `kafkalog ls {shell_word(live)} {shell_word(partition.path)}` shows what both hold"
-        )
+        listed = ("kafkalog", "ls", path_word(live), path_word(partition.path))
+        steps: Steps = (nothing(": a broker leaves it alone"), Step("", listed, " shows what both hold"))
     else:
         why = "the partition is not assigned to this broker"
-        step = f"`{recover_command(partition.path, log_dir, settings)}` restores it if the metadata log has its topic"
+        recover = recover_command(partition.path, log_dir, settings)
+        steps = (Step("", recover, " restores it if the metadata log has its topic"),)
         metadata = settings.metadata(log_dir)
         if metadata is not None and metadata.is_complete:
             try:
                 path_of_stray(fs, partition, log_dir, settings)
             except Refused as refused:  # so recover would not restore it
-                why, step = str(refused.details["reason"]), "nothing has to be done: a broker leaves it alone"
-    message = f"a broker set it aside: {why}; {step}"  # text output has only the message
+                why, steps = str(refused.details["reason"]), (nothing(": a broker leaves it alone"),)
+    message = f"a broker set it aside: {why}; {text_of(steps)}"  # text output has only the message
     effect = "a broker leaves it alone"
-    return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)
+    return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, steps=steps),)
 
 
 def _if_kept(  # noqa: PLR0913, PLR0917
@@ -322,6 +331,7 @@ def _if_kept(  # noqa: PLR0913, PLR0917
     problem: Finding,
     metadata: ClusterMetadata,
     broker_id: int | None,
+    recover: Argv,
 ) -> Finding:
     """Return the finding about a wrong topic id, for a directory that a broker does not set aside.
 
@@ -331,11 +341,11 @@ def _if_kept(  # noqa: PLR0913, PLR0917
     if other is None or is_set_aside(partition.topic, partition.number, topic_id, metadata, broker_id):
         return problem
     place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
-    step = f"`mv -nT PATH {shell_word(place)}` gives the records the name of their topic"
+    steps: Steps = (Step("", _rename(place), " gives the records the name of their topic"),)
     if fs.status(place) is not None:
-        step = f"{place} is the partition of {other.name}. {MOVE_OUT[0].upper()}{MOVE_OUT[1:]}"
+        steps = (Step(f"{place} is the partition of {other.name}"), MOVE_OUT_NEXT)
     if metadata.partition(partition.topic, partition.number) is not None:
-        step = f"{problem.next_step.partition('; ')[0]}. Else the directory has to be moved out of the log directory"
+        steps = (*_give_the_id(partition, recover), Step("Else the directory has to be moved out of the log directory"))
         effect = (
             f"a broker keeps it and does not serve {partition.topic}-{partition.number}, since the topic id is that of"
             f" {other.name} (InconsistentTopicIdException)"
@@ -345,10 +355,22 @@ def _if_kept(  # noqa: PLR0913, PLR0917
             f"a broker keeps it under a name that no topic has: nobody reads or deletes it. {other.name} is elsewhere"
         )
         effect = f"{effect}, or begins empty"
-    return problem._replace(broker_effect=effect, next_step=step)
+    return problem._replace(broker_effect=effect, steps=steps)
 
 
-def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata, recover: str) -> Finding | None:
+def _rename(path: str) -> Argv:
+    return ("mv", "-nT", Word.PATH, path_word(path))
+
+
+def _give_the_id(partition: Partition, recover: Argv, end: str = ". ") -> tuple[Step, ...]:
+    """Return the steps that give the directory the topic id of the metadata log."""
+    return (
+        Step(f"if these are the records of {partition.topic}, ", MOVE_ASIDE, end=" and "),
+        Step("", recover, " give them its id", end),
+    )
+
+
+def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata, recover: Argv) -> Finding | None:
     """Return a finding if the metadata log has another topic id for the topic, or does not have the partition.
 
     `recover` is the command that writes the topic id of the metadata log. None if there is no problem.
@@ -359,21 +381,18 @@ def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMet
         return None
     if named is not None and named.topic_id != topic_id:
         message = f"topic id {topic_id}, the metadata log has {named.topic_id} for {partition.topic}"
-        step = (
-            f"if these are the records of {partition.topic}, `mv -nT FILE FILE_ASIDE` and `{recover}` give them its id"
-        )
-        step = f"{step}; {DIAGNOSES[FindingKind.TOPIC_ID_DIFFERS].next_step}"
-        expected = named.topic_id
-        return finding(FindingKind.TOPIC_ID_DIFFERS, path, message, expected=expected, got=topic_id, next_step=step)
+        kind, expected = FindingKind.TOPIC_ID_DIFFERS, named.topic_id
+        steps = (*_give_the_id(partition, recover, end="; "), *DIAGNOSES[kind].steps)
+        return finding(kind, path, message, expected=expected, got=topic_id, steps=steps)
     if named is None:
         other = metadata.topic_of_id(topic_id)
         if other is not None:
             message = f"topic id {topic_id} is that of {other.name} in the metadata log"
             expected, kind = f"a topic id of {partition.topic}", FindingKind.TOPIC_ID_DIFFERS
             place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
-            step = f"`mv -nT PATH {shell_word(place)}` gives the records the name of their topic, if the broker has"
-            step = f"{step} no such partition yet; {DIAGNOSES[kind].next_step}"
-            return finding(kind, path, message, expected=expected, got=topic_id, next_step=step)
+            gives = " gives the records the name of their topic, if the broker has no such partition yet"
+            steps = (Step("", _rename(place), gives, "; "), *DIAGNOSES[kind].steps)
+            return finding(kind, path, message, expected=expected, got=topic_id, steps=steps)
         return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log does not have this topic")
     if partition.number not in named.partitions:
         message = f"the metadata log has no partition {partition.number} of {partition.topic}"

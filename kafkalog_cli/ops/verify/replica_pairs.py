@@ -11,6 +11,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.selection import Selection, expand, partition_paths, select_partitions
+from kafkalog_cli.ops.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,6 @@ def is_other_name(partition: Partition) -> bool:
     return partition.directory.kind is DirectoryKind.OTHER
 
 
-def not_compared(path: str, why: str, next_step: str = "") -> Finding:
+def not_compared(path: str, why: str, steps: Steps = ()) -> Finding:
     """Return a finding that says why nothing was compared."""
-    return finding(FindingKind.NOT_COMPARED, path, f"not compared: {why}", next_step=next_step)
+    return finding(FindingKind.NOT_COMPARED, path, f"not compared: {why}", steps=steps)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState, classify_directory, classify_file
-from kafkalog_cli.errors import KafkalogError, counted, shell_word
+from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.format import checkpoint, meta_properties
 from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.format.fault import FaultKind
@@ -17,7 +17,8 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, Shutdown
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.identity import identity_findings, restore_step, second_metadata_log
+from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, all_of, compare_command, nothing, path_word
+from kafkalog_cli.ops.verify.identity import identity_findings, restore_steps, second_metadata_log
 from kafkalog_cli.ops.verify.metadata_log import bootstrap_findings
 from kafkalog_cli.ops.verify.permissions import root_permissions
 
@@ -45,8 +46,8 @@ def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
     yield from root_permissions(fs, root)
     for one in _fault_findings(fs, root):
         is_meta = one.kind is FindingKind.META_PROPERTIES
-        step = restore_step(fs, root, settings) if is_meta else ""
-        yield one._replace(next_step=step or one.next_step)
+        steps = restore_steps(fs, root, settings) if is_meta else ()
+        yield one._replace(steps=steps or one.steps)
     yield from identity_findings(fs, root, settings)
     for file in root.files:
         if file.path.endswith(f"/{FileKind.BOOTSTRAP_SNAPSHOT.value}"):
@@ -54,15 +55,15 @@ def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
     names = {classify_file(file.path.rpartition("/")[2]).kind for file in root.files}
     if FileKind.META_PROPERTIES not in names and _has_run(fs, root, names, settings):
         path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
-        step = restore_step(fs, root, settings)
-        yield finding(FindingKind.META_PROPERTIES_MISSING, path, "missing", next_step=step)
+        steps = restore_steps(fs, root, settings)
+        yield finding(FindingKind.META_PROPERTIES_MISSING, path, "missing", steps=steps)
     if root.marker_held_for:
         path = f"{root.path.rstrip('/')}/{FileKind.HELD_CLEAN_SHUTDOWN.value}"
         message = (
             f"the marker of a clean shutdown is kept away {root.marker_held_until}; without it a broker recovers all"
             " partitions when it starts, and leaves every in-sync replica set"
         )
-        yield finding(FindingKind.MARKER_HELD, path, message, next_step=_undo_step(root))
+        yield finding(FindingKind.MARKER_HELD, path, message, steps=_undo_steps(root))
     yield from _cut_off_import(root)
     yield from _second_lines(fs, root)
     odd = {one.path for one in root.odd}
@@ -76,14 +77,14 @@ def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
             yield finding(FindingKind.UNKNOWN_FILE, path, "no file of Kafka has such a name")
 
 
-_OF_OUR_FILES = {
+_OF_OUR_FILES: dict[FileKind, tuple[str, Steps]] = {
     FileKind.HELD_CLEAN_SHUTDOWN: (
         "none: a broker does not know the file. It starts as after an unclean stop",
-        "nothing can be restored from it: `mv -nT FILE FILE_ASIDE`",
+        (Step("nothing can be restored from it: ", MOVE_ASIDE, is_needed=False),),
     ),
     FileKind.IMPORT_RECORD: (
         "a broker that starts removes the partitions that are not in their places yet",
-        "its import is unknown. Move it aside and import again: `mv -nT FILE FILE_ASIDE`",
+        (Step("its import is unknown"), Step("Move it aside and import again: ", MOVE_ASIDE)),
     ),
 }
 """Broker effect and next step of damage in a file that kafkalog wrote."""
@@ -106,8 +107,8 @@ def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
             yield damaged_checkpoint_finding(fs, root.path, name.kind, located)
         elif located.fault.message != meta_properties.ODD_CLUSTER_ID:
             found = of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
-            effect, step = _OF_OUR_FILES.get(name.kind, (found.broker_effect, found.next_step))
-            yield found._replace(broker_effect=effect, next_step=step)
+            effect, steps = _OF_OUR_FILES.get(name.kind, (found.broker_effect, found.steps))
+            yield found._replace(broker_effect=effect, steps=steps)
 
 
 def odd_root_finding(odd: OddFile) -> Finding:
@@ -180,12 +181,14 @@ def _cut_off_import(root: LogDirRoot) -> Iterator[Finding]:
     message = f"an import{told} was cut off after its commit; {'; '.join(parts) or 'only its record is left'}"
     path = f"{root.path.rstrip('/')}/{FileKind.IMPORT_RECORD.value}"
     repeat = repeated_command(left.what, root.path)
-    step = f"`{repeat}` gives them their places; repeat it before a broker starts" if repeat and left.coming else ""
-    if not left.coming:
-        step = "nothing has to be done: the next import into this directory removes the record"
-        if left.lost:
-            step = f"import the records of {_some(left.lost)} again: the next import removes the record"
-    yield finding(FindingKind.IMPORT_CUT_OFF, path, message, broker_effect=effect, next_step=step)
+    steps: Steps = ()
+    if left.lost and not left.coming:
+        steps = (Step(f"import the records of {_some(left.lost)} again: the next import removes the record"),)
+    elif not left.coming:
+        steps = (nothing(": the next import into this directory removes the record"),)
+    elif repeat:
+        steps = (Step("", repeat, " gives them their places", "; "), Step("repeat it before a broker starts"))
+    yield finding(FindingKind.IMPORT_CUT_OFF, path, message, broker_effect=effect, steps=steps)
 
 
 def staged_finding(root: LogDirRoot, name: str) -> Finding | None:
@@ -198,7 +201,7 @@ def staged_finding(root: LogDirRoot, name: str) -> Finding | None:
     path = f"{root.path.rstrip('/')}/{name}"
     if root.importer is not None:
         pid = "" if root.importer.pid is None else f", pid {root.importer.pid}"
-        return finding(FindingKind.IMPORT_STAGED, path, f"an import is writing it{pid}", next_step="let it end")
+        return finding(FindingKind.IMPORT_STAGED, path, f"an import is writing it{pid}", steps=(Step("let it end"),))
     return finding(FindingKind.IMPORT_STAGED, path, "an import that did not end left it: nothing was committed")
 
 
@@ -243,11 +246,10 @@ def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogBound
             if kind is FindingKind.HIGH_WATERMARK_BEYOND_END:
                 lost = counted(offset - log.end, "acknowledged record is", "acknowledged records are")
                 message += f": {lost} lost here"
-            step = (
-                _log_start_step(path, (topic, number), offset, log) if kind is FindingKind.LOG_START_BEYOND_END else ""
-            )
+            is_start = kind is FindingKind.LOG_START_BEYOND_END
+            steps = _log_start_steps(path, (topic, number), offset, log) if is_start else ()
             expected, offsets = f"at most {log.end}", (log.end, offset)
-            yield finding(kind, path, message, expected=expected, got=str(offset), offsets=offsets, next_step=step)
+            yield finding(kind, path, message, expected=expected, got=str(offset), offsets=offsets, steps=steps)
     start, watermark = lines.log_start, lines.high_watermark
     # After an unclean stop one file may be some seconds older than the other, so this is checked only after a clean
     # stop. A log start beyond the end of the log has a finding of its own, which recover does not correct.
@@ -271,34 +273,33 @@ _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 """The names that Kafka allows. Others may have a meaning to sed."""
 
 
-def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogBounds) -> str:
-    """Return the step that resets a line of log-start-offset-checkpoint to the start of the log.
+def _log_start_steps(path: str, name: tuple[str, int], offset: int, log: LogBounds) -> Steps:
+    """Return the steps that reset a line of log-start-offset-checkpoint to the start of the log.
 
     Its command keeps a copy of the old file.
     """
+    meant = Step("if the records were deleted on purpose, nothing has to be done: a broker removes them")
     if not _LEGAL_TOPIC.fullmatch(name[0]):
-        return "if the records were deleted on purpose, nothing has to be done: a broker removes them"
+        return (meant,)
     line = f"{name[0].replace('.', '[.]')} {name[1]}"
-    command = f"sed -i.aside {shell_word(f's/^{line} {offset}$/{name[0]} {name[1]} {log.start}/')} {shell_word(path)}"
-    return (
-        "if the records were deleted on purpose, nothing has to be done: a broker removes them. Else do not start a"
-        f" broker before the line is put right, with a copy of the file: `{command}`"
-    )
+    edit = ("sed", "-i.aside", f"s/^{line} {offset}$/{name[0]} {name[1]} {log.start}/", path_word(path))
+    return (meant, Step("Else do not start a broker before the line is put right, with a copy of the file: ", edit))
 
 
-def _undo_step(root: LogDirRoot) -> str:
+def _undo_steps(root: LogDirRoot) -> Steps:
     """Return the commands that restore the clean shutdown marker; there are none if the kept bytes were purged."""
     from kafkalog_cli.change.clean_marker import PURGED
 
     if PURGED in root.marker_held_for:
-        return "nothing can be done: a broker recovers all partitions when it starts, and then writes markers again"
+        why = "nothing can be done: a broker recovers all partitions when it starts, and then writes markers again"
+        return (Step(why, is_needed=False),)
     log_dir = root.path.rstrip("/")
-    commands = [
-        f"`kafkalog undo {shell_word(f'{log_dir}/{name}')} {shell_word(run)}`"
+    commands: list[Argv] = [
+        ("kafkalog", "undo", path_word(f"{log_dir}/{name}"), run)
         for run, names in root.marker_held_for.items()
         for name in names
     ]
-    return f"{' and '.join(commands)} restores the marker, with the bytes that were cut off"
+    return all_of(commands, " restores the marker, with the bytes that were cut off")
 
 
 def findings_across(fs: Filesystem, roots: Sequence[LogDirRoot]) -> dict[str, list[Finding]]:
@@ -321,21 +322,19 @@ def findings_across(fs: Filesystem, roots: Sequence[LogDirRoot]) -> dict[str, li
             other = directories.setdefault(meta.directory_id, root)
             if other is not root:
                 message = f"directory.id {meta.directory_id} is also that of {other.path}"
-                kind, step = FindingKind.META_PROPERTIES_DIFFER, _copies_step(other.path, root.path)
-                found[root.path].append(finding(kind, path, message, next_step=step))
+                kind, steps = FindingKind.META_PROPERTIES_DIFFER, _copies_steps(other.path, root.path)
+                found[root.path].append(finding(kind, path, message, steps=steps))
         first = first_of.setdefault((meta.cluster_id, meta.node_id), root)
         if first is not root:
             found[root.path] += _marker_findings(first, root)
     return found
 
 
-def _copies_step(one: str, other: str) -> str:
-    """Return the step that shows which of two directories with the same id is the copy."""
-    compare = f"`kafkalog verify {shell_word(one)} --against {shell_word(other)}`"
-    return (
-        f"{compare} shows what each of them holds. The administrator decides which is the copy: a broker must have only"
-        " one of them in log.dirs"
-    )
+def _copies_steps(one: str, other: str) -> Steps:
+    """Return the steps that show which of two directories with the same id is the copy."""
+    compare = Step("", compare_command(one, other), " shows what each of them holds")
+    decides = "The administrator decides which is the copy: a broker must have only one of them in log.dirs"
+    return (compare, Step(decides))
 
 
 def _marker_findings(first: LogDirRoot, root: LogDirRoot) -> Iterator[Finding]:
@@ -385,6 +384,9 @@ _THROWS = {
 _OUT_OF_MEMORY = "a broker runs out of memory when it reads this file: with the usual heap of 1 GiB it does not start"
 
 
+_REBUILDS = " rebuilds the file from the lines that can be read"
+
+
 def damaged_checkpoint_finding(fs: Filesystem, log_dir: str, kind: FileKind, located: LocatedFault) -> Finding:
     """Return a finding about one fault in a checkpoint; its severity depends on how a broker reads the whole file."""
     try:
@@ -405,5 +407,5 @@ def damaged_checkpoint_finding(fs: Filesystem, log_dir: str, kind: FileKind, loc
         expected=located.fault.expected,
         got=located.fault.got,
         broker_effect=effect,
-        next_step=f"`kafkalog recover {shell_word(log_dir)}` rebuilds the file from the lines that can be read",
+        steps=(Step("", ("kafkalog", "recover", path_word(log_dir)), _REBUILDS),),
     )

@@ -11,6 +11,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import broker_root
+from kafkalog_cli.ops.steps import Step
 from kafkalog_cli.ops.verify.partition import verify_partition
 from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask
 
@@ -106,13 +107,13 @@ def _with_unused_ends(fs: Filesystem, result: Verification) -> Verification:
         kind = _IN_LAST_INDEX.get(one.kind)
         if kind is None or not may_have_unused_entries(fs, one.path):
             return one
-        return one._replace(kind=kind, broker_effect=f"none is known: {MAY_BE_UNUSED}", next_step=_LATER)
+        return one._replace(kind=kind, broker_effect=f"none is known: {MAY_BE_UNUSED}", steps=_LATER)
 
     findings = tuple(map(lowered, result.findings))
     return result if findings == result.findings else replace(result, findings=findings)
 
 
-_LATER = "verify again once the broker has rolled the segment, or is stopped"
+_LATER = (Step("verify again once the broker has rolled the segment, or is stopped"),)
 
 
 def _reopened(read_context: ReadContext, task: VerifyTask) -> VerifyTask:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
-from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, shell_word
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
@@ -23,6 +23,7 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work
 from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.steps import Step, path_word
 from kafkalog_cli.ops.verify.places import (
     GivenPolicy,
     PartitionPlaces,
@@ -246,8 +247,8 @@ class VerifyPlanner:
         context = ReadContext(files, self.request.limits, session.context.kernels, session.context.sleep)
         task = VerifyTask(partition, self.request.level, session.shared.clock.now_ms, wanted=wanted)
         found = settled_verification(context, task)
-        step = f"`kafkalog read {shell_word(path)}` prints the records that can be read"
-        own = (one._replace(path=path, broker_effect="", next_step=step) for one in found.findings)
+        steps = (Step("", ("kafkalog", "read", path_word(path)), " prints the records that can be read"),)
+        own = (one._replace(path=path, broker_effect="", steps=steps) for one in found.findings)
         return replace(found, path=path, files=frozenset({status.name}), findings=tuple(own))
 
     def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:

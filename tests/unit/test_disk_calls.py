@@ -18,6 +18,7 @@ DISK_CALLS = re.compile(
 DISK_CALLS_OF_OS = re.compile("replace|remove|truncate|link|stat|write|pwrite|copy2?|move")
 """Names that methods of strings, lists, arrays and streams have too."""
 MAY_TOUCH_DISK = {
+    "format/native.py": "reads the C sources of the package, to see whether the library is of them",
     "format/protocol/messages.py": "reads the message definitions of the package",
     "__main__.py": "standard descriptors: the version, and the null device where one is closed",
     "disk/fs.py": "the door",

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 REQUIREMENT = re.compile(r'^ +"([a-z0-9-]+)>=([0-9.]+)[,0-9.<]*(?:; [^"]*)?",$', re.MULTILINE)
 TESTS = [
     "tests/format",
-    "tests/log/test_segment_search.py",
+    "tests/unit",
     "tests/library",
     "tests/cli/test_help.py",
     "tests/cli/test_read.py",

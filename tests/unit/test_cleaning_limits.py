@@ -1,7 +1,7 @@
 """What a cleaning does exactly at a limit: the first dirty offset, a full table, a full file, a time that has just come."""
 
 import struct
-from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
@@ -15,14 +15,13 @@ from kafkalog_cli.broker.cleaning.marks import GONE, Marks, causes_of
 from kafkalog_cli.broker.cleaning.output import _BUFFER_BYTES, CleanedSegments, IndexLimits
 from kafkalog_cli.disk.fs_changes import FileAttributes
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.records import PART_RECORDS
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
-from tests.broker.test_cleaning import DIRECTORY, KERNELS, NOW_MS, Files, blocks, table_of, written
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
 from tests.support.memory_fs import MemoryFilesystem
+from tests.unit.test_cleaning import DIRECTORY, KERNELS, NOW_MS, Files, blocks, table_of, written
 
 ACTIVE = 10**6
 MODIFIED_MS = 1000
@@ -114,19 +113,6 @@ def test_a_large_batch_keeps_its_last_offset_without_its_last_records():
     assert (large.base_offset, large.last_offset) == (0, len(keys) - 1)
 
 
-def test_slices_of_the_most_bits_are_not_split(monkeypatch):
-    log = log_of((0, [batch((0, b"a" * 5000, b"v"))]))
-    split, bits = KeySlice.split, []
-    monkeypatch.setattr(KeySlice, "split", lambda part, more: bits.append(part.bits) or split(part, more))
-    for most in (20, None):
-        if most is None:
-            monkeypatch.setattr(marking, "MOST_SLICE_BITS", bits[1])
-            bits.clear()
-        with pytest.raises(KafkalogError, match="larger than the memory for keys"):
-            mark(log, MarkingRequest(0, ACTIVE, NOW_MS, memory_bytes=1000))
-    assert bits == [0]
-
-
 # -- tables and marks
 
 
@@ -206,7 +192,8 @@ def row(base, last, *, magic=2, count=1, valid=1):
     ],
 )
 def test_the_offsets_of_a_segment_ascend(rows, is_sound, arrays):
-    chunks = SegmentChunks(log_of((5, [])), SimpleNamespace(base_offset=5))
+    log = log_of((5, []))
+    chunks = SegmentChunks(log, log.segments[0])
     columns = BatchColumns.from_rows(rows)
     columns = columns.arrays() if arrays else columns
     if is_sound:
@@ -247,9 +234,20 @@ class Gathering:
         self.content += data
 
 
+class OneFile(NamedTuple):
+    """The files of a cleaning, of which there is one here."""
+
+    file: Gathering
+
+    def create(self, name, mtime_ms):
+        return self.file
+
+    def finish(self, file):
+        pass
+
+
 def new_segment(log):
-    files = SimpleNamespace(create=lambda *_: log, finish=lambda _: None)
-    return CleanedSegments(files, 0, IndexLimits(4096, 4096), 0)
+    return CleanedSegments(OneFile(log), 0, IndexLimits(4096, 4096), 0)
 
 
 def test_all_bytes_are_written_once_and_in_order():

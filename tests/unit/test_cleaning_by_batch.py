@@ -19,10 +19,10 @@ from kafkalog_cli.disk.fs_changes import FileAttributes
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import open_partition
-from tests.broker.test_cleaning import DIRECTORY, KERNELS, NOW_MS, RETENTION_MS, Files
 from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, aborted_txns, batch_v2, message, message_set
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.naive_reader import read_batches, read_records
+from tests.unit.test_cleaning import DIRECTORY, KERNELS, NOW_MS, RETENTION_MS, Files
 
 HORIZON = 0x40
 NO_HORIZON = None

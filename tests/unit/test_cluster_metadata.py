@@ -7,6 +7,7 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
+from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint, SnapshotId, read_cluster_metadata
@@ -394,3 +395,10 @@ def test_no_damage_raises(folder):
             path.write_bytes(spoiled[: chance.choice([len(spoiled), chance.randrange(len(spoiled))])])
         found = read(folder)
         assert found.is_complete or found.faults
+
+
+def test_a_point_excludes_the_record_at_its_offset_and_batches_of_a_later_time():
+    batches = [Batch(0, 61, 0, 9, 0, 2, 0, 0, time_ms, time_ms, -1, -1, -1, 1, 1) for time_ms in (999, 1000, 1001)]
+    at_3, at_time = MetadataPoint(end_offset=3), MetadataPoint(time_ms=1000)
+    assert [at_3.is_before(batches[0], offset) for offset in (2, 3, 4)] == [False, True, True]
+    assert [at_time.is_before(one, 0) for one in batches] == [False, False, True]

@@ -20,6 +20,7 @@ from kafkalog_cli.log.settings.topic_config import (
 from kafkalog_cli.log.settings.topic_config_table import (
     FIXED_SETTINGS,
     TOPIC_KEYS,
+    BrokerName,
     ConfigKey,
     ConfigType,
     IllegalValue,
@@ -279,3 +280,28 @@ def test_ranges_are_of_their_type(number):
     for kind, limit in ((ConfigType.INT, 2**31), (ConfigType.LONG, 2**63)):
         legal = not isinstance(parse_config(ConfigKey("x", kind, None, NumberRange(-5)), str(number)), IllegalValue)
         assert legal == (-5 <= number < limit)
+
+
+@pytest.mark.parametrize(("lag_ms", "policy", "roll_ms"), [(1, "compact", 1), (99, "compact", 50), (1, "delete", 50)])
+def test_a_compaction_lag_rolls_compacted_topics_alone(lag_ms, policy, roll_ms):
+    """LogConfig.maxSegmentMs."""
+    settings = {"max.compaction.lag.ms": str(lag_ms), "cleanup.policy": policy, "segment.ms": "50"}
+    assert resolved(command_line=settings).max_segment_ms == roll_ms
+
+
+def test_the_two_lags_may_be_the_same(tmp_path):
+    for smaller, fails in ((5, False), (6, True)):
+        path = tmp_path / "server.properties"
+        lags = f"log.cleaner.min.compaction.lag.ms={smaller}\nlog.cleaner.max.compaction.lag.ms=5\n"
+        path.write_text(f"{lags}log.dirs=/x\n")
+        if fails:
+            with pytest.raises(UsageError, match=r"min.compaction.lag.ms.*6.*>.*5"):
+                read_broker_properties(FS, str(path))
+        else:
+            assert read_broker_properties(FS, str(path))["log.dirs"] == "/x"
+
+
+def test_only_below_zero_is_unlimited():
+    name = BrokerName("log.retention.minutes", unit=60_000, below_zero_is_unlimited=True)
+    assert [name.in_topic_units(value) for value in (-2, -1, 0, 1)] == [-1, -1, 0, 60_000]
+    assert BrokerName("x", unit=60_000).in_topic_units(-1) == -60_000

@@ -1,7 +1,7 @@
 """What a broker's start does exactly at a limit: of offsets, of sizes, of snapshots. Kafka's rules on small logs."""
 
 import struct
-from types import SimpleNamespace
+from itertools import accumulate
 
 import pytest
 
@@ -13,8 +13,8 @@ from kafkalog_cli.broker.log_loader import LogLoader, StartState, complete_swaps
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots, segments_between
 from kafkalog_cli.broker.producer_state import AbortedTransactions, CompletedTxn, ProducerReplay, ProducerState
 from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import Refused
-from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -49,20 +49,17 @@ def name(offset, kind):
 # -- a segment
 
 
-def test_a_log_file_of_an_int32_is_opened():
-    class Sized:
-        size = MAX_SEGMENT_BYTES
-
-        def __contains__(self, _):
-            return True
-
-        def size_bytes(self, _):
-            return self.size
-
-    assert LoadedSegment(Sized(), 0, SETTINGS).size_bytes == MAX_SEGMENT_BYTES == (1 << 31) - 1
-    Sized.size += 1
-    with pytest.raises(LoadFailed, match="is over"):
-        LoadedSegment(Sized(), 0, SETTINGS)
+def test_a_log_file_of_an_int32_is_opened(tmp_path):
+    log = tmp_path / f"{0:020}.log"
+    for size_bytes, fails in ((MAX_SEGMENT_BYTES, False), (1 << 31, True)):
+        with log.open("wb") as file:
+            file.truncate(size_bytes)  # it takes no room on the disk
+        draft = Draft(RealFilesystem(), str(tmp_path))
+        if fails:
+            with pytest.raises(LoadFailed, match="is over"):
+                LoadedSegment(draft, 0, SETTINGS)
+        else:
+            assert LoadedSegment(draft, 0, SETTINGS).size_bytes == MAX_SEGMENT_BYTES == (1 << 31) - 1
 
 
 @pytest.mark.parametrize(("last", "is_recovered"), [(4, True), (5, False)])
@@ -147,35 +144,17 @@ def test_a_log_may_end_where_it_starts(log_start, removed):
     assert (loaded.removed, loaded.log_end_offset) == (removed, log_start)
 
 
-def test_the_first_unstable_offset_is_that_of_a_batch():
-    """UnifiedLog.fetchLastStableOffsetMetadata converts it in the log; what is below the first segment is tiered."""
-    loader = object.__new__(LogLoader)
-    segment = segment_of(batch(12, 15), base=10)
-    loader.__dict__ |= {"_segments": {10: segment}}
-    for unstable, found in ((9, 9), (10, 12), (13, 12), (16, 16), (None, None)):
-        loader._snapshots = SimpleNamespace(state=SimpleNamespace(first_unstable_offset=unstable))
-        assert loader._look_up_first_unstable(0, 16) == found
-
-
-def test_a_clean_stop_opens_the_indexes_of_what_is_not_flushed():
-    """UnifiedLog.flush(forceFlushActiveSegment) flushes up to the end and the active segment that begins there."""
-
-    class Opened(SimpleNamespace):
-        def offset_index(self):
-            self.opened.append(self.base_offset)
-
-        def time_index(self):
-            pass
-
-        def stop_cleanly(self):
-            pass
-
-    for recovery_point, wanted in ((0, [0, 5]), (5, [5]), (4, [0, 5])):
-        loader, opened = object.__new__(LogLoader), []
-        loader._segments = {base: Opened(base_offset=base, opened=opened) for base in (0, 5)}
-        loader._epochs = SimpleNamespace(is_changed=False)
-        loader._stop_cleanly(recovery_point, 5)
-        assert opened == wanted
+@pytest.mark.parametrize(("unstable", "found"), [(10, 12), (12, 12), (13, 12), (15, 12), (16, 16), (-1, None)])
+def test_the_first_unstable_offset_is_that_of_a_batch(unstable, found):
+    """UnifiedLog.fetchLastStableOffsetMetadata converts it in the log."""
+    open_transaction = producer_snapshot([(7, 0, 0, 15, 0, 0, 0, unstable)])
+    files = {
+        10: batch(12, 15),
+        name(10, "index"): b"",
+        name(10, "timeindex"): b"",
+        name(16, "snapshot"): open_transaction,
+    }
+    assert load(files, is_clean=True, recovery_point=16).first_unstable_offset == found
 
 
 def test_swaps_at_or_above_a_cleaned_file_are_undone():
@@ -205,28 +184,17 @@ def test_a_swap_replaces_the_files_in_its_range():
 # -- valid batches
 
 
-def row(base, last, *, magic=2, epoch=0, position=0, size_bytes=61):
-    return Batch(position, size_bytes, base, last, epoch, magic, 0, 0, 0, 0, -1, -1, -1, 1, 1)
-
-
-def test_the_end_of_some_batches():
-    rows = [row(0, 0, position=9), row(1, 1, position=70, size_bytes=100), row(2, 2, position=170, size_bytes=30)]
-    chunk = SimpleNamespace(batches=BatchColumns.from_rows(rows))
-    assert [valid_rows.end_position(chunk, count) for count in range(4)] == [9, 70, 170, 200]
-
-
-@pytest.mark.parametrize("arrays", [False, True])
-def test_an_epoch_starts_with_its_first_batch(arrays):
-    rows = [
-        row(0, 0, epoch=3, magic=1), row(1, 1, epoch=2), row(2, 2, epoch=3), row(1, 1, epoch=3), row(4, 4, epoch=1),
-        row(5, 5, epoch=4),
-    ]  # fmt: skip
-    columns = BatchColumns.from_rows(rows)
+def test_an_epoch_starts_with_its_first_batch():
+    found = [message(R(0, 1000), 1)] + [
+        batch(at, epoch=epoch) for at, epoch in ((1, 2), (2, 3), (3, 3), (4, 1), (5, 4))
+    ]
+    (chunk,) = Scan(BytesFile(b"".join(found)))
     epochs = LeaderEpochs()
     epochs.assign(2, 0)
-    chunk = SimpleNamespace(batches=columns.arrays() if arrays else columns)
     valid_rows.assign_epochs(chunk, 5, epochs)
     assert [(entry.epoch, entry.start_offset) for entry in epochs.entries] == [(2, 0), (3, 2)]
+    ends = [0, *accumulate(map(len, found))]
+    assert [valid_rows.end_position(chunk, count) for count in range(7)] == ends
 
 
 @pytest.mark.parametrize("data", [batch_v2([R(0, 1000, b"k", b"v" * 30)]), message(R(0, 1000, b"k", b"v" * 30), 1)])
@@ -244,7 +212,8 @@ def test_a_large_batch_is_checked_in_pieces(data, piece_bytes, monkeypatch):
 
 def test_the_segments_of_a_range():
     """LogSegments.values(from, to): from the floor of `from` on, below `to`."""
-    segments = [SimpleNamespace(base_offset=base) for base in (5, 10, 15)]
+    draft = draft_of(dict.fromkeys((5, 10, 15), b""))
+    segments = [LoadedSegment(draft, base, SETTINGS) for base in (5, 10, 15)]
 
     def between(first, end):
         return [segment.base_offset for segment in segments_between(segments, first, end)]
@@ -276,21 +245,15 @@ def test_a_snapshot_at_the_log_start_is_removed():
     assert draft.names() == [name(0, "log"), name(6, "snapshot"), name(9, "snapshot")]
 
 
-def test_the_last_offset_is_looked_for_in_its_own_segment():
+@pytest.mark.parametrize(("last", "producers"), [(5, [1, 6]), (7, [1, 2, 6])])
+def test_the_last_offset_is_looked_for_in_its_own_segment(last, producers):
     """UnifiedLog.rebuildProducerState: floorLogSegment(lastOffset); other segments are read to their ends."""
-
-    class Replayed(SimpleNamespace):
-        def find(self, offset):
-            return SimpleNamespace(position=offset)
-
-        def replay(self, _, first, end):
-            self.read.append((self.base_offset, first, end))
-
-    for last, wanted in ((5, [(0, 0, 100)]), (7, [(0, 0, 100), (5, 5, 7)])):
-        read = []
-        segments = [Replayed(base_offset=base, size_bytes=100, read=read) for base in (0, 5)]
-        snapshots_at()[1]._replay(segments, 0, last, frozenset())
-        assert read == wanted
+    draft, snapshots = snapshots_at()
+    logs = {0: batch(1, producer=(1, 0, 0)) + batch(6, producer=(6, 0, 0)),
+            5: batch(5, producer=(2, 0, 0)) + batch(7, producer=(3, 0, 0))}  # fmt: skip
+    segments = [LoadedSegment(draft_of(logs), base, SETTINGS) for base in logs]
+    snapshots._replay(segments, 0, last, frozenset())
+    assert sorted(snapshots.state.producers) == producers
 
 
 # -- producers

@@ -1,20 +1,15 @@
 """Where a log is cut, closed and continued, exactly at an offset or a time of an entry. Kafka's rules on small logs."""
 
 import struct
-from types import SimpleNamespace
 
 import pytest
 
-from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget
-from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.broker.appended_log import AppendTarget
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
+from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.open_log import CutBatch, OpenLog, _truncate_segment, roll, truncate_to
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.format.batch import BatchColumns
-from kafkalog_cli.format.batch_encoder import EncodedBatches
-from kafkalog_cli.log.reading.scan import Scan
-from tests.support.faulty_fs import BytesFile, FaultyFilesystem
+from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import R, aborted_txns, batch_v2
 
 SETTINGS = LoadSettings(now_ms=0)
@@ -51,10 +46,12 @@ def opened(segments, *, end, log_start=0, is_clean=True, **files):
 # -- times
 
 
-@pytest.mark.parametrize(("is_clean", "entries", "knows"), [(True, [], False), (True, [1], True), (False, [], True)])
+@pytest.mark.parametrize(
+    ("is_clean", "entries", "knows"), [(True, b"", False), (True, times((9, 0)), True), (False, b"", True)]
+)
 def test_an_empty_time_index_knows_no_times(is_clean, entries, knows):
-    segment = SimpleNamespace(time_index=lambda: entries)
-    assert OpenLog.knows_times(SimpleNamespace(is_clean=is_clean), segment) is knows
+    log = opened([(0, [batch(0)])], end=1, is_clean=is_clean, timeindex=entries)
+    assert log.knows_times(log.active()) is knows
 
 
 @pytest.mark.parametrize(
@@ -78,16 +75,16 @@ def test_the_closing_entry_is_the_first_largest_timestamp(times_of_batches, entr
 # -- rolling
 
 
-def test_a_segment_with_batches_is_not_rolled_at_its_base_offset():
+@pytest.mark.parametrize(("end", "batches", "fails"), [(5, [], False), (5, [5], True), (4, [], True), (4, [5], True)])
+def test_a_segment_with_batches_is_not_rolled_at_its_base_offset(end, batches, fails):
     """LocalLog.roll throws where a segment with that base offset exists and is not empty."""
-    for end, size_bytes, fails in ((5, 0, False), (5, 100, True), (4, 0, True), (4, 100, True)):
-        active = SimpleNamespace(base_offset=5, size_bytes=size_bytes, log_name="5.log")
-        log = SimpleNamespace(active=lambda active=active: active, log_end_offset=end)
-        if fails:
-            with pytest.raises(LoadFailed, match=f"a new segment would begin at {end}"):
-                roll(log)
-        else:
+    log = opened([(5, [batch(at) for at in batches])], end=end)
+    if fails:
+        with pytest.raises(LoadFailed, match=f"a new segment would begin at {end}"):
             roll(log)
+    else:
+        roll(log)
+    assert log.base_offsets == [5]
 
 
 # -- truncating
@@ -176,23 +173,3 @@ def test_an_empty_segment_of_a_killed_broker_may_have_no_indexes():
     draft = Draft(FaultyFilesystem({f"/t-0/{5:020}.log": batch(5)}), "/t-0")
     with pytest.raises(LoadFailed, match="an index of"):
         AppendTarget(OpenLog(draft, SETTINGS, 0, 6, is_clean=False))
-
-
-def test_batches_are_written_with_their_epochs():
-    data = batch(0, epoch=-1) + batch(1) + batch(2, epoch=1)
-    (chunk,) = Scan(BytesFile(data))
-    rows = list(BatchColumns.from_rows(chunk.batches.rows()).rows())
-    writes, applied, epochs = [], [], LeaderEpochs()
-    log = object.__new__(AppendedLog)
-    log._size_bytes, log._epochs = 1000, epochs
-    log._file = SimpleNamespace(write=lambda at, part: writes.append((at, bytes(part))))
-    log._replay = SimpleNamespace(apply=lambda _, first, end: applied.append((first, end)))
-    made = EncodedBatches(memoryview(data), chunk.batches)
-    log._write(made, rows, 0, 0)
-    assert writes == []
-    log._write(made, rows, 0, 2)
-    log._write(made, rows, 2, 3)
-    assert writes == [(1000 - 2 * SIZE, data[: 2 * SIZE]), (1000 - SIZE, data[2 * SIZE :])]
-    assert applied == [(0, 2), (2, 3)]
-    assert [(entry.epoch, entry.start_offset) for entry in epochs.entries] == [(0, 1), (1, 2)]
-    assert LoadedSegment(opened([(0, [data])], end=3).draft, 0, SETTINGS).next_offset() == 3

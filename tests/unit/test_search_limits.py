@@ -1,27 +1,18 @@
 """Searches of a log exactly at an offset, a time or a marker: ends, index entries, transactions, settings."""
 
 import struct
-from types import SimpleNamespace
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.log_end import TimestampOrigin, largest_timestamp, last_indexed, segment_end
 from kafkalog_cli.log.open_transactions import SegmentPart
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.segment_search import SegmentIndexes
-from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
-from kafkalog_cli.log.settings.topic_config import TopicConfig, read_broker_properties
-from kafkalog_cli.log.settings.topic_config_table import BrokerName
-from kafkalog_cli.log.transaction_ends import Ending, TransactionEnds, _IndexOfSegment, _marker_rows, _Markers
+from kafkalog_cli.log.transaction_ends import Ending, TransactionEnds
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import CONTROL, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker
 
-FS = RealFilesystem()
 WARM_ENTRIES = 1024
 """AbstractIndex.warmEntries of 8 bytes each."""
 
@@ -149,57 +140,6 @@ def test_indexes_that_begin_together_are_used_without_what_lies_before():
 # -- transactions
 
 
-def test_markers_are_passed_in_order():
-    markers = _Markers()
-    for offset in (3, 5, 9):
-        markers.append(offset, aborts=offset == 5, is_indexed=offset == 9)
-    assert markers.next_after(2) == (3, Ending.COMMITTED, False)
-    assert markers.next_after(3) == (5, Ending.ABORTED, False)
-    assert markers.next_after(4).offset == 5
-    assert markers.next_after(5) == (9, Ending.COMMITTED, True)
-    assert markers.next_after(9) is None
-    markers.append(11, aborts=False, is_indexed=False)
-    assert markers.next_after(9).offset == 11
-
-
-def row(base, last, *, valid=1, magic=2, producer=7, count=1, bits=TRANSACTIONAL | CONTROL):
-    return Batch(0, 61, base, last, 0, magic, 0, bits, 0, 0, producer, 0, -1, count, valid)
-
-
-@pytest.mark.parametrize("arrays", [False, True])
-def test_which_batches_are_markers(arrays):
-    rows = [
-        row(0, 0), row(1, 1, producer=0), row(2, 2, producer=-1), row(3, 3, magic=1), row(4, 4, count=0),
-        row(5, 5, valid=0), row(6, 6, bits=TRANSACTIONAL), row(7, 7),
-    ]  # fmt: skip
-    columns = BatchColumns.from_rows(rows)
-    assert _marker_rows(columns.arrays() if arrays else columns) == [0, 1, 7]
-
-
-def entry(last, first=0, producer=7):
-    return AbortedTxn(0, producer, first, last, first)
-
-
-def index_of(*entries):
-    said = []
-    segment = SimpleNamespace(txn_index=SimpleNamespace(path="/x.txnindex"))
-    return _IndexOfSegment(
-        segment, entries, lambda _, message: said.append(int(message.split("offset ")[1].split()[0]))
-    ), said
-
-
-def test_an_entry_is_lost_where_no_readable_batch_has_its_offset():
-    rows = [row(0, 2), row(3, 3, valid=0), row(5, 7), row(9, 9, valid=0)]
-    index, said = index_of(*(entry(at) for at in (2, 3, 4, 5, 7, 8, 9)))
-    assert [found.last_offset for found in index.passed(BatchColumns.from_rows(rows))] == [3, 4]
-    assert said == [2, 5, 7]
-    assert [found.last_offset for found in index.rest(9)] == [8]
-    assert said == [2, 5, 7, 9]
-    index, said = index_of(entry(8), entry(9))
-    assert [found.last_offset for found in index.rest(None)] == [8, 9]
-    assert index.passed(BatchColumns.from_rows([row(0, 0, valid=0)])) == []
-
-
 def ends_of(segments, told):
     """Of segments: base offset, bytes, entries of the transaction index."""
     files = {}
@@ -210,6 +150,29 @@ def ends_of(segments, told):
     fs = FaultyFilesystem(files)
     parts = [SegmentPart(segment, 0) for segment in open_partition(fs, "/t-0").segments]
     return TransactionEnds(fs, parts, 0, DEFAULT_LIMITS, None, lambda path, message: told.append((path[-12:], message)))
+
+
+def test_markers_of_a_producer_count_in_the_order_of_the_log():
+    """A marker without records is none (ControlBatch with count 0), nor is a control batch without a producer."""
+    none = batch_v2([], base=2, last=2, producer=(7, 0, -1), bits=TRANSACTIONAL | CONTROL)
+    data = [batch(0, 1), none, *(end_marker(at, 1000, (7, 0), at == 5) for at in (3, 5, 9))]
+    ends = ends_of([(0, b"".join(data), [(7, 4, 9, 4)])], told := [])
+    found = [ends.ending(7, at, at) for at in (1, 2, 3, 4, 5, 8, 9)]
+    assert found == [Ending.ABORTED] * 2 + [Ending.COMMITTED] * 2 + [Ending.ABORTED] * 2 + [Ending.OPEN]
+    assert [path for path, _ in told] == ["000.txnindex"]  # the abort at 3 has no entry
+
+
+@pytest.mark.parametrize("last", range(2, 10))
+def test_an_entry_counts_only_where_no_readable_batch_has_its_offset(last):
+    """The marker at 3 is damaged, offset 4 is in no batch, and the entry at 8 would be the next segment's."""
+    data = batch(0, 2) + damaged(end_marker(3, 1000, (8, 0), 0)) + batch(5, 7)
+    segments = [(0, data, [(7, 0, last, 0)])]
+    ends = ends_of([*segments, (8, batch(8), None)], told := [])
+    is_lost = last in {3, 4}
+    assert ends.ending(7, 0, 0) is (Ending.ABORTED if is_lost else Ending.OPEN)
+    assert [path for path, _ in told] == ([] if is_lost else ["000.txnindex"])
+    alone = ends_of(segments, [])
+    assert alone.ending(7, 0, 0) is (Ending.ABORTED if is_lost or last > 7 else Ending.OPEN)
 
 
 def damaged(data):
@@ -239,38 +202,3 @@ def test_a_missing_entry_is_told_of_the_segment_with_the_marker():
     ends = ends_of([(0, data, []), (1, end_marker(1, 1000, (7, 0), 0), None), (2, batch(2), [])], told := [])
     assert ends.ending(7, 0, 0) is Ending.ABORTED
     assert [path for path, _ in told] == ["00000001.log"]
-
-
-# -- settings
-
-
-def test_a_point_of_the_metadata_log():
-    at_3, at_time = MetadataPoint(end_offset=3), MetadataPoint(time_ms=1000)
-    assert [at_3.is_before(row(0, 9), offset) for offset in (2, 3, 4)] == [False, True, True]
-    batches = [SimpleNamespace(max_timestamp=time_ms) for time_ms in (999, 1000, 1001)]
-    assert [at_time.is_before(one, 0) for one in batches] == [False, False, True]
-
-
-def test_a_lag_of_no_time_does_not_roll():
-    """LogConfig.maxSegmentMs: compact and maxCompactionLagMs > 0."""
-    for lag, compacted, found in ((0, True, 50), (1, True, 1), (99, True, 50), (1, False, 50)):
-        config = SimpleNamespace(max_compaction_lag_ms=lag, is_compacted=compacted, segment_ms=50)
-        assert TopicConfig.__dict__["max_segment_ms"].fget(config) == found
-
-
-def test_the_two_lags_may_be_the_same(tmp_path):
-    for smaller, fails in ((5, False), (6, True)):
-        path = tmp_path / "server.properties"
-        lags = f"log.cleaner.min.compaction.lag.ms={smaller}\nlog.cleaner.max.compaction.lag.ms=5\n"
-        path.write_text(f"{lags}log.dirs=/x\n")
-        if fails:
-            with pytest.raises(UsageError, match=r"min.compaction.lag.ms.*6.*>.*5"):
-                read_broker_properties(FS, str(path))
-        else:
-            assert read_broker_properties(FS, str(path))["log.dirs"] == "/x"
-
-
-def test_only_below_zero_is_unlimited():
-    name = BrokerName("log.retention.minutes", unit=60_000, below_zero_is_unlimited=True)
-    assert [name.in_topic_units(value) for value in (-2, -1, 0, 1)] == [-1, -1, 0, 60_000]
-    assert BrokerName("x", unit=60_000).in_topic_units(-1) == -60_000

@@ -1,16 +1,33 @@
-"""Open transactions: a replay must come to what the broker's own snapshots say, and made batches one by one."""
+"""Transactions of a log: where a replay begins, which are open, and how each ends."""
 
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkalog_cli.disk.fs import RealFilesystem, read_all
-from kafkalog_cli.format import producer_snapshot
+from kafkalog_cli.errors import Unreadable
+from kafkalog_cli.format import index, producer_snapshot
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.open_transactions import OpenTransaction, TransactionReplay, headers_of, open_in, parts_to_replay
+from kafkalog_cli.log import open_transactions as open_transactions_module
+from kafkalog_cli.log.open_transactions import (
+    OpenTransaction,
+    PackedTransactions,
+    TransactionReplay,
+    TransactionsByProducer,
+    headers_of,
+    newest_snapshot,
+    open_in,
+    parts_to_replay,
+)
 from kafkalog_cli.log.open_transactions import open_transactions as open_transactions_of
 from kafkalog_cli.log.partition import open_partition
+from tests.support.faulty_fs import FaultyFilesystem
+
+# -- Open transactions: a replay must come to what the broker's own snapshots say, and made batches one by one
+
 
 FS = RealFilesystem()
 TRANSACTIONAL, CONTROL = 0x10, 0x30
@@ -38,8 +55,8 @@ def test_replay_from_any_snapshot_gives_the_later_ones(corpus, name):
     for directory in sorted((corpus / name).glob("*-[0-9]")):
         partition = open_partition(FS, str(directory))
         starts = [(0, []), *snapshots_of(partition)]
-        for index, (start, entries) in enumerate(starts):
-            for end, later in starts[index + 1 :]:
+        for at, (start, entries) in enumerate(starts):
+            for end, later in starts[at + 1 :]:
                 expected = sorted(
                     (entry.current_txn_first_offset, entry.producer_id, entry.producer_epoch)
                     for entry in later
@@ -142,3 +159,102 @@ def test_markers_end_what_began_after_the_marker_before(seed, only_records):
     for at, opened in [*((at + 1, opened) for at, _, opened in found), (len(batches), replay.first_offsets)]:
         still = {producer: is_open_since(at, producer) for producer in range(3)}
         assert opened == {producer: first for producer, first in still.items() if first is not None}
+
+
+# -- Where a replay begins: the newest snapshot, the segment that has its offset, the entry of the index
+
+
+def directory(*positions):
+    """Segments at 0, 10 and 20 of 300 bytes, with index entries (offset, position) in that at 10; snapshots at 0, 10, 20."""
+    files = {f"/t-0/{base:020d}.log": bytes(300) for base in (0, 10, 20)}
+    files |= {
+        f"/t-0/{at:020d}.snapshot": producer_snapshot.encode([ProducerEntry(at + 1, 3, 0, 10, 0, 99, 0, at)])
+        for at in (0, 10, 20)
+    }
+    return FaultyFilesystem(files | {f"/t-0/{10:020d}.index": index.encode(positions, 10)})
+
+
+@pytest.mark.parametrize("start", range(25))
+def test_a_replay_begins_with_the_segment_that_has_the_offset_and_with_its_entry(start):
+    """From the name of a segment on it begins with that segment; an entry counts from its own offset on."""
+    fs = directory((13, 70), (16, 140))
+    parts = parts_to_replay(fs, open_partition(fs, "/t-0").segments, start)
+    position = 0 if start not in range(13, 20) else 70 if start < 16 else 140
+    wanted = [(base, 0) for base in (0, 10, 20) if base + 9 >= start or base == 20]
+    assert [(part.segment.base_offset, part.position) for part in parts] == [(wanted[0][0], position), *wanted[1:]]
+
+
+@pytest.mark.parametrize(("position", "used"), [(-1, 0), (0, 0), (1, 1), (299, 299), (300, 0), (301, 0)])
+def test_an_entry_that_does_not_lie_in_the_log_is_not_used(position, used):
+    """A replay from the end of the file, or behind it, would miss every batch of the segment."""
+    fs = directory((13, position))
+    assert parts_to_replay(fs, open_partition(fs, "/t-0").segments, 15)[0].position == used
+
+
+def test_from_the_name_of_a_segment_on_no_entry_is_asked():
+    """A damaged index may have an entry for the first offset that lies behind its batch."""
+    fs = directory((10, 70), (13, 140))
+    assert parts_to_replay(fs, open_partition(fs, "/t-0").segments, 10)[0].position == 0
+
+
+@pytest.mark.parametrize("end", range(-1, 25))
+def test_the_newest_snapshot_is_the_last_at_or_below_the_offset(end):
+    fs = directory()
+    offset, entries = newest_snapshot(fs, open_partition(fs, "/t-0"), end, lambda path, faults: None)
+    wanted = max((at for at in (0, 10, 20) if at <= end), default=None)
+    assert offset == wanted
+    assert [one.producer_id for one in entries] == ([] if wanted is None else [wanted + 1])
+
+
+# -- Open transactions that are packed when they are many come to the same as a dictionary of all of them
+
+
+producers = st.integers(0, 12)
+steps = st.lists(
+    st.tuples(producers, st.one_of(st.none(), st.tuples(st.integers(-1, 9), st.integers(0, 1 << 62), st.just(-1)))),
+    max_size=60,
+)
+
+
+@given(before=steps, after=steps, most=st.integers(0, 9))
+def test_as_a_dictionary(before, after, most):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_transactions_module, "_MOST_UNPACKED", most)
+        known, wanted = TransactionsByProducer("t-0"), {}
+        for part in (before, after):
+            for producer, rest in part:
+                assert known.get(producer) == wanted.get(producer)
+                if rest is None:
+                    known.end(producer)
+                    wanted.pop(producer, None)
+                else:
+                    wanted[producer] = OpenTransaction(producer, *rest)
+                    known.put(wanted[producer])
+            found = known.by_first_offset()
+            assert sorted(found) == sorted(wanted.values())
+            assert [one.first_offset for one in found] == sorted(one.first_offset for one in wanted.values())
+            known = TransactionsByProducer("t-0", found)
+
+
+def test_a_packed_sequence():
+    known = TransactionsByProducer("t-0")
+    many = open_transactions_module._MOST_UNPACKED + 5
+    for producer in range(many):
+        known.put(OpenTransaction(producer, 3, many - producer, 99))
+    found = known.by_first_offset()
+    assert isinstance(found, PackedTransactions)
+    assert len(found) == many
+    assert found[0] == OpenTransaction(many - 1, 3, 1, 99)
+    assert found[-1] == list(found)[-1] == OpenTransaction(0, 3, many, 99)
+    assert list(found[1:3]) == [found[1], found[2]]
+
+
+def test_more_open_transactions_than_are_held_in_memory(monkeypatch):
+    monkeypatch.setattr(open_transactions_module, "_MOST_UNPACKED", 4)
+    monkeypatch.setattr(open_transactions_module, "MOST_PRODUCERS", 10)
+    known = TransactionsByProducer("logs/t-0")
+    for producer in range(14):
+        known.put(OpenTransaction(producer, 0, producer, 0))
+    assert len(known.get(13)) == 4
+    with pytest.raises(Unreadable, match=r"logs/t-0: .*more than 10 transactions are open"):
+        known.by_first_offset()

@@ -1,8 +1,4 @@
-"""What the cleaner chooses: twins that write Kafka's own code down as it is.
-
-They were compared with kafka.log.LogCleanerManager, LogCleaner and UnifiedLog of trunk (1eb7644349, in Scala), and with the byte code of
-org.apache.kafka.storage.internals.log.{LogCleanerManager, LogToClean, Cleaner, LogSegments} in kafka-storage 4.2.0: the rules are the same.
-"""
+"""What the cleaner chooses: plain copies of Kafka's own code."""
 
 import random
 

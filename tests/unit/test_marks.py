@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.broker.cleaning.key_table import KeySlice
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
-from tests.broker.test_cleaning import KERNELS, blocks, keyed_log, table_of
+from tests.unit.test_cleaning import KERNELS, blocks, keyed_log, table_of
 
 ROOT = Path(__file__).parents[2]
 

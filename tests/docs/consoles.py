@@ -7,8 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.product import Environment, run
 
 ROOT = Path(__file__).parents[2]
 SPARK = ("sql", "export", "import")
@@ -41,8 +40,8 @@ class Example:
         return self.words[0] in SPARK
 
 
-def examples_of(page, text):
-    """All examples of a page, in their order."""
+def examples_of(page, text, *, other_programs=OTHER_PROGRAMS):
+    """All examples of a page, in their order. With `other_programs` None, lines of other programs are given to a shell."""
     found = []
     is_inside = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -50,7 +49,11 @@ def examples_of(page, text):
             is_inside = line == "```console"
         elif is_inside and line.startswith("$ "):
             program, *words = shlex.split(line[2:])
-            assert program in ("kafkalog", *OTHER_PROGRAMS), f"{page}:{number}: only kafkalog is run in a console block"
+            if other_programs is None and program != "kafkalog":
+                program, words = "sh", ["-c", line[2:]]
+            else:
+                known = ("kafkalog", *(other_programs or ()))
+                assert program in known, f"{page}:{number}: only kafkalog is run in a console block"
             words = words if program == "kafkalog" else [program, *words]
             found.append((number, tuple(words), []))
         elif is_inside:
@@ -70,18 +73,23 @@ SLOW = '"schema":"kafkalog.progress/1"'
 """Long runs report progress, and on a busy machine an example is a long run."""
 
 
-def printed_by(example, run_ids):
-    """The lines of stdout and stderr. `run_ids` maps names of runs in the page to names of runs that were made."""
-    if example.words[0] in OTHER_PROGRAMS:
-        subprocess.run(example.words, check=True)
-        return []
+def printed_by(example, run_ids, *, with_code=False, **environment):
+    """The lines of stdout and stderr. `run_ids` maps names of runs in the page to names of runs that were made.
+
+    `with_code`: a last line says the exit code, if it is not 0. A word < is followed by the file that is the input.
+    """
+    if example.words[0] in (*OTHER_PROGRAMS, "sh"):
+        done = subprocess.run(example.words, check=True, capture_output=True, text=True)
+        return (done.stdout + done.stderr).splitlines()
     both = io.BytesIO()
     words = [RUN_ID.sub(lambda found: run_ids[found[0]], word) for word in example.words]
-    run(words, Environment(stdout=both, stderr=both, terminal=None))
+    if "<" in words:
+        words, environment["stdin"] = words[:-2], io.BytesIO(Path(words[-1]).read_bytes())
+    code = run(words, Environment(stdout=both, stderr=both, terminal=None, **environment))
     lines = [line for line in both.getvalue().decode().splitlines() if SLOW not in line]
     assert not any("internal error" in line for line in lines), lines
     run_ids.update(zip(RUN_ID.findall("\n".join(example.shown)), RUN_ID.findall("\n".join(lines)), strict=False))
-    return lines
+    return [*lines, f"(exit code {code})"] if with_code and code else lines
 
 
 def masked(line):

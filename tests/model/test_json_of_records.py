@@ -1,4 +1,4 @@
-"""Batches and records as NDJSON: every field, no byte lost, and the real tool's own text made from the lines."""
+"""`dump-log --format json` of made batches: every field, no byte lost, and the real tool's own text made from the lines."""
 
 import base64
 import json
@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.format.java_text import java_string
-from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
 from tests.bad_input.makers import (
     CONTROL,
     DELETE_HORIZON,
@@ -22,8 +20,9 @@ from tests.bad_input.makers import (
     message,
     record,
 )
-from tests.output.output_segments import CONTEXT, SEVEN, blocks, plain_lines
 from tests.support.archives import corpus_names
+from tests.support.commands import kafkalog, objects_in
+from tests.support.faulty_fs import FaultyFilesystem
 
 CASES = sorted(name.split("/")[0] for name in corpus_names() if name.endswith("/expected/COMMANDS.tsv"))
 FOUND = re.compile(r"Found \d+ invalid bytes at the end of \S+\n\Z")
@@ -31,8 +30,20 @@ OPEN = re.compile(r"(?<=crc: )\d+(?=\})|(?<=headerKeys: \[\] )(LeaderChange|Snap
 """What the text has and our lines do not: CRCs of single messages, KRaft's control records in Java's words."""
 
 
-def objects(data, options=None, *, context=CONTEXT):
-    return [json.loads(line) for line in plain_lines(data, options, context=context)]
+SEGMENT = "/logs/orders-3/00000000000000000000.log"
+
+
+def lines_of(data, *options, path=SEGMENT, code=0):
+    """The lines of batches and records of a segment with these bytes."""
+    ran = kafkalog("dump-log", path, "--format", "json", *options, fs=FaultyFilesystem({path: data}))
+    assert ran.code in (code, 4), ran
+    *lines, summary = ran.out.splitlines()
+    assert '"type":"summary"' in summary
+    return lines
+
+
+def objects(data, *options, **more):
+    return [json.loads(line) for line in lines_of(data, *options, **more)]
 
 
 def stored(field):
@@ -53,14 +64,14 @@ def test_a_batch_and_its_record_in_full():
         producer=(9, 1, 4),
         delta=7,
     )
-    lines = plain_lines(data)
+    lines = lines_of(data)
     crc = int.from_bytes(data[17:21], "big")
     assert lines == [
         '{"schema":"kafkalog.batch/1","type":"batch","topic":"orders","partition":3,"segment":"00000000000000000000.log",'
         '"position":0,"base_offset":40,"last_offset":47,"count":1,"base_sequence":4,"last_sequence":11,"producer_id":9,'
         '"producer_epoch":1,"partition_leader_epoch":3,"is_transactional":true,"is_control":false,'
         '"delete_horizon_ms":null,"timestamp_type":"CreateTime","max_timestamp_ms":1600000000007,'
-        f'"size":{len(data)},"magic":2,"attributes":16,"compresscodec":"none","crc":{crc},"crc_valid":true}}\n',
+        f'"size":{len(data)},"magic":2,"attributes":16,"compresscodec":"none","crc":{crc},"crc_valid":true}}',
         '{"schema":"kafkalog.record/1","type":"record","topic":"orders","partition":3,"segment":"00000000000000000000.log",'
         '"position":0,"offset":42,"timestamp_ms":1600000000005,"timestamp_type":"CreateTime",'
         '"key":{"encoding":"base64","data":"a/8="},"value":{"encoding":"utf-8","data":"wört"},"headers":['
@@ -68,7 +79,7 @@ def test_a_batch_and_its_record_in_full():
         '{"key":{"encoding":"utf-8","data":"a"},"value":null},'
         '{"key":{"encoding":"base64","data":"/g=="},"value":{"encoding":"utf-8","data":""}}],'
         '"batch_base_offset":40,"codec":"none","producer_id":9,"producer_epoch":1,"sequence":6,"leader_epoch":3,'
-        '"transactional":true,"control":null}\n',
+        '"transactional":true,"control":null}',
     ]
 
 
@@ -107,10 +118,8 @@ def test_control_records_are_typed():
 
 
 def test_an_unknown_codec_has_a_batch_line():
-    renderer = RecordJson(CONTEXT)
-    (block,) = blocks(batch(0, b"", codec=0, attributes=5, count=0))
-    (line,) = renderer.block(block)
-    assert (json.loads(line)["compresscodec"], json.loads(line)["attributes"]) == (None, 5)
+    line, *_ = objects(batch(0, b"", codec=0, attributes=5, count=0))
+    assert (line["compresscodec"], line["attributes"]) == (None, 5)
 
 
 def test_messages_have_checksums_of_their_own():
@@ -149,7 +158,7 @@ def test_a_value_that_claims_more_than_there_is():
 
 def test_kafka_07_has_payloads_alone():
     log = next(log for log in LOGS if log.name == "seven-gzip")
-    lines = objects(log.data, context=SEVEN)
+    lines = objects(log.data, path=SEGMENT.replace(".log", ".kafka"))
     records = [line for line in lines if line["type"] == "record"]
     assert {line["timestamp_type"] for line in lines} == {"NoTimestampType"}
     assert {line["timestamp_ms"] for line in records} == {None}
@@ -158,37 +167,17 @@ def test_kafka_07_has_payloads_alone():
     assert records[2]["value"] == {"encoding": "utf-8", "data": ""}
 
 
-def test_where_a_line_comes_from():
-    data = batch(0, [record(0, None, None)])
-    alone = objects(data, context=SegmentContext(None, None, "odd\udcff.log"))[0]
-    assert (alone["topic"], alone["partition"], alone["segment"], alone["segment_b64"]) == (
-        None,
-        None,
-        "odd\ufffd.log",
-        "b2Rk/y5sb2c=",
-    )
-
-
 def test_records_of_internal_topics_are_decoded():
     key = b"\0\1" + b"\0\1g" + b"\0\1t" + b"\0\0\0\7"
     value = b"\0\3" + (5).to_bytes(8, "big") + b"\xff\xff\xff\xff" + b"\0\0" + (9).to_bytes(8, "big")
     data = batch(0, [record(0, key, value), record(1, key, None), record(2, b"\xff", b"")])
-    lines = objects(data, RecordJsonOptions(with_batches=False, decode=topic_decode("__consumer_offsets")))
+    path = SEGMENT.replace("orders", "__consumer_offsets")
+    lines = [line for line in objects(data, path=path) if line["type"] == "record"]
     assert lines[0]["decoded"]["key"] == {"group": "g", "topic": "t", "partition": 7}
     assert lines[0]["decoded"]["value"]["offset"] == 5
     assert (lines[1]["decoded"]["type"], lines[1]["decoded"]["value"]) == (lines[0]["decoded"]["type"], None)
     assert lines[2]["decoded"] is None
-    assert topic_decode("orders") is topic_decode(None) is None
     assert "decoded" not in objects(data)[1]
-
-
-@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
-def test_lines_without_batches_are_the_records(log):
-    context = SEVEN if log.is_seven else CONTEXT
-    everything = plain_lines(log.data, context=context)
-    alone = plain_lines(log.data, RecordJsonOptions(with_batches=False), context=context)
-    assert alone == [line for line in everything if '"type":"record"' in line[:50]]
-    assert 0 < len(alone) < len(everything)
 
 
 maybe = st.none() | st.binary(max_size=80) | st.text(max_size=20).map(str.encode)
@@ -220,6 +209,11 @@ def test_append_could_write_the_same_batch_again(contents):
         attributes=TRANSACTIONAL * one["transactional"],
     )
     assert rebuilt == data
+
+
+def java_text(data):
+    """What `new String(data, UTF_8)` prints of the records of the corpus."""
+    return data.decode("utf-8", "replace")
 
 
 def tool_batch(line):
@@ -254,15 +248,15 @@ def tool_record(line):
     if "crc_valid" in line:
         text += f" isValid: {'true' if line['crc_valid'] else 'false'} crc: \0}}"
     else:
-        names = ",".join(java_string(stored(header["key"])) for header in line["headers"])
+        names = ",".join(java_text(stored(header["key"])) for header in line["headers"])
         text += f" sequence: {line['sequence']} headerKeys: [{names}]"
     control = line["control"]
     if control is not None and control["type_id"] < 2:
         return text + f" endTxnMarker: {control['type']} coordinatorEpoch: {control['coordinatorEpoch']}\n"
     if control is not None:
         return text + " \0\n"
-    text += "" if key is None else f" key: {java_string(key)}"
-    return text + ("" if value is None else f" payload: {java_string(value)}") + "\n"
+    text += "" if key is None else f" key: {java_text(key)}"
+    return text + ("" if value is None else f" payload: {java_text(value)}") + "\n"
 
 
 def recorded(folder):
@@ -279,7 +273,7 @@ def recorded(folder):
 @pytest.mark.parametrize("case", CASES)
 def test_the_real_tools_text_can_be_made_of_the_lines(corpus, case):
     for path, expected in recorded(corpus / case):
-        lines = objects(path.read_bytes(), context=SegmentContext("t", 0, path.name))
+        lines = objects_in(kafkalog("dump-log", path, "--format", "json").out)[:-1]
         text = "".join(tool_batch(line) if line["type"] == "batch" else tool_record(line) for line in lines)
         body = FOUND.sub("", expected.split("\n", 2)[2])
         assert text == OPEN.sub("\0", body), path

@@ -14,7 +14,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.output.progress import Progress, Waiting, beside, clock_time, sized, spent
 from kafkalog_cli.output.stream import terminal_columns
-from tests.output.test_schemas import check
+from tests.support.schemas import check
 
 
 class Terminal(io.BytesIO):

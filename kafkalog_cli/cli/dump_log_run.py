@@ -25,7 +25,7 @@ from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
-from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_FROM_BATCHES
+from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream, printable
@@ -293,7 +293,7 @@ class DumpLogRun:
 
     def _json_printer(self, path: str, name: str) -> JsonPrinter:
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
-        from kafkalog_cli.output.record_json_printer import CompiledRecordJson, JsonPrinter
+        from kafkalog_cli.output.record_json_printer import JsonPrinter
         from kafkalog_cli.output.redact import NO_REDACTION
 
         directory = directory_name(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
@@ -303,8 +303,6 @@ class DumpLogRun:
         options = RecordJsonOptions(
             redaction, decode=topic_decode(topic), values=self._values.of_topic(directory.topic)
         )
-        if CompiledRecordJson.can_render(options):
-            self._choice.need(JSON_FROM_BATCHES)
         return JsonPrinter(self._out, context, options)
 
     def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:

@@ -30,9 +30,8 @@ from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.selection import select_served
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText, write_marked
+from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText
 from kafkalog_cli.output.kcat_text import parse_kcat_format
-from kafkalog_cli.output.kernels import JSON_LINES
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import paint_of, printable
 
@@ -55,9 +54,6 @@ class FindRun:
         self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, self._as_json)
         self._request = self._checked_request()
         options.contents.decoding.check()
-        is_compiled = self._as_json and not options.contents.decoding
-        if is_compiled and not self._request.has_context and not options.only_counts:
-            environment.kernels.need(*JSON_LINES)
         self._paint = paint_of(self._out) if self._out.is_terminal else None
         self._segment: Segment | None = None
         self._partition: Partition | None = None
@@ -133,13 +129,19 @@ class FindRun:
         return write
 
     def _json_writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
-        from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
+        from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
+        from kafkalog_cli.output.rendering import BlockLines
 
         directory, name = partition.directory, segment.log.path.rpartition("/")[2]
         context = SegmentContext(directory.topic, directory.partition, name, segment.is_seven)
         decode = topic_decode(directory.topic)
-        text = RecordJson(context, RecordJsonOptions(with_batches=False, decode=decode, values=self._values))
-        return lambda found: write_marked(self._out, text, found.block, is_match=found.is_match)
+        options = RecordJsonOptions(with_batches=False, decode=decode, values=self._values)
+        lines = [BlockLines(record_form(context, options, is_match=is_match)) for is_match in (False, True)]
+
+        def write(found: FoundBlock) -> None:
+            lines[found.is_match].write(found.block, self._out.write_bytes)
+
+        return write
 
     @staticmethod
     def _nothing(found: FoundBlock) -> None:

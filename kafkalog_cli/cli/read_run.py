@@ -20,7 +20,7 @@ from kafkalog_cli.ops.read.request import ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
-from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, READ_RECORDS
+from kafkalog_cli.output.kernels import READ_RECORDS
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.read_printer import FIELDS, CompiledReadText, ReadPrinter, ReadText, RecordPrinter, write_fetch
 from kafkalog_cli.output.stream import ResultStream
@@ -51,8 +51,8 @@ class ReadRun:
         self._out, self._messages = self._shown.out, self._shown.messages
         fields = fields_of(options.print_ or "value")
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
-        if kcat_format is None and not options.contents.decoding:  # these forms of output have no kernels
-            environment.kernels.need(JSON_FROM_BATCHES if self._as_json else READ_RECORDS)
+        if kcat_format is None and not options.contents.decoding and not self._as_json:
+            environment.kernels.need(READ_RECORDS)  # the other forms of output have no kernels
         self._output = RecordOutput(self._out, self._messages, fields, kcat_format, self._as_json)
         self._reads: list[PartitionRead] = []
         self._codes: list[ExitCode] = []

@@ -68,6 +68,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kafkalog_crc32": (ctypes.c_uint32, [_BYTES, _INT, ctypes.c_uint32]),
     "kafkalog_take_rows": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES]),
     "kafkalog_scan": (None, [_BYTES, _INT, _INT, _INT, _INT, ctypes.c_int, _BYTES, _INT, _BYTES]),
+    "kafkalog_render": (_INT, [_BYTES, _BYTES, _BYTES, _INT]),
 }
 
 
@@ -176,3 +177,92 @@ def crc32c(data: Buffer, before: int = 0, *, by_table: bool = False) -> int:
     kernels, source = library(), Memory(data)
     function = kernels.kafkalog_crc32c_by_table if by_table else kernels.kafkalog_crc32c
     return int(function(source.address, source.size, before))
+
+
+# ---- lines of text
+
+
+class _RenderInput(ctypes.Structure):
+    """RenderInput of native/render.h."""
+
+    _fields_ = (
+        *(("buffer", _BYTES), ("buffer_size", _INT)),
+        *(("batches", _BYTES), ("batch_stride", _INT), ("batch_count", _INT)),
+        *(("record_ends", _BYTES), ("records", _BYTES), ("record_stride", _INT), ("record_count", _INT)),
+        *(("ready", _BYTES), ("ready_columns", _INT), ("ready_first", _INT), ("ready_count", _INT)),
+        *(("ready_text", _BYTES), ("ready_size", _INT)),
+        *(("ops", _BYTES), ("batch_ops", _INT), ("op_count", _INT), ("text", _BYTES), ("text_size", _INT)),
+    )
+
+
+class _RenderState(ctypes.Structure):
+    """RenderState of native/render.h."""
+
+    _fields_ = tuple(
+        (name, _INT)
+        for name in (
+            *("status", "batch", "record", "in_records", "op", "position", "mode"),
+            *("header", "header_at", "key_at", "key_size", "value_at", "value_size"),
+        )
+    )
+
+
+RENDER_MORE, RENDER_DONE, RENDER_STOPPED, RENDER_NEEDS_READY = range(4)
+LEAST_OUTPUT_BYTES = 256
+
+
+class RenderProgram:
+    """The operations for the lines of batches and of records (RenderOp, four integers each), and their texts."""
+
+    def __init__(self, ops: Buffer, batch_ops: int, text: bytes) -> None:
+        self.ops, self.batch_ops, self.text = Memory(ops), batch_ops, Memory(text)
+        self.op_count = self.ops.size // 32
+
+
+class Columns(NamedTuple):
+    """Columns in the memory of `owner`: where the first begins, the integers from one to the next, and the rows."""
+
+    owner: object
+    address: int
+    stride: int
+    rows: int
+
+
+class Rendering:
+    """Lines that are being rendered. `state.status` says what the last call did, and `state` where."""
+
+    def __init__(  # noqa: PLR0913
+        self,
+        program: RenderProgram,
+        buffer: Buffer,
+        batches: Columns,
+        record_ends: Buffer,
+        records: Columns,
+        *,
+        ready_columns: int = 0,
+        skips_batch_line: bool = False,
+    ) -> None:
+        contents, ends = Memory(buffer), Memory(record_ends)
+        self._render = library().kafkalog_render
+        self._owners: list[object] = [program, contents, batches, ends, records]
+        self.state = _RenderState(in_records=skips_batch_line)
+        self._input = _RenderInput(
+            *(contents.address, contents.size, batches.address, batches.stride, batches.rows, ends.address),
+            *(records.address, records.stride, records.rows, 0, ready_columns, 0, 0, 0, 0),
+            *(program.ops.address, program.batch_ops, program.op_count, program.text.address, program.text.size),
+        )
+
+    def set_ready(self, first: int, count: int, ranges: Buffer, text: bytes) -> None:
+        """Set the ready texts of records: a row of starts and a row of sizes for each column of them."""
+        places, texts = Memory(ranges), Memory(text)
+        self._owners[5:] = [places, texts]
+        self._input.ready, self._input.ready_first, self._input.ready_count = places.address, first, count
+        self._input.ready_text, self._input.ready_size = texts.address, texts.size
+
+    def into(self, output: Memory) -> int:
+        """Render into `output` until it is full or nothing is left; return the number of bytes. Raises ValueError."""
+        state, data = ctypes.addressof(self.state), ctypes.addressof(self._input)
+        size = int(self._render(data, state, output.address, output.size))
+        if size < 0:
+            raise ValueError("columns and contents of records contradict each other")
+        return size

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkalog_cli.format.batch import BatchArrays
 from kafkalog_cli.format.columns import IntColumn, Integers, Octets
@@ -20,7 +20,6 @@ from kafkalog_cli.output.large_fields import has_large
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_ahead import Read
-    from kafkalog_cli.log.reading.read_compiled import AtOnce
 
 
 OUT_BYTES = 12 << 20
@@ -48,14 +47,6 @@ class BlockRenderer(Protocol):
 
     def render(self, block: RecordBlock) -> Render:
         """Return the function that renders this block."""
-
-    def at_once(self, out: Octets) -> AtOnce | None:
-        """Return the function that decodes batches and renders them into `out`; None without such a kernel.
-
-        The function's results are RenderedBlocks.
-        """
-        del out
-        return None
 
 
 class Lines(Protocol):
@@ -94,16 +85,6 @@ class _Lines:
         return out.data[: self._render(self._state, out)]
 
 
-class ReadyLines(NamedTuple):
-    """Lines that fit into one buffer."""
-
-    part: memoryview
-
-    def write(self, write: WriteBytes) -> None:
-        """See Lines."""
-        write(self.part)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RenderedBlock(RecordBlock):
     """A block with its lines; it has no record columns if it was decoded and rendered in one step."""
@@ -126,13 +107,6 @@ def can_render(block: RecordBlock) -> bool:
     return block.is_compiled and not has_large(block)
 
 
-class _Buffer(NamedTuple):
-    """A buffer for lines, and the function that decodes and renders into it."""
-
-    out: Octets
-    at_once: AtOnce | None
-
-
 class BlockLines:
     """Renders blocks in the threads that read them; each keeps its buffer until its lines are written.
 
@@ -142,15 +116,15 @@ class BlockLines:
     def __init__(self, renderer: BlockRenderer, out_bytes: int = OUT_BYTES) -> None:
         self._renderer = renderer
         self._out_bytes = out_bytes
-        self._free: deque[_Buffer] = deque()
+        self._free: deque[Octets] = deque()
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """Iterate over the blocks; blocks that compiled kernels read have their lines."""
         buffer = self._take()
         try:
-            for block in read(buffer.at_once):
+            for block in read():
                 is_plain = not block.is_compiled or has_large(block)
-                yield block if is_plain or isinstance(block, RenderedBlock) else self._with_lines(block, buffer.out)
+                yield block if is_plain or isinstance(block, RenderedBlock) else self._with_lines(block, buffer)
         finally:
             self._free.append(buffer)
 
@@ -160,7 +134,7 @@ class BlockLines:
             block.lines.write(write)
             return
         buffer = self._take()
-        _Lines(self._renderer.render(block), block, buffer.out).write(write)
+        _Lines(self._renderer.render(block), block, buffer).write(write)
         self._free.append(buffer)
 
     def _with_lines(self, block: RecordBlock, out: Octets) -> RenderedBlock:
@@ -170,14 +144,13 @@ class BlockLines:
             block.faults, block.begun, block.goes_on, lines,
         )  # fmt: skip
 
-    def _take(self) -> _Buffer:
+    def _take(self) -> Octets:
         import numpy as np
 
         try:
             return self._free.pop()
         except IndexError:
-            out = np.empty(self._out_bytes, dtype=np.uint8)
-            return _Buffer(out, self._renderer.at_once(out))
+            return np.empty(self._out_bytes, dtype=np.uint8)
 
 
 _TEXT_BYTES = 1 << 20

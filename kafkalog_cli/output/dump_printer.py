@@ -71,7 +71,7 @@ class TextPrinter:
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """Iterate over the blocks, rendered by compiled kernels if possible."""
         lines = self._lines()
-        return read(None) if lines is None else lines.ahead(read)
+        return read() if lines is None else lines.ahead(read)
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batch lines."""
@@ -131,7 +131,7 @@ class SevenPrinter:
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """Iterate over the blocks unchanged."""
-        return read(None)
+        return read()
 
     def batches(self, batches: BatchColumns) -> None:
         """Print message lines."""

@@ -1,7 +1,7 @@
 """Found records, as text or NDJSON. In text, a line has the partition and offset before the record, as in ripgrep."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import Annotated, TypedDict
 
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
@@ -11,9 +11,6 @@ from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText
 from kafkalog_cli.output.read_printer import NULL, ReadText
 from kafkalog_cli.output.stream import Paint, ResultStream, printable
-
-if TYPE_CHECKING:
-    from kafkalog_cli.output.record_json import RecordJson
 
 _CONTINUATION = range(0x80, 0xC0)
 GAP_LINE = "--\n"
@@ -105,10 +102,3 @@ class MatchCountObject(TypedDict):
 
 
 MATCH_COUNT = ObjectKind("kafkalog.match-count/1", MatchCountObject)
-
-
-def write_marked(out: ResultStream, text: "RecordJson", block: RecordBlock, *, is_match: bool) -> None:
-    """Write the lines of records, each with the member `match`. Large lines come in pieces."""
-    end = f',"match":{"true" if is_match else "false"}}}\n'
-    for piece in text.block(block):
-        out.write(piece[:-2] + end if piece.endswith("}\n") else piece)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, headers_end
-from kafkalog_cli.output.ndjson import json_quoted
 
 LARGE_BYTES = 1 << 20
 """A record is rendered in pieces if its key and value, or its headers, have more bytes than this."""
@@ -79,27 +78,6 @@ def base64_pieces(data: memoryview) -> Iterator[str]:
     import base64
 
     return (base64.b64encode(piece).decode() for piece in pieces(data))
-
-
-def json_pieces(data: memoryview) -> Iterator[str]:
-    """Iterate over the JSON object of `json_bytes` in pieces."""
-    if _is_utf8(data):
-        yield '{"encoding":"utf-8","data":"'
-        for piece in utf8_pieces(data):
-            yield json_quoted(piece.decode())[1:-1]
-    else:
-        yield '{"encoding":"base64","data":"'
-        yield from base64_pieces(data)
-    yield '"}'
-
-
-def _is_utf8(data: memoryview) -> bool:
-    try:
-        for piece in utf8_pieces(data):
-            piece.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 Pieces = Callable[[memoryview], Iterator[str]]

@@ -178,13 +178,14 @@ def found_object(found: Found, partition: Partition) -> FoundRecordObject:
     batch = found.batch
     record: Any = None
     if found.block is not None:
-        from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
+        from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
+        from kafkalog_cli.output.rendering import BlockLines
 
         directory = partition.directory
         context = SegmentContext(directory.topic, directory.partition, name, found.segment.is_seven)
         options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
-        pieces = RecordJson(context, options).block(found.block)
-        record = Rendered(piece.removesuffix("\n") for piece in pieces)  # JSON strings have no raw line ends
+        pieces = BlockLines(record_form(context, options)).pieces(found.block)
+        record = Rendered(str(piece, "utf-8").removesuffix("\n") for piece in pieces)  # no string has a raw line end
     header = same_fields(
         FoundBatchObject,
         batch,

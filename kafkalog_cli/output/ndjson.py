@@ -367,19 +367,6 @@ def json_text(value: object) -> str:
     return _ESCAPED_TOO.sub(_escape, text)
 
 
-def json_quoted(text: str) -> str:
-    """Return one string as JSON, by the rules of `json_text`."""
-    quoted = _quote()(text)
-    return quoted if quoted.isascii() and "\x7f" not in quoted else _ESCAPED_TOO.sub(_escape, quoted)
-
-
-@cache
-def _quote() -> Callable[[str], str]:
-    from json import encoder
-
-    return encoder.encode_basestring
-
-
 @cache
 def _encoder() -> Callable[[Any], str]:
     import json

@@ -15,7 +15,7 @@ from kafkalog_cli.ops.read.log_read import Fetch
 from kafkalog_cli.output.block_lines import BlockLines, BlockRenderer, Render, WriteBytes, can_render, kernel_arguments
 from kafkalog_cli.output.kernels import READ_RECORDS
 from kafkalog_cli.output.large_fields import is_large, java_pieces, pieces, utf8_pieces
-from kafkalog_cli.output.stream import FLUSH_CHARACTERS, ResultStream, printable
+from kafkalog_cli.output.stream import FLUSH_BYTES, ResultStream, printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.decoded_values import DecodedValues
@@ -72,7 +72,7 @@ class ReadPrinter:
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """See RecordPrinter."""
-        return read(None) if self._lines is None else self._lines.ahead(read)
+        return read() if self._lines is None else self._lines.ahead(read)
 
     def block(self, block: RecordBlock) -> None:
         """See RecordPrinter."""
@@ -85,7 +85,7 @@ class ReadPrinter:
         for line in self._text.lines(block):
             lines.append(line)
             size += len(line)
-            if size >= FLUSH_CHARACTERS:
+            if size >= FLUSH_BYTES:
                 write(b"".join(lines))
                 lines, size = [], 0
         write(b"".join(lines))

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
-from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
-from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.control import CONTROL_TYPES, control_object
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
-from kafkalog_cli.output.large_fields import is_large, json_pieces
+from kafkalog_cli.format.records import OUTSIDE, header_views, view_of
+from kafkalog_cli.output.line_program import (
+    CODEC,
+    LAST_SEQUENCE,
+    TIME_TYPE,
+    Form,
+    Is,
+    Item,
+    Part,
+    batch,
+    field,
+    headers,
+    program,
+    ready,
+    record,
+    size,
+    true_or_false,
+    unless,
+    when,
+)
 from kafkalog_cli.output.ndjson import (
     OPEN,
     BytesObject,
@@ -20,14 +36,15 @@ from kafkalog_cli.output.ndjson import (
     NotRequired,
     ObjectKind,
     PathText,
-    json_bytes,
-    json_quoted,
     json_text,
     keywords,
 )
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
+from kafkalog_cli.output.rendering import LineForm, has_control
 
 if TYPE_CHECKING:
+    from kafkalog_cli.format.batch import Batch
+    from kafkalog_cli.format.records import RecordBlock, Row
     from kafkalog_cli.output.decoded_values import DecodedValues
 
 TimestampType = Annotated[str, keywords(enum=("CreateTime", "LogAppendTime", "NoTimestampType"))]
@@ -184,131 +201,125 @@ def topic_decode(topic: str | None) -> Decode | None:
     return partial(record_object, topic) if topic in (*COORDINATOR_TOPICS, *API_MESSAGE_TOPICS) else None
 
 
-class RecordJson:
-    """Renders batches and records of one segment, one line each. The lines do not contain the damage of a block."""
+def record_form(context: SegmentContext, options: RecordJsonOptions, *, is_match: bool | None = None) -> LineForm:
+    """Return how batches and records of a segment become lines; `is_match`: the value of the member `match`.
 
-    def __init__(self, context: SegmentContext, options: RecordJsonOptions | None = None) -> None:
-        options = options or RecordJsonOptions()
-        self._redaction = options.redaction
-        self._with_batches = options.with_batches
-        self._decode = options.decode_shown
-        self._values = options.values_shown
-        self._is_seven = context.is_seven
-        self._batch_start = line_start(BATCH, context)
-        self._record_start = line_start(RECORD, context)
+    The lines do not contain the damage of a block.
+    """
+    texts = _Texts(options)
+    time_type: Item = "NoTimestampType" if context.is_seven else TIME_TYPE
+    batch_line = _batch_line(line_start(BATCH, context), time_type) if options.with_batches else []
+    redaction = options.redaction
+    match: list[Item] = [] if is_match is None else [',"match":true' if is_match else ',"match":false']
+    decoded: list[Item] = [',"decoded":', ready(texts.after)] if texts.decodes else []
+    record_line: list[Item] = [
+        line_start(RECORD, context), batch("position"), ',"offset":', record("offset"),
+        ',"timestamp_ms":', record("timestamp", null_for_unknown=True), ',"timestamp_type":"', time_type,
+        '","key":', *_contents(Part.KEY, redaction.keys, texts.key),
+        ',"value":', *_contents(Part.VALUE, redaction.values, texts.value),
+        ',"headers":[', *_headers(redaction.headers, texts.headers),
+        '],"batch_base_offset":', batch("base_offset"), ',"codec":"', CODEC,
+        '","producer_id":', batch("producer_id"), ',"producer_epoch":', batch("producer_epoch"),
+        ',"sequence":', record("sequence"), ',"leader_epoch":', batch("leader_epoch"),
+        ',"transactional":', true_or_false(Is.TRANSACTIONAL), ',"control":', when(Is.CONTROL, ready(texts.after)),
+        unless(
+            Is.CONTROL, "null", when(Is.LEGACY, ',"crc_valid":', true_or_false(Is.RECORD_VALID)),
+            *decoded,
+        ),
+        *match, "}\n",
+    ]  # fmt: skip
+    return LineForm(program(batch_line, record_line), texts.of, texts.columns, needs_texts=texts.are_needed)
 
-    def batches(self, batches: Iterable[Batch]) -> Iterator[str]:
-        """Iterate over the lines of batches, one per batch."""
-        return map(self.batch, batches)
 
-    def batch(self, batch: Batch) -> str:
-        """Return the line of one batch: the header fields under the dump tool's names, and whether the CRC is valid."""
-        fields: BatchFieldsObject = {
-            "base_offset": _known(batch.base_offset),
-            "last_offset": batch.last_offset,
-            "count": _known(batch.records_count),
-            "base_sequence": batch.base_sequence,
-            "last_sequence": batch.last_sequence,
-            "producer_id": batch.producer_id,
-            "producer_epoch": batch.producer_epoch,
-            "partition_leader_epoch": batch.leader_epoch,
-            "is_transactional": batch.is_transactional,
-            "is_control": batch.is_control,
-            "delete_horizon_ms": batch.delete_horizon_ms,
-            "timestamp_type": self._timestamp_type(batch),
-            "max_timestamp_ms": _known(batch.max_timestamp),
-            "size": batch.size_bytes,
-            "magic": batch.magic,
-            "attributes": batch.attributes,
-            "compresscodec": codec_name(batch.codec),
-            "crc": batch.crc,
-            "crc_valid": None if batch.valid < 0 else bool(batch.valid),
-        }
-        return f"{self._batch_start}{batch.position},{json_text(fields)[1:]}\n"
+def _batch_line(start: str, time_type: Item) -> list[Item]:
+    return [
+        start, batch("position"),
+        ',"base_offset":', batch("base_offset", null_for_unknown=True), ',"last_offset":', batch("last_offset"),
+        ',"count":', batch("records_count", null_for_unknown=True), ',"base_sequence":', batch("base_sequence"),
+        ',"last_sequence":', LAST_SEQUENCE, ',"producer_id":', batch("producer_id"),
+        ',"producer_epoch":', batch("producer_epoch"), ',"partition_leader_epoch":', batch("leader_epoch"),
+        ',"is_transactional":', true_or_false(Is.TRANSACTIONAL), ',"is_control":', true_or_false(Is.CONTROL),
+        ',"delete_horizon_ms":', when(Is.DELETE_HORIZON, batch("base_timestamp")), unless(Is.DELETE_HORIZON, "null"),
+        ',"timestamp_type":"', time_type, '","max_timestamp_ms":', batch("max_timestamp", null_for_unknown=True),
+        ',"size":', batch("size_bytes"), ',"magic":', batch("magic"), ',"attributes":', batch("attributes"),
+        ',"compresscodec":', when(Is.CODEC_KNOWN, '"', CODEC, '"'), unless(Is.CODEC_KNOWN, "null"),
+        ',"crc":', batch("crc"), ',"crc_valid":', when(Is.CRC_CHECKED, true_or_false(Is.CRC_VALID)),
+        unless(Is.CRC_CHECKED, "null"), "}\n",
+    ]  # fmt: skip
 
-    def block(self, block: RecordBlock) -> Iterator[str]:
-        """Iterate over the lines of batches and their records; a large record's line comes in pieces."""
-        for batch, rows in block.batch_rows():
-            if self._with_batches and not block.begun:
-                yield self.batch(batch)
-            yield from self._records(block.buffer, [*rows], batch)
 
-    def _records(self, buffer: memoryview, rows: list[tuple[int, ...]], batch: Batch) -> Iterator[str]:
-        if not rows:
-            return
-        base_offset = batch.base_offset
-        start = f'{self._record_start}{batch.position},"offset":'
-        middle = f',"timestamp_type":"{self._timestamp_type(batch)}","key":'
-        batch_fields = (
-            f',"batch_base_offset":{base_offset},"codec":"{codec_name(batch.codec)}"'
-            f',"producer_id":{batch.producer_id},"producer_epoch":{batch.producer_epoch},"sequence":'
+def _contents(part: Part, showing: Showing, hashes: int) -> list[Item]:
+    """Return the items of contents; `hashes` is the column with the JSON of their hashes."""
+    whole = field(part, Form.JSON)
+    if showing is Showing.ALL:
+        return [whole]
+    redacted: list[Item] = ['{"redacted":true}']
+    if showing is Showing.LENGTH:
+        redacted = ['{"redacted":true,"bytes":', size(part), "}"]
+    elif showing is Showing.HASH:
+        redacted = [ready(hashes)]
+    # Of a null there is nothing to hide, and the size of missing bytes is damage that is reported.
+    is_shown = (when(Is.NULL, whole, of=part), when(Is.OUTSIDE, whole, of=part))
+    return [*is_shown, unless(Is.NULL, unless(Is.OUTSIDE, *redacted, of=part), of=part)]
+
+
+def _headers(showing: Showing, hashes: int) -> list[Item]:
+    if showing is Showing.HASH:
+        return [ready(hashes)]
+    key, value = field(Part.HEADER_KEY, Form.JSON), _contents(Part.HEADER_VALUE, showing, hashes)
+    return [headers(when(Is.LATER_HEADER, ","), '{"key":', key, ',"value":', *value, "}")]
+
+
+class _Texts:
+    """Makes the texts that need Python: control records, decoded contents, hashes. Each has its column."""
+
+    def __init__(self, options: RecordJsonOptions) -> None:
+        redaction = options.redaction
+        self._decode, self._values, self._hides_values = options.decode_shown, options.values_shown, redaction.values
+        self.decodes = self._decode is not None or self._values is not None
+        self.after = 0
+        self._has_hash = tuple(
+            showing is Showing.HASH for showing in (redaction.keys, redaction.values, redaction.headers)
         )
-        end = f',"leader_epoch":{batch.leader_epoch},"transactional":{_bool(batch.is_transactional)},"control":'
-        for row in rows:
-            offset, timestamp, sequence = row[:3]
-            shown_timestamp = "null" if timestamp == NO_TIMESTAMP else timestamp
-            if is_large(buffer, row):
-                yield f'{start}{offset},"timestamp_ms":{shown_timestamp}{middle}'
-                yield from self._large_contents(buffer, row)
-                yield f"{batch_fields}{sequence}{end}{self._after(buffer, row, batch)}}}\n"
-                continue
-            yield (
-                f'{start}{offset},"timestamp_ms":{shown_timestamp}{middle}{self._contents(buffer, row)}'
-                f"{batch_fields}{sequence}{end}{self._after(buffer, row, batch)}}}\n"
-            )
+        self.key, self.value, self.headers = (1 + sum(self._has_hash[:number]) for number in range(3))
+        self.columns = 1 + sum(self._has_hash)
 
-    def _contents(self, buffer: memoryview, row: tuple[int, ...]) -> str:
-        """Return the members key, value and headers, from the key's value on."""
-        _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
-        redaction = self._redaction
-        key = _field(buffer, key_at, key_size, redaction.keys)
-        value = _field(buffer, value_at, value_size, redaction.values)
-        headers = ""
-        if header_count:
-            headers = ",".join(
-                f'{{"key":{_bytes(header.key)},"value":{_shown(header.value, redaction.headers)}}}'
-                for header in read_headers(buffer, headers_at, header_count)
-            )
-        return f'{key},"value":{value},"headers":[{headers}]'
+    def are_needed(self, block: RecordBlock) -> bool:
+        """Whether records of this block have texts."""
+        return self.decodes or self.columns > 1 or has_control(block)
 
-    def _large_contents(self, buffer: memoryview, row: tuple[int, ...]) -> Iterator[str]:
-        """Iterate over the text of `_contents`, in pieces."""
-        _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
-        redaction = self._redaction
-        yield from _field_pieces(buffer, key_at, key_size, redaction.keys)
-        yield ',"value":'
-        yield from _field_pieces(buffer, value_at, value_size, redaction.values)
-        yield ',"headers":['
-        for number, (key, value) in enumerate(header_views(buffer, headers_at, header_count)):
-            yield ',{"key":' if number else '{"key":'
-            yield from json_pieces(key)
-            yield ',"value":'
-            yield from ("null",) if value is None else _view_pieces(value, redaction.headers)
-            yield "}"
-        yield "]"
+    def of(self, buffer: memoryview, row: Row, batch: Batch) -> tuple[bytes | None, ...]:
+        """Return the texts of a record."""
+        hashes: list[bytes | None] = []
+        for has_hash, at, length in zip(self._has_hash[:2], (row[3], row[5]), (row[4], row[6]), strict=True):
+            if has_hash:
+                data = None if at == OUTSIDE else view_of(buffer, at, length)
+                hashes.append(None if data is None else redacted_json(data, Showing.HASH).encode())
+        if self._has_hash[2]:
+            found = header_views(buffer, row[7], row[8])
+            objects = (f'{{"key":{json_text(key)},"value":{_hash(value)}}}' for key, value in found)
+            hashes.append(",".join(objects).encode())
+        return self._after(buffer, row, batch), *hashes
 
-    def _after(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
-        """Return the value of the member control, and the members that only some records have."""
+    def _after(self, buffer: memoryview, row: Row, batch: Batch) -> bytes | None:
+        """Return the member `control` of a control record, or `decoded` of another."""
+        key, value = view_of(buffer, row[3], row[4]), view_of(buffer, row[5], row[6])
+        shown: object
         if batch.is_control:
-            return self._control(view_of(buffer, row[3], row[4]), view_of(buffer, row[5], row[6]))
-        text = "null"
-        if batch.magic < 2:
-            text += f',"crc_valid":{_bool(row[10])}'
-        if self._values is not None:
-            text += f',"decoded":{json_text(self._values.json_object(buffer, row))}'
+            shown = control_object(key, value)
+            if self._hides_values:
+                shown = {name: shown[name] for name in ("type", "type_id") if name in shown}
+        elif self._values is not None:
+            shown = self._values.json_object(buffer, row)
         elif self._decode is not None:
-            decoded = self._decode(view_of(buffer, row[3], row[4]), view_of(buffer, row[5], row[6]))
-            text += f',"decoded":{json_text(decoded)}'
-        return text
+            shown = self._decode(key, value)
+        else:
+            return None
+        return json_text(shown).encode()
 
-    def _control(self, key: memoryview | None, value: memoryview | None) -> str:
-        control = control_object(key, value)
-        if self._redaction.values:
-            control = {name: control[name] for name in ("type", "type_id") if name in control}
-        return json_text(control)
 
-    def _timestamp_type(self, batch: Batch) -> str:
-        return "NoTimestampType" if self._is_seven else batch.timestamp_type
+def _hash(value: memoryview | None) -> str:
+    return "null" if value is None else redacted_json(value, Showing.HASH)
 
 
 def line_start(kind: ObjectKind[Any], context: SegmentContext) -> str:
@@ -316,46 +327,3 @@ def line_start(kind: ObjectKind[Any], context: SegmentContext) -> str:
     topic = None if context.topic is None else PathText(context.topic)
     place = {"topic": topic, "partition": context.partition, "segment": PathText(context.segment)}
     return json_text({"schema": kind.name, "type": kind.type, **place})[:-1] + ',"position":'
-
-
-def _field(buffer: memoryview, position: int, size: int, showing: Showing) -> str:
-    if position == OUTSIDE and size >= 0:
-        # A damaged message v0 or v1: the size is known, but the bytes are missing.
-        return json_text({**(json_bytes(b"") or {}), "missing_bytes": size})
-    return _shown(field_bytes(buffer, position, size), showing)
-
-
-def _field_pieces(buffer: memoryview, position: int, size: int, showing: Showing) -> Iterator[str]:
-    if position == OUTSIDE or size < 0:
-        yield _field(buffer, position, size, showing)
-    else:
-        yield from _view_pieces(buffer[position : position + size], showing)
-
-
-def _view_pieces(data: memoryview, showing: Showing) -> Iterator[str]:
-    if showing is Showing.ALL:
-        yield from json_pieces(data)
-    else:
-        yield redacted_json(data, showing)
-
-
-def _shown(data: bytes | None, showing: Showing) -> str:
-    if data is None:
-        return "null"
-    return _bytes(data) if showing is Showing.ALL else redacted_json(data, showing)
-
-
-def _bytes(data: bytes) -> str:
-    try:
-        return f'{{"encoding":"utf-8","data":{json_quoted(data.decode())}}}'
-    except UnicodeDecodeError:
-        return json_text(data)
-
-
-def _known(value: int) -> int | None:
-    """Return None for -1, which means unknown or none."""
-    return None if value == -1 else value
-
-
-def _bool(value: object) -> str:
-    return "true" if value else "false"

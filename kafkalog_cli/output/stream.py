@@ -10,7 +10,7 @@ from functools import cache
 from io import RawIOBase
 from typing import Any, BinaryIO, NamedTuple
 
-FLUSH_CHARACTERS = 1 << 16
+FLUSH_BYTES = 1 << 16
 _USUAL_COLUMNS = 80
 
 
@@ -35,19 +35,22 @@ class ResultStream:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._parts: list[str] = []
-        self._characters = 0
+        self._parts: list[bytes] = []
+        self._bytes = 0
         self.is_terminal = stream.isatty()
 
     def write(self, text: str) -> None:
         """Append text."""
-        self._parts.append(text)
-        self._characters += len(text)
-        if self._characters >= FLUSH_CHARACTERS:
-            self._drain()
+        self.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     def write_bytes(self, data: memoryview | bytes) -> None:
         """Append bytes that are rendered already."""
+        if len(data) < FLUSH_BYTES:
+            self._parts.append(bytes(data))
+            self._bytes += len(data)
+            if self._bytes >= FLUSH_BYTES:
+                self._drain()
+            return
         self._drain()
         with _output_errors():
             self._stream.write(data)
@@ -61,9 +64,9 @@ class ResultStream:
     def _drain(self) -> None:
         if self._parts:
             with _output_errors():
-                self._stream.write("".join(self._parts).encode("utf-8", "surrogateescape"))
+                self._stream.write(b"".join(self._parts))
             self._parts.clear()
-            self._characters = 0
+            self._bytes = 0
 
 
 @contextmanager

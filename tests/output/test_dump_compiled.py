@@ -9,8 +9,8 @@ from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines, CompiledLogTe
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_text import ClassDecoder, LogText
 from tests.bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, record
+from tests.model.test_lines import records, sequences
 from tests.output.output_segments import blocks
-from tests.output.test_record_json_compiled import records, sequences
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ def same(data, *, contents=True, skip=False, out_bytes=OUT_BYTES, version=NEWEST
     expected = "".join(line for block in blocks(data) for line in plain.block(block))
     lines = BlockLines(CompiledLogText(contents=contents, skip_metadata=skip, version=version), out_bytes)
     parts, compiled_blocks = [], 0
-    for block in lines.ahead(lambda at_once: blocks(data, compiled=True, at_once=at_once)):
+    for block in lines.ahead(lambda: blocks(data, compiled=True)):
         if not block.is_compiled:  # as control batches are
             parts.append("".join(plain.block(block)).encode("utf-8", "surrogateescape"))
         else:

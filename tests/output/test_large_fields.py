@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import random
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.output import large_fields
-from kafkalog_cli.output.large_fields import base64_pieces, hex_pieces, java_pieces, json_pieces, pieces, utf8_pieces
-from kafkalog_cli.output.ndjson import json_text
+from kafkalog_cli.output.large_fields import base64_pieces, hex_pieces, java_pieces, pieces, utf8_pieces
 
 TEXTS = (
     b"",
@@ -43,8 +41,6 @@ def test_pieces_make_up_the_whole(size, monkeypatch):
         assert "".join(java_pieces(view)) == java_string(data)
         assert "".join(hex_pieces(view)) == data.hex()
         assert "".join(base64_pieces(view)) == base64.b64encode(data).decode()
-        assert "".join(json_pieces(view)) == json_text(data)
-        json.loads("".join(json_pieces(view)))
 
 
 EXAMPLE = Path(__file__).parents[2] / "docs/example"
@@ -52,15 +48,12 @@ COMMANDS = (
     ("read",),
     ("read", "--print", "timestamp,partition,offset,epoch,headers,key,value"),
     ("read", "--print", "key"),
-    ("read", "--format", "json"),
     ("dump-log", "--deep-iteration", "--print-data-log"),
     ("dump-log", "--deep-iteration", "--print-data-log", "--skip-record-metadata"),
     ("dump-log", "--deep-iteration", "--print-data-log", "--value-decoder-class", "hex"),
     ("dump-log", "--deep-iteration", "--print-data-log", "--value-decoder-class", "int"),
     ("dump-log", "--deep-iteration"),
-    ("dump-log", "--deep-iteration", "--format", "json", "--redact", "values=hash"),
     ("lookup-offset", "3"),
-    ("lookup-offset", "3", "--format", "json"),
 )
 
 

@@ -23,7 +23,6 @@ from kafkalog_cli.output.ndjson import (
     PathText,
     json_bytes,
     json_path,
-    json_quoted,
     json_text,
     lower_names,
     same_fields,
@@ -75,7 +74,6 @@ def test_any_text_is_one_clean_line(text):
     line = json_text({"text": text, "more": [text]})
     assert not [c for c in line if ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or c in "\u2028\u2029"]
     assert json.loads(line.encode())["text"] == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
-    assert json.loads(json_quoted(text)) == json.loads(line)["text"]
 
 
 def test_bytes_inside_and_numbers_that_json_has_not():

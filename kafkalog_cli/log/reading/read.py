@@ -17,7 +17,7 @@ from kafkalog_cli.log.reading.allowance import LARGE_TURN, NOT_YET, Allowance
 from kafkalog_cli.log.reading.scan import Chunk, Generation
 
 if TYPE_CHECKING:
-    from kafkalog_cli.log.reading.read_compiled import AtOnce, CompiledReader
+    from kafkalog_cli.log.reading.read_compiled import CompiledReader
 
 Decoded = Iterator[tuple[memoryview, list[Row], Fault | None]]
 """Parts of one batch, each with the buffer that contains it."""
@@ -68,12 +68,10 @@ class RecordReader:
         end_row: int | None = None,
         *,
         ahead: bool = False,
-        at_once: AtOnce | None = None,
     ) -> Iterator[RecordBlock]:
         """Yield the records of rows `first_row` to `end_row` (exclusive) of the chunk's batches, in one or more blocks.
 
-        `ahead`: the first block is requested before its turn, so it may be NOT_YET. `at_once`: it processes batches in
-        place of the compiled kernels.
+        `ahead`: the first block is requested before its turn, so it may be NOT_YET.
         """
         end = len(chunk.batches) if end_row is None else end_row
         is_seven = chunk.generation is Generation.SEVEN  # its sets are nested: their sizes add up part by part
@@ -87,7 +85,7 @@ class RecordReader:
                 from kafkalog_cli.log.reading.read_compiled import CompiledReader
 
                 self._compiled = CompiledReader()
-            blocks = self._compiled.blocks(chunk, (first_row, end), allowance, plain, at_once)
+            blocks = self._compiled.blocks(chunk, (first_row, end), allowance, plain)
         if self._job is not None:
             yield from _in_turn(self._job, blocks, allowance, ahead=ahead, is_large=is_seven)
             return

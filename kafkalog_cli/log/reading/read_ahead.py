@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.compression import Codec
@@ -18,9 +18,6 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.allowance import ARENA_BYTES, NOT_YET
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Chunk, Rows, Scan
-
-if TYPE_CHECKING:
-    from kafkalog_cli.log.reading.read_compiled import AtOnce
 
 CHUNKS_AHEAD = 2
 """Number of chunks whose records may be read before their turn."""
@@ -51,9 +48,9 @@ No further chunk is scanned until the caller has finished with the large one.
 """
 
 ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
-Read = Callable[["AtOnce | None"], Iterator[RecordBlock]]
+Read = Callable[[], Iterator[RecordBlock]]
 Work = Callable[[Read], Iterator[RecordBlock]]
-"""The function that threads apply to blocks. It calls its argument to read them, and may pass an `AtOnce` to it."""
+"""The function that threads apply to blocks. It calls its argument to read them."""
 
 
 class _Task:
@@ -326,7 +323,7 @@ class _Pipeline:
         assert task.reader is not None
         try:
             read = partial(_blocks, task.reader, task.chunk, task.rows)
-            task.blocks = read(None) if self._work is None else self._work(read)
+            task.blocks = read() if self._work is None else self._work(read)
             task.first = next(task.blocks, None)
             self._expansion = task.reader.expansion or self._expansion
         except BaseException as error:  # as above
@@ -350,7 +347,5 @@ def _packs_little(chunk: Chunk) -> bool:
     return len(packed) > 0 and int(packed.mean()) < SMALL_BATCH_BYTES
 
 
-def _blocks(
-    reader: RecordReader, chunk: Chunk, rows: Rows, at_once: AtOnce | None, *, ahead: bool = True
-) -> Iterator[RecordBlock]:
-    return reader.blocks(chunk, *rows, ahead=ahead, at_once=at_once)
+def _blocks(reader: RecordReader, chunk: Chunk, rows: Rows, *, ahead: bool = True) -> Iterator[RecordBlock]:
+    return reader.blocks(chunk, *rows, ahead=ahead)

@@ -5,7 +5,6 @@ Unusual batches are decoded in Python.
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Protocol
 
 from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, RECORD_BATCH, BatchArrays, BatchColumns
 from kafkalog_cli.format.columns import Integers
@@ -25,18 +24,6 @@ _OVER_ALLOWANCE = -2
 PlainRead = Callable[[int, int], Iterator[RecordBlock]]
 
 
-class AtOnce(Protocol):
-    """Processes batches directly, without columns of all their records in between."""
-
-    def block(
-        self, view: memoryview, batches: BatchArrays, begin: int, regions: tuple[Integers, Integers]
-    ) -> RecordBlock | None:
-        """Return a block of the first rows from `begin` on, or None if the first of them cannot be processed directly.
-
-        `regions`: the starts and the ends of the records of each batch in `view`.
-        """
-
-
 class CompiledReader:
     """Decodes chunks into blocks. Its buffers are reused, so a block is valid until the next is requested.
 
@@ -47,7 +34,6 @@ class CompiledReader:
         self.expansion: float | None = None
         self._arena = bytearray()
         self._records: Integers | None = None
-        self._at_once: AtOnce | None = None
 
     def blocks(
         self,
@@ -55,10 +41,8 @@ class CompiledReader:
         rows: tuple[int, int],
         allowance: Allowance,
         read_plain: PlainRead,
-        at_once: AtOnce | None = None,
     ) -> Iterator[RecordBlock]:
         """Yield blocks of `rows`, (first row, end row). `read_plain` decodes the rows that the kernels do not."""
-        self._at_once = at_once
         first_row, end_row = rows
         batches = chunk.batches.arrays()
         for kind, begin, end in _runs(batches.part(first_row, end_row), first_row):
@@ -181,20 +165,12 @@ class CompiledReader:
         buffer = np.frombuffer(view, dtype=np.uint8)
         while len(starts):
             most = len(starts)
-            if self._at_once is not None:
-                block = self._at_once.block(view, batches, begin, (starts, ends))
-                if block is not None:
-                    yield block
-                    starts, ends = starts[block.end_row - begin :], ends[block.end_row - begin :]
-                    begin = block.end_row
-                    continue
-                most = 1
             part = batches.matrix[:, begin : begin + most]
-            needed = compiled.record_capacity(part[13], starts[:most], ends[:most])
+            needed = compiled.record_capacity(part[13], starts, ends)
             out = self._matrix(needed)
             record_ends = np.zeros(most, dtype=np.int64)
             decode = native.function(native.DECODE_BATCHES)  # only here: it may have to be compiled
-            done = int(decode(buffer, starts[:most], ends[:most], part, out, record_ends))
+            done = int(decode(buffer, starts, ends, part, out, record_ends))
             if done:
                 records = out[:, : int(record_ends[done - 1])]
                 columns = RecordColumns.from_matrix(records)

@@ -1,7 +1,7 @@
 """Renderers compiled by Numba, for outputs of many megabytes.
 
-- `dump.py`: kafka-dump-log's text; `read_text.py`: kafka-console-consumer's text; `ndjson.py`: NDJSON.
-- `text.py`, `json_text.py`: numbers, constants, strings, base64, and the check of UTF-8.
+- `dump.py`: kafka-dump-log's text; `read_text.py`: kafka-console-consumer's text.
+- `text.py`: numbers, constants, strings, and the check of UTF-8.
 - `memory.py`: intrinsics that copy blocks of bytes and compare them with ranges.
 
 A function `put…(out, at, …)` writes to `out` from index `at` on and returns the next index. It checks no bounds: its
@@ -13,7 +13,3 @@ DUMP_BATCHES = "kafkalog_cli.output.kernels.dump:render_batches"
 DUMP_RECORDS = "kafkalog_cli.output.kernels.dump:render_records"
 IS_PLAIN_DUMP = "kafkalog_cli.output.kernels.dump:is_plain_case"
 READ_RECORDS = "kafkalog_cli.output.kernels.read_text:render_records"
-JSON_RECORDS = "kafkalog_cli.output.kernels.ndjson:render_records"
-JSON_FROM_BATCHES = "kafkalog_cli.output.kernels.ndjson:decode_and_render"
-JSON_LINES = JSON_FROM_BATCHES, JSON_RECORDS
-"""The kernels of a search. Other commands compile JSON_RECORDS only for blocks that are cut short."""

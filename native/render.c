@@ -1,0 +1,864 @@
+#include "render.h"
+
+typedef uint8_t u8;
+typedef uint32_t u32;
+typedef int64_t i64;
+typedef uint64_t u64;
+typedef u8 Block __attribute__((vector_size(16)));
+
+enum {
+    BLOCK = 16,
+    MOST_OPS = 160,
+    SMALL = 64,             /* room for each operation that is not piecewise, and for what is around a field */
+    CHECK_BYTES = 16 << 20, /* how much of a field is checked in one call */
+    SHARED_BYTES = 4096,
+    WORTH_SHARING = 3       /* records of a batch from which it pays to write what they share only once */
+};
+enum { NEXT, FULL, STOP, INVALID };
+enum { MODE_START, MODE_CHECK, MODE_TEXT, MODE_BASE64 };
+
+typedef struct {
+    u8 *at, *end;
+} Out;
+
+typedef struct {
+    const u8 *data;
+    i64 size; /* below 0: null */
+    int is_outside;
+} Field;
+
+static i64 room(const Out *o) { return o->end - o->at; }
+
+static void put(Out *o, const void *source, i64 size)
+{
+    memcpy(o->at, source, (size_t)size);
+    o->at += size;
+}
+
+/* Copies a short text. `readable` bytes may be read from `source` on: blocks are cheaper than a copy of exact size. */
+static void put_short(Out *o, const u8 *source, i64 size, i64 readable)
+{
+    if (size + BLOCK > room(o) || size + BLOCK > readable) {
+        put(o, source, size);
+        return;
+    }
+    for (i64 i = 0; i < size; i += BLOCK)
+        memcpy(o->at + i, source + i, BLOCK);
+    o->at += size;
+}
+
+/* ---- numbers */
+
+static const char PAIRS[] =
+    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+
+static void put_number(Out *o, i64 value)
+{
+    u8 digits[20];
+    int first = 20;
+    u64 rest = (u64)value;
+    if (value < 0) {
+        *o->at++ = '-';
+        rest = 0 - rest;
+    }
+    for (; rest >= 100; rest /= 100) {
+        first -= 2;
+        memcpy(digits + first, PAIRS + 2 * (rest % 100), 2);
+    }
+    if (rest >= 10) {
+        first -= 2;
+        memcpy(digits + first, PAIRS + 2 * rest, 2);
+    } else {
+        digits[--first] = (u8)('0' + rest);
+    }
+    put(o, digits + first, 20 - first);
+}
+
+static void put_number_or_null(Out *o, i64 value, i64 null_for_minus_1)
+{
+    if (null_for_minus_1 == 1 && value == -1)
+        put(o, "null", 4);
+    else
+        put_number(o, value);
+}
+
+/* ---- text */
+
+/* The bytes of the character at `p`, of which `left` are there; 0 if it is not UTF-8 (RFC 3629). */
+static int character_bytes(const u8 *p, i64 left)
+{
+    u8 first = p[0];
+    if (first < 0x80)
+        return 1;
+    if (first < 0xC2 || first > 0xF4 || left < 2 || (p[1] & 0xC0) != 0x80)
+        return 0;
+    if (first < 0xE0)
+        return 2;
+    if (left < 3 || (p[2] & 0xC0) != 0x80)
+        return 0;
+    if (first < 0xF0)
+        return (first == 0xE0 && p[1] < 0xA0) || (first == 0xED && p[1] >= 0xA0) ? 0 : 3;
+    if ((first == 0xF0 && p[1] < 0x90) || (first == 0xF4 && p[1] > 0x8F) || left < 4 || (p[3] & 0xC0) != 0x80)
+        return 0;
+    return 4;
+}
+
+/* How many bytes from `p` on, where no character is, become one U+FFFD in Java (String.decodeUTF8_UTF16). */
+static int malformed_bytes(const u8 *p, i64 left)
+{
+    u8 first = p[0];
+    int second = left > 1 && (p[1] & 0xC0) == 0x80;
+    if ((first & 0xF0) == 0xE0) {
+        if (!second || (first == 0xE0 && p[1] < 0xA0))
+            return 1;
+        return left > 2 && (p[2] & 0xC0) == 0x80 ? 3 : 2; /* three: a surrogate */
+    }
+    if (first < 0xF0 || first > 0xF4 || !second)
+        return 1;
+    if ((first == 0xF0 && p[1] < 0x90) || (first == 0xF4 && p[1] > 0x8F))
+        return 1;
+    return left > 2 && (p[2] & 0xC0) == 0x80 ? 3 : 2;
+}
+
+/* The index of the first marked byte of the first `size` bytes; `size` if none of them is marked. */
+static i64 first_marked(Block marks, i64 size)
+{
+    u64 half[2];
+    memcpy(half, &marks, BLOCK);
+    i64 index = half[0] ? __builtin_ctzll(half[0]) >> 3 : half[1] ? 8 + (__builtin_ctzll(half[1]) >> 3) : BLOCK;
+    return index < size ? index : size;
+}
+
+/* Copies bytes up to the first special one in a block, or byte by byte where no block may be read; returns how many.
+ * A byte is special if it is not from 0x20 to 0x7E, or one of two further ones. There is room for a block more. */
+static i64 copy_plain(u8 *o, const u8 *p, const u8 *stop, const u8 *readable, u8 low, u8 high, u8 other, u8 another)
+{
+    const u8 *start = p;
+    while (p < stop && readable - p >= BLOCK) {
+        Block x;
+        memcpy(&x, p, BLOCK);
+        memcpy(o, &x, BLOCK);
+        Block marks = (Block)(x - low > (u8)(high - low)) | (Block)(x == other) | (Block)(x == another);
+        i64 size = stop - p < BLOCK ? stop - p : BLOCK;
+        i64 plain = first_marked(marks, size);
+        p += plain;
+        o += plain;
+        if (plain < size)
+            return p - start;
+    }
+    while (p < stop && *p >= low && *p <= high && *p != other && *p != another)
+        *o++ = *p++;
+    return p - start;
+}
+
+static u8 *put_json_escape(u8 *o, u32 code)
+{
+    static const char SHORT[] = "\b\t\n\f\r\"\\", LETTERS[] = "btnfr\"\\", HEX[] = "0123456789abcdef";
+    const char *found = code < 0x80 && code ? memchr(SHORT, (int)code, 7) : NULL;
+    *o++ = '\\';
+    if (found) {
+        *o++ = (u8)LETTERS[found - SHORT];
+        return o;
+    }
+    *o++ = 'u';
+    for (int shift = 12; shift >= 0; shift -= 4)
+        *o++ = (u8)HEX[code >> shift & 15];
+    return o;
+}
+
+/* Writes p to `stop` as the inside of a JSON string, at most six bytes for each and a block more; NULL if it is not
+ * UTF-8. Escaped are also DEL, C1 controls and line separators, which terminals or line readers mishandle. */
+static u8 *put_json_text(u8 *o, const u8 *p, const u8 *stop, const u8 *readable)
+{
+    while (p < stop) {
+        i64 plain = copy_plain(o, p, stop, readable, 0x20, 0x7E, '"', '\\');
+        p += plain;
+        o += plain;
+        while (p < stop && (*p < 0x20 || *p > 0x7E || *p == '"' || *p == '\\')) {
+            int size = character_bytes(p, stop - p);
+            if (!size)
+                return NULL;
+            if (size == 1)
+                o = put_json_escape(o, *p);
+            else if (size == 2 && *p == 0xC2 && p[1] < 0xA0)
+                o = put_json_escape(o, p[1]);
+            else if (size == 3 && *p == 0xE2 && p[1] == 0x80 && (p[2] | 1) == 0xA9)
+                o = put_json_escape(o, 0x2000u + p[2] - 0x80u);
+            else
+                for (int i = 0; i < size; i++)
+                    *o++ = p[i];
+            p += size;
+        }
+    }
+    return o;
+}
+
+/* Returns the first byte from p on that does not begin a character of UTF-8, or the start of the first character that
+ * begins at `stop` or later. */
+static const u8 *skip_utf8(const u8 *p, const u8 *stop, const u8 *end)
+{
+    while (p < stop) {
+        u64 word;
+        if (stop - p >= 8 && (memcpy(&word, p, 8), !(word & 0x8080808080808080u))) {
+            p += 8;
+            continue;
+        }
+        int size = character_bytes(p, end - p);
+        if (!size)
+            break;
+        p += size;
+    }
+    return p;
+}
+
+static u8 *put_control_escape(u8 *o, u8 byte)
+{
+    static const char HEX[] = "0123456789abcdef";
+    *o++ = '\\';
+    if (byte == '\n' || byte == '\t' || byte == '\r') {
+        *o++ = byte == '\n' ? 'n' : byte == '\t' ? 't' : 'r';
+        return o;
+    }
+    *o++ = 'x';
+    *o++ = (u8)HEX[byte >> 4];
+    *o++ = (u8)HEX[byte & 15];
+    return o;
+}
+
+/* Writes the characters that begin before `stop`, at most four bytes for each byte and a block more. `*from` becomes
+ * the position after them. */
+static u8 *put_decoded(u8 *o, const u8 **from, const u8 *stop, const u8 *end, const u8 *readable, i64 form)
+{
+    const u8 *p = *from;
+    int is_escaped = form != FORM_JAVA;
+    while (p < stop) {
+        i64 plain = copy_plain(o, p, stop, readable, is_escaped ? 0x20 : 0, is_escaped ? 0x7E : 0x7F, 0xFF, 0xFF);
+        p += plain;
+        o += plain;
+        while (p < stop && (*p >= 0x80 || (is_escaped && (*p < 0x20 || *p == 0x7F)))) {
+            int size = character_bytes(p, end - p);
+            if (size == 1) {
+                o = put_control_escape(o, *p);
+            } else if (size) {
+                for (int i = 0; i < size; i++)
+                    *o++ = p[i];
+            } else {
+                size = malformed_bytes(p, end - p);
+                if (form == FORM_TEXT_ESCAPED && *p == 0xED && size > 1 && p[1] >= 0xA0)
+                    size = 1;
+                memcpy(o, "\xEF\xBF\xBD", 3);
+                o += 3;
+            }
+            p += size;
+        }
+    }
+    *from = p;
+    return o;
+}
+
+static void put_base64(Out *o, const u8 *p, i64 size)
+{
+    static const char LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    u8 *to = o->at;
+    for (; size >= 3; size -= 3, p += 3, to += 4) {
+        u32 bits = (u32)p[0] << 16 | (u32)p[1] << 8 | p[2];
+        to[0] = (u8)LETTERS[bits >> 18];
+        to[1] = (u8)LETTERS[bits >> 12 & 63];
+        to[2] = (u8)LETTERS[bits >> 6 & 63];
+        to[3] = (u8)LETTERS[bits & 63];
+    }
+    if (size) {
+        u32 bits = (u32)p[0] << 16 | (size > 1 ? (u32)p[1] << 8 : 0);
+        to[0] = (u8)LETTERS[bits >> 18];
+        to[1] = (u8)LETTERS[bits >> 12 & 63];
+        to[2] = size > 1 ? (u8)LETTERS[bits >> 6 & 63] : '=';
+        to[3] = '=';
+        to += 4;
+    }
+    o->at = to;
+}
+
+/* ---- fields, in pieces if they are larger than the room */
+
+static const char JSON_TEXT[] = "{\"encoding\":\"utf-8\",\"data\":\"";
+static const char JSON_BASE64[] = "{\"encoding\":\"base64\",\"data\":\"";
+static const char MISSING[] = "\",\"missing_bytes\":";
+
+static void begin_json(Out *o, RenderState *s, i64 mode)
+{
+    if (mode == MODE_TEXT)
+        put(o, JSON_TEXT, sizeof JSON_TEXT - 1);
+    else
+        put(o, JSON_BASE64, sizeof JSON_BASE64 - 1);
+    s->mode = mode;
+    s->position = 0;
+}
+
+/* Writes the next bytes in base64. Returns FULL if more are left. */
+static int put_base64_piece(Out *o, RenderState *s, const Field *f)
+{
+    i64 left = f->size - s->position, most = (room(o) - SMALL) / 4 * 3;
+    i64 size = left <= most ? left : most;
+    if (size < 0)
+        return FULL;
+    put_base64(o, f->data + s->position, size);
+    s->position += size;
+    return size < left ? FULL : NEXT;
+}
+
+static int put_json(Out *o, RenderState *s, const Field *f, const u8 *readable)
+{
+    if (room(o) < 2 * SMALL)
+        return FULL;
+    if (f->size < 0) {
+        put(o, "null", 4);
+        return NEXT;
+    }
+    if (f->is_outside) {
+        put(o, JSON_TEXT, sizeof JSON_TEXT - 1);
+        put(o, MISSING, sizeof MISSING - 1);
+        put_number(o, f->size);
+        *o->at++ = '}';
+        return NEXT;
+    }
+    const u8 *end = f->data + f->size;
+    if (s->mode == MODE_START && f->size <= (room(o) - 2 * SMALL) / 6) {
+        put_short(o, (const u8 *)JSON_TEXT, sizeof JSON_TEXT - 1, sizeof JSON_TEXT);
+        u8 *after = put_json_text(o->at, f->data, end, readable);
+        if (after) {
+            o->at = after;
+        } else {
+            o->at -= sizeof JSON_TEXT - 1;
+            put(o, JSON_BASE64, sizeof JSON_BASE64 - 1);
+            put_base64(o, f->data, f->size);
+        }
+        put(o, "\"}", 2);
+        return NEXT;
+    }
+    if (s->mode <= MODE_CHECK) {
+        const u8 *from = f->data + s->position;
+        const u8 *stop = end - from > CHECK_BYTES ? from + CHECK_BYTES : end;
+        const u8 *after = skip_utf8(from, stop, end);
+        s->mode = MODE_CHECK;
+        s->position = after - f->data;
+        if (after < stop)
+            begin_json(o, s, MODE_BASE64);
+        else if (after == end)
+            begin_json(o, s, MODE_TEXT);
+        else
+            return FULL;
+    }
+    if (s->mode == MODE_BASE64) {
+        if (put_base64_piece(o, s, f) == FULL)
+            return FULL;
+    } else {
+        const u8 *from = f->data + s->position, *stop = end;
+        i64 most = (room(o) - SMALL) / 6;
+        if (end - from > most) {
+            stop = most > 0 ? from + most : from;
+            while (stop > from && (*stop & 0xC0) == 0x80)
+                stop--;
+        }
+        o->at = put_json_text(o->at, from, stop, readable);
+        s->position = stop - f->data;
+        if (stop < end)
+            return FULL;
+    }
+    put(o, "\"}", 2);
+    return NEXT;
+}
+
+static int put_hex(Out *o, RenderState *s, const Field *f, int with_prefix)
+{
+    static const char HEX[] = "0123456789abcdef";
+    if (room(o) < SMALL)
+        return FULL;
+    if (with_prefix && s->mode == MODE_START)
+        put(o, "0x", 2);
+    s->mode = MODE_TEXT;
+    i64 left = f->size - s->position, most = room(o) / 2, size = left < most ? left : most;
+    for (const u8 *p = f->data + s->position, *stop = p + size; p < stop; p++) {
+        *o->at++ = (u8)HEX[*p >> 4];
+        *o->at++ = (u8)HEX[*p & 15];
+    }
+    s->position += size;
+    return size < left ? FULL : NEXT;
+}
+
+static int put_field(Out *o, RenderState *s, const Field *f, i64 form, const u8 *readable)
+{
+    if (form == FORM_JSON)
+        return put_json(o, s, f, readable);
+    if (f->size < 0 || (f->size == 0 && form != FORM_HEX_0X))
+        return NEXT;
+    if (form == FORM_HEX || form == FORM_HEX_0X)
+        return put_hex(o, s, f, form == FORM_HEX_0X);
+    if (form == FORM_BASE64)
+        return put_base64_piece(o, s, f);
+    const u8 *from = f->data + s->position, *end = f->data + f->size, *stop = end;
+    if (form == FORM_RAW) {
+        i64 most = room(o), size = end - from < most ? end - from : most;
+        put_short(o, from, size, readable - from);
+        s->position += size;
+        return from + size < end ? FULL : NEXT;
+    }
+    i64 most = (room(o) - SMALL) / 4;
+    if (most <= 0)
+        return FULL;
+    if (end - from > most)
+        stop = from + most;
+    o->at = put_decoded(o->at, &from, stop, end, readable, form);
+    s->position = from - f->data;
+    return from < end ? FULL : NEXT;
+}
+
+/* ---- programs */
+
+typedef struct {
+    const RenderInput *in;
+    const RenderOp *ops;
+    i64 op_count;
+    const u8 *shared; /* the text of the operations OP_SHARED */
+    const u8 *readable;
+} Line;
+
+enum { OP_SHARED = OP_CODES };
+
+static i64 of_batch(const RenderInput *in, i64 batch, i64 column)
+{
+    return in->batches[column * in->batch_stride + batch];
+}
+
+static i64 of_record(const RenderInput *in, i64 record, i64 column)
+{
+    return in->records[column * in->record_stride + record];
+}
+
+/* DefaultRecordBatch.incrementSequence, in Java's wrapping arithmetic. */
+static i64 last_sequence(const RenderInput *in, i64 batch)
+{
+    i64 first = of_batch(in, batch, B_BASE_SEQUENCE);
+    if (first == -1)
+        return -1;
+    u32 step = (u32)((u64)of_batch(in, batch, B_LAST_OFFSET) - (u64)of_batch(in, batch, B_BASE_OFFSET));
+    u32 left = 0x7FFFFFFFu - step;
+    if (first > (int32_t)left)
+        return (int32_t)(step - (0x7FFFFFFFu - (u32)first) - 1);
+    return (int32_t)((u32)first + step);
+}
+
+static int batch_condition(const RenderInput *in, i64 batch, i64 condition)
+{
+    i64 magic = of_batch(in, batch, B_MAGIC), attributes = of_batch(in, batch, B_ATTRIBUTES);
+    switch (condition) {
+    case IF_LEGACY: return magic < 2;
+    case IF_MAGIC_0: return magic == 0;
+    case IF_TRANSACTIONAL: return magic >= 2 && attributes & 0x10;
+    case IF_CONTROL: return magic >= 2 && attributes & 0x20;
+    case IF_DELETE_HORIZON: return magic >= 2 && attributes & 0x40;
+    case IF_CODEC_KNOWN: return (attributes & 7) <= 4;
+    case IF_CRC_CHECKED: return of_batch(in, batch, B_VALID) >= 0;
+    default: return of_batch(in, batch, B_VALID) != 0;
+    }
+}
+
+/* Writes an operation that is the same for all records of a batch; there is room for SMALL bytes. */
+static void put_of_batch(Out *o, const RenderInput *in, i64 batch, const RenderOp *op)
+{
+    static const char CODECS[][8] = {"none", "gzip", "snappy", "lz4", "zstd", "null", "null", "null"};
+    const char *word;
+    switch (op->code) {
+    case OP_BATCH_NUMBER: put_number_or_null(o, of_batch(in, batch, op->a), op->b); return;
+    case OP_LAST_SEQUENCE: put_number(o, last_sequence(in, batch)); return;
+    case OP_TIME_TYPE:
+        word = "CreateTime";
+        if (of_batch(in, batch, B_MAGIC) == 0)
+            word = "NoTimestampType";
+        else if (of_batch(in, batch, B_ATTRIBUTES) & 8)
+            word = "LogAppendTime";
+        break;
+    case OP_CODEC: word = CODECS[of_batch(in, batch, B_ATTRIBUTES) & 7]; break;
+    default: word = batch_condition(in, batch, op->a) ? "true" : "false";
+    }
+    put(o, word, (i64)strlen(word));
+}
+
+static int is_of_batch(const RenderOp *op)
+{
+    return (op->code >= OP_BATCH_NUMBER && op->code <= OP_CODEC) || (op->code == OP_BOOL && op->a < IF_RECORD);
+}
+
+/* A field of the record, or of the header that `s` is at. Returns 0 if it reaches beyond the buffer. */
+static int get_field(const RenderInput *in, const RenderState *s, i64 which, Field *f)
+{
+    i64 at = s->key_at, size = s->key_size;
+    if (which == FIELD_HEADER_VALUE) {
+        at = s->value_at;
+        size = s->value_size;
+    } else if (which != FIELD_HEADER_KEY) {
+        i64 column = which == FIELD_KEY ? R_KEY_AT : R_VALUE_AT;
+        at = of_record(in, s->record, column);
+        size = of_record(in, s->record, column + 1);
+    }
+    f->size = size;
+    f->is_outside = size >= 0 && at == OUTSIDE;
+    f->data = in->buffer;
+    if (size < 0 || f->is_outside)
+        return 1;
+    if (at < 0 || size > in->buffer_size || at > in->buffer_size - size)
+        return 0;
+    f->data = in->buffer + at;
+    return 1;
+}
+
+/* The field without its missing bytes, for forms that cannot say that they are missing. */
+static Field contents_of(const Field *f)
+{
+    return (Field){f->data, f->is_outside ? 0 : f->size, 0};
+}
+
+/* Reads a varint of at most five bytes at *at, which moves behind it. Returns 0 if there is none. */
+static int get_varint(const RenderInput *in, i64 *at, i64 *value)
+{
+    u64 bits = 0;
+    for (int i = 0; i < 5; i++) {
+        if (*at < 0 || *at >= in->buffer_size)
+            return 0;
+        u64 byte = in->buffer[(*at)++];
+        bits |= (byte & 0x7F) << 7 * i;
+        if (byte < 0x80) {
+            bits &= 0xFFFFFFFFu;
+            *value = (i64)(bits >> 1) ^ -(i64)(bits & 1);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Reads the header at s->header_at, which moves behind it. Returns 0 if it reaches beyond the buffer. */
+static int get_header(const RenderInput *in, RenderState *s)
+{
+    if (!get_varint(in, &s->header_at, &s->key_size) || s->key_size < 0 ||
+        s->key_size > in->buffer_size - s->header_at)
+        return 0;
+    s->key_at = s->header_at;
+    s->header_at += s->key_size;
+    if (!get_varint(in, &s->header_at, &s->value_size) || s->value_size > in->buffer_size - s->header_at)
+        return 0;
+    s->value_at = s->header_at;
+    if (s->value_size > 0)
+        s->header_at += s->value_size;
+    return 1;
+}
+
+static i64 ready_of(const RenderInput *in, const RenderState *s, i64 column, i64 *start)
+{
+    i64 row = s->record - in->ready_first;
+    if (column >= in->ready_columns || row < 0 || row >= in->ready_count)
+        return READY_NONE;
+    *start = in->ready[2 * column * in->ready_count + row];
+    return in->ready[(2 * column + 1) * in->ready_count + row];
+}
+
+/* Returns whether a condition holds, -1 if the input contradicts itself. */
+static int holds(const RenderInput *in, const RenderState *s, const RenderOp *op)
+{
+    Field f;
+    i64 start;
+    switch (op->a) {
+    case IF_RECORD_VALID: return of_record(in, s->record, R_VALID) != 0;
+    case IF_NULL: return get_field(in, s, op->b, &f) ? f.size < 0 : -1;
+    case IF_OUTSIDE: return get_field(in, s, op->b, &f) ? f.is_outside : -1;
+    case IF_HEADERS: return of_record(in, s->record, R_HEADERS) > 0;
+    case IF_READY: return ready_of(in, s, op->b, &start) != READY_NONE;
+    case IF_LATER_HEADER: return s->header > 1;
+    default: return batch_condition(in, s->batch, op->a);
+    }
+}
+
+static int put_text(Out *o, RenderState *s, const u8 *text, i64 size, i64 readable)
+{
+    i64 left = size - s->position, most = room(o), now = left < most ? left : most;
+    put_short(o, text + s->position, now, readable - s->position);
+    s->position += now;
+    return now < left ? FULL : NEXT;
+}
+
+static int put_ready(Out *o, RenderState *s, const Line *line, const RenderOp *op)
+{
+    const RenderInput *in = line->in;
+    i64 start = 0, size = ready_of(in, s, op->a, &start);
+    Field f;
+    if (size == READY_NONE)
+        return NEXT;
+    if (size == READY_STOP)
+        return STOP;
+    if (size < 0) {
+        i64 form = READY_FORM(0) - size;
+        if (form < 0 || form >= FORMS || !get_field(in, s, op->b, &f))
+            return INVALID;
+        f = form == FORM_JSON ? f : contents_of(&f);
+        return put_field(o, s, &f, form, line->readable);
+    }
+    if (start < 0 || size > in->ready_size || start > in->ready_size - size)
+        return INVALID;
+    return put_text(o, s, in->ready_text + start, size, in->ready_size - start);
+}
+
+static int put_size(Out *o, const RenderInput *in, const RenderState *s, const RenderOp *op)
+{
+    Field f;
+    if (!get_field(in, s, op->a, &f))
+        return INVALID;
+    i64 size = f.size < 0 ? -1 : f.is_outside ? 0 : f.size;
+    if (op->b == SIZE_DECIMAL) {
+        put_number(o, size);
+        return NEXT;
+    }
+    const u8 bytes[4] = {(u8)((u64)size >> 24), (u8)(size >> 16), (u8)(size >> 8), (u8)size}, *from = bytes;
+    if (op->b == SIZE_BYTES)
+        put(o, bytes, 4);
+    else
+        o->at = put_decoded(o->at, &from, bytes + 4, bytes + 4, bytes + 4, FORM_TEXT_ESCAPED);
+    return NEXT;
+}
+
+/* Moves to the next header and returns 1, 0 after the last header, -1 if the input contradicts itself. */
+static int next_header(const RenderInput *in, RenderState *s)
+{
+    if (s->header == 0)
+        s->header_at = of_record(in, s->record, R_HEADERS_AT);
+    if (s->header >= of_record(in, s->record, R_HEADERS)) {
+        s->header = 0;
+        return 0;
+    }
+    s->header++;
+    return get_header(in, s) ? 1 : -1;
+}
+
+/* Executes the operations from s->op up to `end`. Returns NEXT at the end. */
+static int run(const Line *line, RenderState *s, i64 end, Out *o)
+{
+    const RenderInput *in = line->in;
+    Field f;
+    while (s->op < end) {
+        const RenderOp *op = line->ops + s->op;
+        int answer = NEXT;
+        i64 skip = 0, number;
+        switch (op->code) {
+        case OP_TEXT: answer = put_text(o, s, in->text + op->a, op->b, in->text_size - op->a); break;
+        case OP_SHARED: answer = put_text(o, s, line->shared + op->a, op->b, SHARED_BYTES - op->a); break;
+        case OP_FIELD:
+            if (!get_field(in, s, op->a, &f))
+                return INVALID;
+            if (op->b != FORM_JSON && f.is_outside)
+                f = contents_of(&f);
+            answer = put_field(o, s, &f, op->b, line->readable);
+            break;
+        case OP_READY: answer = put_ready(o, s, line, op); break;
+        case OP_IF:
+        case OP_UNLESS:
+            answer = holds(in, s, op);
+            if (answer < 0)
+                return INVALID;
+            skip = answer == (op->code == OP_IF) ? 0 : op->skip;
+            answer = NEXT;
+            break;
+        case OP_HEADERS:
+            answer = next_header(in, s);
+            if (answer < 0)
+                return INVALID;
+            skip = answer ? 0 : op->skip;
+            answer = NEXT;
+            break;
+        case OP_NEXT_HEADER: skip = -op->skip - 1; break;
+        case OP_STOP: return STOP;
+        default:
+            if (room(o) < SMALL)
+                return FULL;
+            if (op->code == OP_RECORD_NUMBER) {
+                number = of_record(in, s->record, op->a);
+                put_number_or_null(o, op->b == 2 && number < -1 ? -1 : number, op->b);
+            } else if (op->code == OP_SIZE) {
+                answer = put_size(o, in, s, op);
+            } else if (op->code == OP_BOOL && op->a >= IF_RECORD) {
+                answer = holds(in, s, op);
+                put(o, answer ? "true" : "false", answer ? 4 : 5);
+                answer = NEXT;
+            } else {
+                put_of_batch(o, in, s->batch, op);
+            }
+        }
+        if (answer != NEXT)
+            return answer;
+        s->op += 1 + skip;
+        s->position = 0;
+        s->mode = MODE_START;
+    }
+    return NEXT;
+}
+
+/* Whether every operand of a program is in its range, so that nothing needs a check while it runs. */
+static int is_sound(const RenderInput *in)
+{
+    if (in->op_count < 0 || in->op_count > MOST_OPS || in->batch_ops < 0 || in->batch_ops > in->op_count)
+        return 0;
+    for (i64 i = 0; i < in->op_count; i++) {
+        const RenderOp *op = in->ops + i;
+        int of_record_line = i >= in->batch_ops;
+        i64 end = of_record_line ? in->op_count : in->batch_ops;
+        int is_right = 1;
+        switch (op->code) {
+        case OP_TEXT: is_right = op->a >= 0 && op->b >= 0 && op->a <= in->text_size - op->b; break;
+        case OP_BATCH_NUMBER: is_right = op->a >= 0 && op->a < BATCH_COLUMNS; break;
+        case OP_LAST_SEQUENCE:
+        case OP_TIME_TYPE:
+        case OP_CODEC:
+        case OP_STOP: break;
+        case OP_BOOL: is_right = op->a >= 0 && (op->a < IF_RECORD || (op->a == IF_RECORD_VALID && of_record_line)); break;
+        case OP_RECORD_NUMBER: is_right = of_record_line && op->a >= 0 && op->a < RECORD_COLUMNS; break;
+        case OP_SIZE:
+            is_right = of_record_line && op->a >= 0 && op->a < FIELDS && op->b >= 0 && op->b < SIZES;
+            break;
+        case OP_FIELD: is_right = of_record_line && op->a >= 0 && op->a < FIELDS && op->b >= 0 && op->b < FORMS; break;
+        case OP_READY: is_right = of_record_line && op->a >= 0 && op->b >= 0 && op->b < FIELDS; break;
+        case OP_IF:
+        case OP_UNLESS:
+            is_right = op->a >= 0 && op->a < IF_CODES && (of_record_line || op->a < IF_RECORD) && op->b >= 0 &&
+                       (op->b < FIELDS || op->a == IF_READY) && op->skip >= 0 && op->skip < end - i;
+            break;
+        case OP_HEADERS:
+            is_right = of_record_line && op->skip > 0 && op->skip < end - i &&
+                       op[op->skip].code == OP_NEXT_HEADER && op[op->skip].skip == op->skip;
+            break;
+        case OP_NEXT_HEADER:
+            is_right = of_record_line && op->skip > 0 && op->skip <= i && op[-op->skip].code == OP_HEADERS &&
+                       op[-op->skip].skip == op->skip;
+            break;
+        default: is_right = 0;
+        }
+        if (!is_right)
+            return 0;
+    }
+    return 1;
+}
+
+/* The operations for the records of one batch: what its records share is one text. */
+typedef struct {
+    RenderOp ops[MOST_OPS];
+    i64 count;
+    u8 text[SHARED_BYTES];
+} Shared;
+
+static void share(const RenderInput *in, i64 batch, Shared *made)
+{
+    i64 to[MOST_OPS + 1], resolved_end = in->batch_ops;
+    u8 is_target[MOST_OPS + 1] = {0};
+    Out o = {made->text, made->text + SHARED_BYTES - BLOCK};
+    for (i64 i = in->batch_ops; i < in->op_count; i++) {
+        const RenderOp *op = in->ops + i;
+        if (op->code == OP_IF || op->code == OP_UNLESS || op->code == OP_HEADERS)
+            is_target[i + 1 + op->skip] = 1;
+        if (op->code == OP_HEADERS)
+            is_target[i] = 1;
+    }
+    int may_join = 0;
+    made->count = 0;
+    for (i64 i = in->batch_ops; i <= in->op_count; i++) {
+        to[i] = made->count;
+        may_join = may_join && !is_target[i];
+        if (i < resolved_end || i == in->op_count) /* skipped: the condition does not hold in this batch */
+            continue;
+        const RenderOp *op = in->ops + i;
+        if ((op->code == OP_IF || op->code == OP_UNLESS) && op->a < IF_RECORD) {
+            if (batch_condition(in, batch, op->a) != (op->code == OP_IF))
+                resolved_end = i + 1 + op->skip;
+            continue;
+        }
+        i64 size = op->code == OP_TEXT ? op->b : SMALL;
+        if ((op->code != OP_TEXT && !is_of_batch(op)) || size > room(&o)) {
+            made->ops[made->count++] = *op;
+            may_join = 0;
+            continue;
+        }
+        u8 *start = o.at;
+        if (op->code == OP_TEXT)
+            put(&o, in->text + op->a, op->b);
+        else
+            put_of_batch(&o, in, batch, op);
+        if (may_join)
+            made->ops[made->count - 1].b += o.at - start;
+        else
+            made->ops[made->count++] = (RenderOp){OP_SHARED, start - made->text, o.at - start, 0};
+        may_join = 1;
+    }
+    /* `skip` counts other operations now: follow each jump of the program to where its target went. */
+    for (i64 i = in->batch_ops; i < in->op_count; i++) {
+        const RenderOp *op = in->ops + i;
+        i64 k = to[i];
+        if (to[i + 1] == k) /* dropped, or joined with the text before */
+            continue;
+        if (op->code == OP_IF || op->code == OP_UNLESS || op->code == OP_HEADERS)
+            made->ops[k].skip = to[i + 1 + op->skip] - k - 1;
+        else if (op->code == OP_NEXT_HEADER)
+            made->ops[k].skip = k - to[i - op->skip];
+    }
+}
+
+static int begins_right(const RenderInput *in, const RenderState *s)
+{
+    return in->buffer_size >= 0 && in->batch_count >= 0 && in->record_count >= 0 && in->text_size >= 0 &&
+           in->ready_size >= 0 && in->ready_columns >= 0 && in->ready_first >= 0 && in->ready_count >= 0 && in->batch_stride >= in->batch_count &&
+           in->record_stride >= in->record_count && s->batch >= 0 && s->record >= 0 && s->op >= 0 &&
+           s->position >= 0 && s->header >= 0;
+}
+
+i64 kafkalog_render(const RenderInput *in, RenderState *s, u8 *out, i64 size)
+{
+    Out o = {out, out + size};
+    Shared shared;
+    Line line = {in, in->ops, in->op_count, shared.text, in->buffer + in->buffer_size};
+    s->status = RENDER_MORE;
+    if (size < RENDER_LEAST || !begins_right(in, s) || !is_sound(in))
+        return -1;
+    for (; s->batch < in->batch_count; s->batch++, s->in_records = 0) {
+        i64 first = s->batch ? in->record_ends[s->batch - 1] : 0, end = in->record_ends[s->batch];
+        if (first < 0 || end < first || end > in->record_count)
+            return -1;
+        line.ops = in->ops;
+        i64 begin = in->batch_ops, op_count = in->batch_ops;
+        if (!s->in_records) {
+            int answer = run(&line, s, op_count, &o);
+            if (answer != NEXT) {
+                s->status = answer == STOP ? RENDER_STOPPED : RENDER_MORE;
+                return answer == INVALID ? -1 : o.at - out;
+            }
+            s->in_records = 1;
+            s->op = 0;
+        }
+        op_count = in->op_count;
+        if (end - first >= WORTH_SHARING) {
+            share(in, s->batch, &shared);
+            line.ops = shared.ops;
+            begin = 0;
+            op_count = shared.count;
+        }
+        for (; s->record < end; s->record++, s->op = 0) {
+            if (in->ready_columns && s->record - in->ready_first >= in->ready_count) {
+                s->status = RENDER_NEEDS_READY;
+                return o.at - out;
+            }
+            if (s->op < begin)
+                s->op = begin;
+            int answer = run(&line, s, op_count, &o);
+            if (answer != NEXT) {
+                s->status = answer == STOP ? RENDER_STOPPED : RENDER_MORE;
+                return answer == INVALID ? -1 : o.at - out;
+            }
+        }
+        s->op = 0;
+    }
+    s->status = RENDER_DONE;
+    return o.at - out;
+}

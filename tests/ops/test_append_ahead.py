@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.errors import BadInput
 from kafkalog_cli.ops.append.columns import ROWS, RecordRun
 from kafkalog_cli.ops.append.inputs import Ahead
 from kafkalog_cli.ops.append.reading import NewRecord
+from tests.support.product import BadInput
 
 
 def run_of(number):

@@ -10,8 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkalog_cli.disk import kernels
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.kernels.compiled import NDJSON_NAMES
 from kafkalog_cli.format.records import field_bytes, read_headers
 from kafkalog_cli.ops.append.arrow import ArrowReader
@@ -19,6 +17,7 @@ from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks
 from kafkalog_cli.ops.append.columns import NdjsonReader, RecordRun
 from kafkalog_cli.ops.append.reading import NewRecord
 from tests.support.logs import BASE_TIME_MS
+from tests.support.product import BadInput, KernelChoice
 from tests.support.strategies import contents, headers, timestamps
 
 NOW_MS = BASE_TIME_MS + 5

@@ -9,13 +9,12 @@ from tests.support.strategies import contents, headers
 
 pa = pytest.importorskip("pyarrow")
 
-from kafkalog_cli.disk.kernels import KernelChoice  # noqa: E402
-from kafkalog_cli.errors import BadInput  # noqa: E402
 from kafkalog_cli.log.settings.topic_config import ConfigLayers, resolve_topic_config  # noqa: E402
 from kafkalog_cli.ops.append import arrow  # noqa: E402
 from kafkalog_cli.ops.append.arrow import ArrowReader  # noqa: E402
 from kafkalog_cli.ops.append.batching import MOST_DELTA, BatchMaker, BatchStyle, blocks  # noqa: E402  # noqa: E402
 from kafkalog_cli.ops.append.checks import Checks  # noqa: E402
+from tests.support.product import BadInput, KernelChoice  # noqa: E402
 
 STYLE = BatchStyle(batch_bytes=300, keeps_offsets=True)
 HEADER = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])

@@ -6,14 +6,9 @@ import struct
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.lookup_time import lookup_max_timestamp, lookup_time
-from kafkalog_cli.ops.partition_state import log_bounds
-from tests.support.commands import kafkalog
+from tests.support.commands import json_of, kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
-FS = RealFilesystem()
 OLD_MS = 1_000_000_000_000
 
 
@@ -41,15 +36,29 @@ def cut(file, size):
     file.write_bytes(file.read_bytes()[:size])
 
 
-def partition(root):
-    return open_partition(FS, str(root / "t-0"))
+def looked(root, *question):
+    """(true offset or None, what a broker answers instead, or what kind of error)."""
+    code, out, err = json_of("lookup-time", root / "t-0", *question)
+    found = [one for one in out if one["type"] == "lookup"]
+    if not found:
+        assert (code, err[0]["kind"]) == (1, "AfterLastTime")
+        return None, "same"
+    (answer,) = found
+    if answer["broker_offset"] is None and not any("a broker" in note for note in answer["notes"]):
+        return answer["record"]["offset"], "same"
+    return answer["record"]["offset"], "error" if answer.get("broker_error") else answer["broker_offset"]
 
 
 def by_time(root, time):
-    """(true offset, the broker's: "same" or its own), as lookup_time tells."""
-    answer = lookup_time(FS, partition(root), BASE_TIME_MS + time)
-    broker = answer.broker
-    return answer.offset, "same" if broker is None else "error" if broker.failure else broker.offset
+    return looked(root, BASE_TIME_MS + time)
+
+
+def largest(root):
+    return looked(root, "--max-timestamp")
+
+
+def latest(root):
+    return call("lookup-time", root / "t-0", "--latest")[1].splitlines()[0]
 
 
 def test_sound_indexes_give_no_note(root):
@@ -58,7 +67,7 @@ def test_sound_indexes_give_no_note(root):
     assert by_time(root, 15) == (2, "same")
     assert by_time(root, 25) == (3, "same")
     assert by_time(root, 41) == (None, "same")
-    assert lookup_max_timestamp(FS, partition(root)).broker is None
+    assert largest(root) == (4, "same")
 
 
 def test_a_time_index_that_lost_its_tail_hides_records(root):
@@ -68,8 +77,7 @@ def test_a_time_index_that_lost_its_tail_hides_records(root):
     assert by_time(root, 20) == (2, 4)
     assert by_time(root, 10) == (1, "same")
     cut(path(root, 4, ".timeindex"), 12)
-    answer = lookup_max_timestamp(FS, partition(root))
-    assert (answer.offset, answer.broker) == (5, None)  # one entry says 50: the first batch needs none
+    assert largest(root) == (5, "same")  # one entry says 50: the first batch needs none
 
 
 def test_what_the_broker_makes_anew_or_has_in_memory_is_right(root):
@@ -78,7 +86,7 @@ def test_what_the_broker_makes_anew_or_has_in_memory_is_right(root):
     for base in (0, 4):
         cut(path(root, base, ".timeindex"), 12)
     assert by_time(root, 20) == (2, 4)
-    assert by_time(root, 60) == (6, None)
+    assert by_time(root, 60) == (6, -1)
     (root / ".kafka_cleanshutdown").unlink()
     assert by_time(root, 60) == (6, "same")  # a copy of a partition alone: the last segment was being written
     assert by_time(root, 20) == (2, 4)
@@ -97,7 +105,7 @@ def test_without_a_time_index_the_time_of_the_file_stands_in(root):
     assert by_time(root, 5) == (1, 2)
     os.utime(path(root, 0, ".log"), (4_000_000_000, 4_000_000_000))
     assert by_time(root, 5) == (1, "same")
-    assert by_time(root, 25) == (3, None)  # it does not go on to the next segment
+    assert by_time(root, 25) == (3, -1)  # it does not go on to the next segment
 
 
 def test_only_one_segment_is_looked_into(root):
@@ -105,7 +113,7 @@ def test_only_one_segment_is_looked_into(root):
     segment(root, 2, [500])
     assert by_time(root, 300) == (0, "same")
     (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1\n")
-    assert by_time(root, 300) == (2, None)
+    assert by_time(root, 300) == (2, -1)
 
 
 def test_a_position_that_lies_leads_a_broker_astray_and_is_told(root):
@@ -131,10 +139,9 @@ def test_zeros_behind_the_entries_of_a_clean_log_are_entries_to_a_broker(root):
 def test_the_largest_timestamp_of_a_short_time_index(root):
     segment(root, 0, [0, 90, 20])
     segment(root, 3, [30, 40])
-    assert lookup_max_timestamp(FS, partition(root)).offset == 1
+    assert largest(root) == (1, "same")
     path(root, 0, ".timeindex").write_bytes(b"")
-    answer = lookup_max_timestamp(FS, partition(root))
-    assert (answer.offset, answer.broker.offset) == (1, 4)
+    assert largest(root) == (1, 4)
 
 
 def test_a_header_that_promises_more_than_its_records_have(root):
@@ -142,8 +149,7 @@ def test_a_header_that_promises_more_than_its_records_have(root):
     lying = batch_v2(made[:1], max_timestamp=BASE_TIME_MS + 99)
     batches = [(lying, 0, BASE_TIME_MS + 99), (batch_v2(made[1:]), 1, BASE_TIME_MS + 7)]
     write_segment(root / "t-0", 0, batches)
-    answer = lookup_max_timestamp(FS, partition(root))
-    assert (answer.offset, answer.broker.offset) == (1, None)
+    assert largest(root) == (1, -1)
     assert by_time(root, 50) == (None, "same")
 
 
@@ -151,8 +157,6 @@ def test_the_end_that_a_broker_takes_by_the_last_index_entry(root):
     segment(root, 0, [0, 10, 20, 30])
     size = len(batch_v2([R(0, 0)]))
     path(root, 0, ".index").write_bytes(struct.pack(">ii", 9, 4 * size))
-    bounds = log_bounds(FS, partition(root))
-    assert (bounds.end, bounds.broker_end, bounds.next_offset) == (4, 0, 0)
     code, out, _ = call("lookup-time", str(root / "t-0"), "--latest")
     assert (code, out.splitlines()[0]) == (0, "offset: 0")
     assert "batches go on to 4" in out
@@ -160,7 +164,7 @@ def test_the_end_that_a_broker_takes_by_the_last_index_entry(root):
     assert code == 0
     assert "note: a broker uses 0 as the end of the log" in out
     (root / ".kafka_cleanshutdown").unlink()
-    assert log_bounds(FS, partition(root)).broker_end is None
+    assert latest(root) == "offset: 4"
 
 
 def test_a_tiered_log_says_what_only_remote_storage_has(root):
@@ -192,7 +196,6 @@ def test_an_old_line_of_a_killed_broker_is_not_tiered(root, epochs):
     segment(root, 30, [10, 20])
     (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 7\n")
     (root / "t-0" / "leader-epoch-checkpoint").write_text(epochs)
-    assert log_bounds(FS, partition(root)).remote_start is None
     assert "offset 29 is outside the log, valid range is 30 to 31" in call("lookup-offset", str(root / "t-0"), "29")[2]
 
 
@@ -201,7 +204,7 @@ def test_a_log_that_starts_at_its_first_segment_is_not_tiered(root):
     (root / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 7\n")
     for start in ("30", "31"):
         (root / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
-        assert log_bounds(FS, partition(root)).remote_start is None
+        assert "remote storage" not in call("lookup-offset", root / "t-0", "29")[2]
 
 
 def call(*argv):

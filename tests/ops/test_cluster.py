@@ -10,12 +10,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import NothingSelected
 from kafkalog_cli.ops.cluster_entries import ClusterPart, is_sensitive, text_of
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.metadata_logs import directory, leader_change, partition, snapshot, topic_id, value
+from tests.support.product import Environment, run
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 FIRST = f"{0:020}"

@@ -18,8 +18,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.doctor.broker_pages import messages, recognised
 from kafkalog_cli.ops.doctor.commands import Effect, MessagePlaces, _with_places, commands_in, effect_of, in_safe_order
 from kafkalog_cli.ops.steps import Step, nothing
@@ -27,6 +25,7 @@ from tests.support.archives import FIXTURES
 from tests.support.commands import json_of, kafkalog
 from tests.support.logs import R, batch_v2
 from tests.support.metadata_logs import batches, partition, value
+from tests.support.product import Environment, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 FIRST = f"{0:020}"

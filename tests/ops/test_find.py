@@ -16,15 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.find.conditions import parse_json_condition
 from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set, write_segment
 from tests.support.naive_consumer import ABORT, COMMIT, consume
+from tests.support.product import Environment, KernelChoice, UsageError, run
 from tests.support.strategies import logs as any_logs
 
 WORDS = [b"", b"a", b"order", b"naive \xff\xfe", "größe".encode(), b"x" * 300, b"aab", b"order-42", b"\0\x01"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops import forks
 from kafkalog_cli.ops.engine import Sized
 from kafkalog_cli.ops.forks import GROUP_TASKS, LEAST_TASKS
 from tests.support.logs import R, batch_v2, write_segment
+from tests.support.product import ExitCode
 
 PARTITIONS = GROUP_TASKS + LEAST_TASKS
 """Two groups: with two jobs, each has a fork."""

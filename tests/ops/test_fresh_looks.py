@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.support.commands import a_broker_on
+from tests.support.product import Environment, KernelChoice, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs/example"
 

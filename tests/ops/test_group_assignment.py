@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.group_assignment import assign_ranges, ranges_of
 from kafkalog_cli.ops.groups import MemberDescription
 from kafkalog_cli.ops.tables.groups import GroupMember
 from tests.support.commands import kafkalog
+from tests.support.product import RealFilesystem
 
 TOPICS = "abc"
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.engine import AHEAD, InOrder
 from kafkalog_cli.ops.option_values import parse_seconds, parse_size_bytes
+from tests.support.product import UsageError
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 7])

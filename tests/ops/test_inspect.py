@@ -15,9 +15,6 @@ import numpy as np
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.inspect import MOST_HOLES
 from kafkalog_cli.output.inspect_page import inspect_page
 from tests.ops.test_find import some_logs
@@ -25,6 +22,7 @@ from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS as TIME_MS
 from tests.support.logs import R, batch_v2, write_segment
 from tests.support.naive_reader import read_batches
+from tests.support.product import Environment, KernelChoice, run
 
 HORIZON, LOG_APPEND_TIME = 0x40, 0x08
 CASES = ["v2-lz4/data", "v2-logappend/data", "v2-mixed/data", "txn/data", "upgraded/data", "v0/data", "v1/data",

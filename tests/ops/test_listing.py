@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.posix_lock import LockOwner
-from kafkalog_cli.errors import NotKafkaLayout
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.listing.paths import Lister
 from kafkalog_cli.ops.listing.root import Shutdown
 from kafkalog_cli.ops.selection import Selection
 from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.product import NotKafkaLayout, RealFilesystem
 
 FS = RealFilesystem()
 LOADED = re.compile(

@@ -2,14 +2,13 @@
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import ROOT_KINDS
-from kafkalog_cli.errors import NotKafkaLayout
 from kafkalog_cli.log.partition import open_logdir
 from kafkalog_cli.ops.listing.root import broker_root
 from kafkalog_cli.ops.same_place import is_of_a_broker
 from tests.support.commands import kafkalog
+from tests.support.product import NotKafkaLayout, RealFilesystem
 
 FS = RealFilesystem()
 NAMES = [kind.value for kind in ROOT_KINDS]

@@ -8,8 +8,6 @@ from itertools import product
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import KafkalogError, Refused, UsageError
 from kafkalog_cli.format.compression import compress, decompress
 from kafkalog_cli.format.compression.exact_size import compress_to
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -20,6 +18,7 @@ from kafkalog_cli.ops.metadump.internal_records import InternalRecords, NameKind
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 from tests.support.naive_reader import read_batches, read_records
+from tests.support.product import KafkalogError, RealFilesystem, Refused, UsageError
 
 WORDS = [b"alice@example.org", b"Wonderland 42", b"secret", b"4711", b"cust-0007"]
 FS = RealFilesystem()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.format.internal_topics.schema import definitions, message_schema
+from kafkalog_cli.format.internal_topics.schema import message_schema
 from kafkalog_cli.ops.metadump.copying import metadump
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.metadata_logs import LATEST, batches, topic_id, value
+from tests.support.product import RealFilesystem, definitions
 
 FS = RealFilesystem()
 META = "__cluster_metadata-0"

@@ -5,10 +5,9 @@ import random
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from tests.ops.test_lookup import random_partition, spoil
 from tests.support.commands import json_of
+from tests.support.product import Environment, run
 
 
 def records(folder, *options, forced=False):

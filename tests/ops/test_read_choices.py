@@ -4,8 +4,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import (
@@ -20,6 +18,7 @@ from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 from tests.support.naive_consumer import consume
+from tests.support.product import KernelChoice, RealFilesystem
 from tests.support.strategies import logs as any_logs
 
 pa = pytest.importorskip("pyarrow")

@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot
 from tests.support.naive_consumer import ABORT, COMMIT, consume
+from tests.support.product import Environment, KernelChoice, run
 from tests.support.strategies import logs as any_logs
 
 FOLDER = "/logs/orders-3"

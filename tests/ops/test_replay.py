@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import BadInput, ExitCode, Locked, NotSent, Refused, UsageError
+from kafkalog_cli.errors import NotSent
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.ops.append.partitioning import partition_of_key
 from kafkalog_cli.ops.choices import Hashing
@@ -19,10 +18,10 @@ from kafkalog_cli.ops.replay.plan import ReplayRequest
 from kafkalog_cli.ops.replay.sending import Replay, ReplayedOffset, ReplayedPartition
 from kafkalog_cli.ops.replay.state import ReplayState
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.session.options import Context
 from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, write_segment
 from tests.support.metadata_logs import batches, partition, topic_id, value
+from tests.support.product import BadInput, Context, ExitCode, Locked, RealFilesystem, Refused, UsageError
 from tests.support.recording_cluster import Killed, Life, MortalFilesystem, RecordingCluster
 from tests.support.serving import read_records
 

@@ -4,8 +4,6 @@ import random
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from tests.support.logs import (
@@ -18,6 +16,7 @@ from tests.support.logs import (
     producer_snapshot,
     write_segment,
 )
+from tests.support.product import KernelChoice, RealFilesystem
 
 COUNT = 3000
 

@@ -9,23 +9,11 @@ import shutil
 
 import pytest
 
-from kafkalog_cli.broker.leader_epochs import LeaderEpochs
-from kafkalog_cli.broker.retention import RetentionPass
-from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.format.checkpoint import decode_leader_epochs
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.apply_changes import MarkerUse, apply_changes
-from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
-from kafkalog_cli.ops.partition_state import Roots
-from kafkalog_cli.ops.retain.plan import RetainRequest, Stay
-from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.ops.settings import SettingsSource
+from tests.support.commands import json_of
 
 EPOCHS = "leader-epoch-checkpoint"
 MARKER = ".kafka_cleanshutdown"
-FS = RealFilesystem()
-LOG_START, SIZE, TIME = RetentionPass
+SIZE, TIME = "size", "time"
 
 WENT = {
     "ret-time": {0: TIME, 33: TIME},
@@ -60,11 +48,10 @@ def contents(directory):
 
 def with_broker_epochs(data, log_end, epochs):
     """What becomes of the file when the broker leads the partition: each of its epochs begins at the log's end."""
-    entries, _ = decode_leader_epochs(data)
-    led = LeaderEpochs(entries)
+    version, _, *lines = data.decode().splitlines()
     for epoch in epochs:
-        led.assign(epoch, log_end)
-    return led.encode()
+        lines = [line for line in lines if int(line.split()[1]) < log_end] + [f"{epoch} {log_end}"]
+    return "\n".join([version, str(len(lines)), *lines, ""]).encode()
 
 
 @pytest.fixture
@@ -73,28 +60,31 @@ def log_dir(corpus, tmp_path):
     return tmp_path / "data"
 
 
-def retained(log_dir, topic, config, now_ms, *, explains=False, run_id="r1"):
-    partition = open_partition(FS, str(log_dir / f"{topic}-0"))
-    request = RetainRequest(now_ms, SettingsSource(FS, config, None), now_is_given=True, explains=explains)
-    plan = plan_retain(FS, partition, Roots(FS).state(str(log_dir), partition), request)
-    done = apply_retain(FS, plan, RunInfo(run_id, "retain", (), now_ms), request, held=None)
-    return plan, done
+def retained(log_dir, topic, config, now_ms, *more):
+    """The partition's result."""
+    settings = [word for name, value in config.items() for word in ("--config", f"{name}={value}")]
+    code, (result, _), _ = json_of("retain", log_dir / f"{topic}-0", *settings, "--now", now_ms, *more)
+    assert code == 0
+    return result
+
+
+def gone(result):
+    return {segment["base_offset"]: segment["limit"] for segment in result["removed"]}
 
 
 @pytest.mark.parametrize("topic", sorted(WENT))
-@pytest.mark.parametrize("explains", [False, True])
-def test_the_files_that_the_broker_left(corpus, log_dir, topic, explains):
+@pytest.mark.parametrize("more", [(), ("--explain",)])
+def test_the_files_that_the_broker_left(corpus, log_dir, topic, more):
     case = corpus / "retention"
-    before = {path.name: path.read_bytes() for path in log_dir.iterdir() if path.is_file()}
-    plan, done = retained(log_dir, topic, configs(case)[topic], times("retention.log"), explains=explains)
-    assert {fate.base_offset: fate.goes for fate in plan.removed} == WENT[topic]
-    assert (done is not None) == bool(WENT[topic])
-    assert plan.remarks == ()
+    before = contents(log_dir)
+    result = retained(log_dir, topic, configs(case)[topic], times("retention.log"), *more)
+    assert (gone(result), result["remarks"]) == (WENT[topic], [])
+    assert (result["run"] is not None) == bool(WENT[topic])
     ours, broker = contents(log_dir / f"{topic}-0"), contents(case / "after" / f"{topic}-0")
     ours[EPOCHS] = with_broker_epochs(ours[EPOCHS], 120, (0, 2))
     assert ours == broker
-    after = {path.name: path.read_bytes() for path in log_dir.iterdir() if path.is_file()}
-    assert after == before, "no line of a checkpoint changes, nor the marker"
+    after = {name: data for name, data in contents(log_dir).items() if name != ".lock"}
+    assert after == before, "no line of a checkpoint changes, nor the clean-shutdown file"
 
 
 @pytest.mark.parametrize("topic", sorted(WENT))
@@ -102,8 +92,7 @@ def test_twice_is_as_once(corpus, log_dir, topic):
     config = configs(corpus / "retention")[topic]
     retained(log_dir, topic, config, times("retention.log"))
     before = contents(log_dir / f"{topic}-0")
-    plan, done = retained(log_dir, topic, config, times("retention.log"), run_id="r2")
-    assert (plan.has_work, done) == (False, None)
+    assert retained(log_dir, topic, config, times("retention.log"))["run"] is None
     assert contents(log_dir / f"{topic}-0") == before
 
 
@@ -111,9 +100,8 @@ def test_after_the_delay_they_go(corpus, log_dir):
     config = configs(corpus / "retention")["ret-time"]
     retained(log_dir, "ret-time", config, times("retention.log"))
     later_ms = times("retention.log") + int(config["file.delete.delay.ms"])
-    assert not retained(log_dir, "ret-time", config, later_ms - 1, run_id="r2")[0].has_work
-    plan, _ = retained(log_dir, "ret-time", config, later_ms, run_id="r3")
-    assert len(plan.due.files) == 7
+    assert retained(log_dir, "ret-time", config, later_ms - 1)["unlinked_files"] == 0
+    assert retained(log_dir, "ret-time", config, later_ms)["unlinked_files"] == 7
     assert not [name for name in contents(log_dir / "ret-time-0") if name.endswith(".deleted")]
 
 
@@ -127,13 +115,12 @@ def test_without_a_delay_they_go_at_once(corpus, log_dir):
 
 def test_delete_records(corpus, log_dir):
     case = corpus / "retention"
-    config = configs(case)["ret-records"]
-    partition = open_partition(FS, str(log_dir / "ret-records-0"))
-    request = DeleteRecordsRequest(times("retention.log"), SettingsSource(FS, config, None), before_offset=57)
-    plan = plan_delete_records(FS, partition, Roots(FS).state(str(log_dir), partition), request)
-    assert (plan.removed, plan.removed_bytes, plan.old_start_offset, plan.log_start_offset) == ((0,), 3664, 0, 57)
-    run = RunInfo("r1", "delete-records", (), request.now_ms)
-    apply_changes(FS, plan, run, MarkerUse.LEFT, request, held=None)
+    settings = [word for pair in configs(case)["ret-records"].items() for word in ("--config", "=".join(pair))]
+    code, (result, _), _ = json_of(
+        "delete-records", log_dir / "ret-records-0", "--before", 57, "--single-replica", *settings,
+        "--now", times("retention.log"),
+    )  # fmt: skip
+    assert (code, result["removed"], result["removed_bytes"], result["log_start_offset"]) == (0, [0], 3664, 57)
     ours, broker = contents(log_dir / "ret-records-0"), contents(case / "after" / "ret-records-0")
     ours[EPOCHS] = with_broker_epochs(ours[EPOCHS], 120, (0, 2))
     assert ours == broker
@@ -147,8 +134,7 @@ def test_a_compacted_topic_is_retained_too(corpus, tmp_path):
     case = corpus / "retention"
     shutil.copytree(case / "after-restart", tmp_path / "data")
     topic, config = "ret-compactdelete", configs(case)["ret-compactdelete"]
-    plan, _ = retained(tmp_path / "data", topic, config, times("cleaner.log"))
-    assert {fate.base_offset: fate.goes for fate in plan.removed} == {0: TIME, 35: TIME}
+    assert gone(retained(tmp_path / "data", topic, config, times("cleaner.log"))) == {0: TIME, 35: TIME}
     ours, broker = contents(tmp_path / "data" / f"{topic}-0"), contents(case / "after-cleaner" / f"{topic}-0")
     cleaned = {name for name in broker if name.startswith(f"{68:020d}.") and not name.endswith(".snapshot")}
     ours[EPOCHS] = with_broker_epochs(ours[EPOCHS], 120, (6,))
@@ -159,6 +145,7 @@ def test_a_compacted_topic_is_retained_too(corpus, tmp_path):
 
 
 def test_a_compacted_topic_without_delete_keeps_all(corpus, log_dir):
-    plan, _ = retained(log_dir, "ret-compact", configs(corpus / "retention")["ret-compact"], times("retention.log"))
-    assert {fate.stays for fate in plan.fates} == {Stay.POLICY}
-    assert {fate.setting.explanation for fate in plan.fates} == {"cleanup.policy=compact (--config)"}
+    config = configs(corpus / "retention")["ret-compact"]
+    result = retained(log_dir, "ret-compact", config, times("retention.log"), "--explain")
+    assert {segment["stays"] for segment in result["segments"]} == {"cleanup-policy"}
+    assert {segment["setting"]["value"] for segment in result["segments"]} == {"compact"}

@@ -1,26 +1,29 @@
 """Salvage against a brute force that tries every byte of a damaged log for a batch with a good CRC."""
 
 import struct
+from types import SimpleNamespace
 
 import crc32c
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkalog_cli.broker.loaded_segment import LoadSettings
-from kafkalog_cli.broker.log_loader import StartState
-from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import Refused
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.recover.repair import plan_repair
-from kafkalog_cli.ops.recover.salvage import salvage
-from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.commands import json_of
 from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, write_segment
-from tests.support.plain_changes import files
 
-SETTINGS = LoadSettings(1_795_000_000_000, index_interval_bytes=200)
-FS = RealFilesystem()
+NOW = ("--now", 1_795_000_000_000, "--config", "index.interval.bytes=200")
+
+
+def salvage(source, out):
+    """What the command prints about the copy that it makes at `out`."""
+    code, (result, _), err = json_of("recover", source, "--salvage", out.parent / "salvaged", *NOW)
+    assert (code in (0, 3, 4), err) == (True, [])
+    (out.parent / "salvaged" / source.name).rename(out)
+    return SimpleNamespace(**result | {"lost": [SimpleNamespace(**lost) for lost in result["lost"]]})
+
+
+def files(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 
 def batches(first, count, per=2):
@@ -120,7 +123,7 @@ def test_all_good_batches_and_no_others(tmp_path_factory, first, second):
         reached = max([reached, *(last for _, last in good)])
     before = files(source)
     out = source.parent / "out"
-    result = salvage(FS, open_partition(FS, str(source)), str(out), SETTINGS)
+    result = salvage(source, out)
     assert offsets_in(out) == wanted
     assert files(source) == before
     assert result.batches == len(wanted)
@@ -138,18 +141,17 @@ def test_what_was_salvaged_is_sound(tmp_path_factory, first):
     log = source / f"{0:020d}.log"
     log.write_bytes(damaged(log.read_bytes(), first))
     out = source.parent / "out"
-    salvage(FS, open_partition(FS, str(source)), str(out), SETTINGS)
+    salvage(source, out)
     (out.rename(source.parent / "u-0"))
-    copy = str(source.parent / "u-0")
-    found = plan_repair(Draft(FS, copy), open_partition(FS, copy), StartState(is_clean=False), SETTINGS)
-    assert not found.has_work
+    _, (found, _), _ = json_of("recover", source.parent / "u-0", "--dry-run", *NOW)
+    assert (found["changes"], found["checkpoints"]) == ([], [])
     # A flipped bit in a leader epoch is in no CRC.
-    assert all(remark.path.endswith("leader-epoch-checkpoint") for remark in found.remarks)
+    assert all(remark["path"].endswith("leader-epoch-checkpoint") for remark in found["remarks"])
 
 
 def test_a_sound_log_comes_out_as_it_is(tmp_path):
     source = partition(tmp_path / "t-0")
-    salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    salvage(source, tmp_path / "out")
     written = files(tmp_path / "out")
     for name, data in files(source).items():
         assert written[name] == data, name
@@ -178,7 +180,7 @@ def test_what_a_swap_log_has_lost_is_told(tmp_path_factory, damage, overlap):
     (source / SWAP).write_bytes(damaged(data, damage))
     good = [(base, last) for base, last in batches_anywhere((source / SWAP).read_bytes()) if base < 12]
     out = source.parent / "out"
-    result = salvage(FS, open_partition(FS, str(source)), str(out), SETTINGS)
+    result = salvage(source, out)
     found = offsets_in(out)
     assert [pair for pair in found if pair[0] >= 12] == [(first, first + 1) for first in range(12, 20, 2)]
     if bodies(out) <= written:
@@ -188,21 +190,6 @@ def test_what_a_swap_log_has_lost_is_told(tmp_path_factory, damage, overlap):
         if not any(kind == "cut" for kind, *_ in damage):
             assert missing <= told
         assert not told & {o for first, last in found for o in range(first, last + 1)}
-
-
-def test_unreadable_sectors_are_read_around(tmp_path):
-    source = partition(tmp_path / "t-0")
-    log = source / f"{0:020d}.log"
-    disk = FaultyFilesystem(below=FS)
-    disk.fail_read(str(log), 130, 135)
-    found = open_partition(disk, str(source))
-    with pytest.raises(pytest.fail.Exception):
-        disk.create(str(tmp_path / "a"))  # it can be read only: what is written goes to the real one
-    disk = _ReadsFrom(disk)
-    result = salvage(disk, found, str(tmp_path / "out"), SETTINGS)
-    assert result.end_offset == 20
-    assert result.lost
-    assert len(offsets_in(tmp_path / "out")) < 10
 
 
 def one_log(directory, parts, base_offset=0):
@@ -240,7 +227,7 @@ REACH = 2**31 - 1
 def test_offsets_that_touch(tmp_path, base_offset, found, kept):
     """No CRC holds a base offset: a batch is dropped where it jumps over the next one, or says what was said before."""
     source = one_log(tmp_path / "t-0", found, base_offset)
-    result = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    result = salvage(source, tmp_path / "out")
     assert (
         offsets_in(tmp_path / "out") == kept == that_go_up([f for f in found if f[0] >= base_offset], base_offset, -1)
     )
@@ -271,7 +258,7 @@ def test_what_is_told_as_lost(tmp_path, parts, lost):
     starts = [0]
     for part in parts:
         starts.append(starts[-1] + len(part if isinstance(part, bytes) else batch(*part)))
-    found = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS).lost
+    found = salvage(source, tmp_path / "out").lost
     told = [(starts.index(one.start), starts.index(one.end), one.first, one.last) for one in found]
     assert told == lost
 
@@ -294,7 +281,7 @@ def test_what_is_told_as_lost_of_a_swap_log(tmp_path, parts, lost):
     """The following segment begins at 3: what the `.swap` log has from there is not copied from it."""
     source = one_log(one_log(tmp_path / "t-0", [(3, 4)], 3), parts)
     (source / f"{0:020d}.log").rename(source / SWAP)
-    found = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    found = salvage(source, tmp_path / "out")
     assert [(one.first, one.last) for one in found.lost] == lost
     assert offsets_in(tmp_path / "out")[-1] == (3, 4)
 
@@ -304,7 +291,7 @@ def test_a_swap_log_that_says_what_was_said_before(tmp_path, last, lost):
     """Offsets up to 2 are in the segment before it, and the next one begins at 5."""
     source = one_log(one_log(tmp_path / "t-0", [(0, 2)]), [(5, 5)], 5)
     (one_log(source, [(1, 1), (2, last)], 1) / f"{1:020d}.log").rename(source / f"{1:020d}.log.swap")
-    found = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    found = salvage(source, tmp_path / "out")
     assert [(one.first, one.last) for one in found.lost] == lost
     assert offsets_in(tmp_path / "out") == [(0, 2), (5, 5)]
 
@@ -319,7 +306,7 @@ def test_a_swap_log_that_says_what_was_said_before(tmp_path, last, lost):
 )
 def test_a_segment_ends_where_the_next_is_named(tmp_path, first, second, kept):
     source = one_log(one_log(tmp_path / "t-0", first), second, 4)
-    salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    salvage(source, tmp_path / "out")
     assert offsets_in(tmp_path / "out") == kept
 
 
@@ -331,30 +318,20 @@ def test_a_marker_without_a_type_is_not_copied(tmp_path, producer_id, key, is_co
     value = b"\0\0\0\0\0\0"
     marker = batch_v2([R(2, BASE_TIME_MS, key, value)], producer=(producer_id, 0, -1), bits=TRANSACTIONAL | CONTROL)
     source = one_log(tmp_path / "t-0", [(0, 1), marker, (3, 4)])
-    result = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    result = salvage(source, tmp_path / "out")
     assert offsets_in(tmp_path / "out") == [(0, 1), *([(2, 2)] if is_copied else []), (3, 4)]
     assert [(one.first, one.last) for one in result.lost] == ([] if is_copied else [(2, 2)])
 
 
-class _ReadsFrom:
-    """The real disk, but what is read comes from another."""
-
-    def __init__(self, reads):
-        self._reads = reads
-
-    def __getattr__(self, name):
-        return getattr(self._reads if name in ("open_read", "status", "list_directory") else FS, name)
-
-
 def test_nothing_is_overwritten(tmp_path):
     source = partition(tmp_path / "t-0")
-    (tmp_path / "out").mkdir()
-    with pytest.raises(Refused):
-        salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
-    assert not list((tmp_path / "out").iterdir())
+    (tmp_path / "out" / "t-0").mkdir(parents=True)
+    code, _, err = json_of("recover", source, "--salvage", tmp_path / "out", *NOW)
+    assert (code, [error["kind"] for error in err]) == (14, ["Refused"])
+    assert not list((tmp_path / "out" / "t-0").iterdir())
 
 
 def test_kafka_0_7_is_refused(corpus, tmp_path):
-    with pytest.raises(Refused):
-        salvage(FS, open_partition(FS, str(corpus / "format-0.7" / "data" / "m0-0")), str(tmp_path / "out"), SETTINGS)
+    code, _, err = json_of("recover", corpus / "format-0.7" / "data" / "m0-0", "--salvage", tmp_path / "out", *NOW)
+    assert (code, [error["kind"] for error in err]) == (14, ["Refused"])
     assert not (tmp_path / "out").exists()

@@ -2,10 +2,9 @@
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import PathNotFound, Refused
 from kafkalog_cli.ops.engine import Place
 from kafkalog_cli.ops.same_place import sight
+from tests.support.product import PathNotFound, RealFilesystem, Refused
 
 FS = RealFilesystem()
 OLD, MIDDLE, NEWEST, NEWER = (f"{offset:020d}.log" for offset in (0, 70, 800, 9000))

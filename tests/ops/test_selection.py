@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import ExitCode, PathNotFound
 from kafkalog_cli.ops.selection import Selection, expand
+from tests.support.product import ExitCode, PathNotFound, RealFilesystem
 
 MAKE = (
     "from kafkalog_cli.ops.selection import Selection; print(Selection(frozenset('abcdefgh'), frozenset((9, 1))).text)"

@@ -5,15 +5,8 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.checks.file_report import Verdict
-from kafkalog_cli.ops.checks.root_reports import Trouble, index_reports
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
-from kafkalog_cli.ops.selection import Selection
 from tests.ops.index_model import batch_v2
-from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.index_dumps import dumped, verdicts
 
 ABORTED = struct.Struct(">hqqqq")
 PRODUCER = struct.Struct(">qhiqiqiq")
@@ -35,16 +28,7 @@ def load(folder):
 
 
 def reports(files, path):
-    read_context = ReadContext(FaultyFilesystem(files), choice=KernelChoice(forced=False))
-    found = {}
-    for report in index_reports(read_context, [str(path)], Selection()):
-        assert not isinstance(report, Trouble), report
-        found[report.path] = report
-    return found
-
-
-def verdicts(report):
-    return [entry.verdict for entry in report.entries]
+    return dumped(files, str(path))
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +56,13 @@ def with_aborted(folder, name, entries):
 @pytest.mark.parametrize("step", [-1, 1, 3])
 def test_a_changed_field_of_an_aborted_transaction_is_noticed(transactions, name, field, what, step):
     entries = aborted((transactions / name).read_bytes())
-    assert set(verdicts(with_aborted(transactions, name, entries))) == {Verdict.RIGHT}
+    assert set(verdicts(with_aborted(transactions, name, entries))) == {"right"}
     for slot in range(len(entries)):
         changed = [list(entry) for entry in entries]
         changed[slot][field] += step
         report = with_aborted(transactions, name, changed)
-        assert report.exit_code is ExitCode.CORRUPTION, (what, slot)
-        assert list(report.entries)[slot].verdict is not Verdict.RIGHT
+        assert report.exit_code == 4, (what, slot)
+        assert list(report.entries)[slot].verdict != "right"
         assert list(report.entries)[slot].detail
 
 
@@ -86,21 +70,21 @@ def test_what_is_said_of_aborted_transactions(transactions):
     name = "00000000000000000094.txnindex"
     first, second = aborted((transactions / name).read_bytes())
     for entries, verdict, detail in [
-        ([[*first[:3], 10**6, 5]], Verdict.BEYOND_END, "not in the log yet"),
-        ([[*first[:3], 90, 5]], Verdict.OUT_OF_ORDER, "below the base offset"),
-        ([[*first[:2], first[3] + 1, *first[3:]]], Verdict.OUT_OF_ORDER, "first offset is above the last"),
-        ([[0, 4, 49, 103, 34]], Verdict.STALE, "is not a transaction marker"),
-        ([[0, 4, 49, 95, 34]], Verdict.STALE, "no batch ends with the last offset"),
-        ([[0, 4, 54, 94, 34]], Verdict.STALE, "the transaction began with offset 49"),
-        ([[0, 5, 49, 94, 34]], Verdict.STALE, "marker at the last offset is of producer 4"),
-        ([[0, 4, 50, 94, 34]], Verdict.STALE, "no batch of a transaction begins at the first offset"),
-        ([[0, 4, 49, 94, 96]], Verdict.STALE, "after the marker"),
-        ([[0, 4, 49, 94, 35]], Verdict.STALE, "no transaction of another producer begins"),
+        ([[*first[:3], 10**6, 5]], "beyond the end", "not in the log yet"),
+        ([[*first[:3], 90, 5]], "out of order", "below the base offset"),
+        ([[*first[:2], first[3] + 1, *first[3:]]], "out of order", "first offset is above the last"),
+        ([[0, 4, 49, 103, 34]], "stale", "is not a transaction marker"),
+        ([[0, 4, 49, 95, 34]], "stale", "no batch ends with the last offset"),
+        ([[0, 4, 54, 94, 34]], "stale", "the transaction began with offset 49"),
+        ([[0, 5, 49, 94, 34]], "stale", "marker at the last offset is of producer 4"),
+        ([[0, 4, 50, 94, 34]], "stale", "no batch of a transaction begins at the first offset"),
+        ([[0, 4, 49, 94, 96]], "stale", "after the marker"),
+        ([[0, 4, 49, 94, 35]], "stale", "no transaction of another producer begins"),
     ]:
         (entry,) = with_aborted(transactions, name, entries).entries
         assert (entry.verdict, detail in entry.detail) == (verdict, True), entry
     swapped = with_aborted(transactions, name, [second, first])
-    assert verdicts(swapped) == [Verdict.RIGHT, Verdict.OUT_OF_ORDER]
+    assert verdicts(swapped) == ["right", "out of order"]
 
 
 def test_a_commit_marker_is_no_abort_marker():
@@ -111,11 +95,11 @@ def test_a_commit_marker_is_no_abort_marker():
         for kind in (0, 1)
     }
     index = ABORTED.pack(0, 7, 0, 1, 2)
-    for kind, verdict in ((0, Verdict.RIGHT), (1, Verdict.STALE)):
+    for kind, verdict in ((0, "right"), (1, "stale")):
         files = {"/t-0/00.log": log + markers[kind], "/t-0/00.txnindex": index}
         (entry,) = reports(files, "/t-0")["/t-0/00.txnindex"].entries
-        assert entry.verdict is verdict
-        assert "COMMIT" in entry.detail or verdict is Verdict.RIGHT
+        assert entry.verdict == verdict
+        assert "COMMIT" in entry.detail or verdict == "right"
 
 
 def marker(offset, producer, kind):
@@ -158,17 +142,17 @@ def test_transactions_are_followed_through_the_log(log, entries, details):
     index = b"".join(ABORTED.pack(0, *entry) for entry in entries)
     report = reports({"/t-0/00.log": b"".join(log), "/t-0/00.txnindex": index}, "/t-0")["/t-0/00.txnindex"]
     assert [entry.detail for entry in report.entries] == details
-    assert report.exit_code is (ExitCode.CORRUPTION if any(details) else ExitCode.OK)
+    assert report.exit_code == (4 if any(details) else 0)
 
 
 def test_a_transaction_index_without_log_of_another_version_and_cut_off():
     entry = ABORTED.pack(0, 7, 0, 1, 2)
     orphan = reports({"/t-0/00.txnindex": entry}, "/t-0")["/t-0/00.txnindex"]
-    assert (verdicts(orphan), orphan.exit_code) == ([Verdict.UNVERIFIED], ExitCode.WARNINGS)
+    assert (verdicts(orphan), orphan.exit_code) == (["unverified"], 3)
     other = reports({"/t-0/00.log": b"", "/t-0/00.txnindex": b"\7" + entry[1:]}, "/t-0")["/t-0/00.txnindex"]
-    assert other.exit_code is ExitCode.CORRUPTION
+    assert other.exit_code == 4
     cut = reports({"/t-0/00.log": b"", "/t-0/00.txnindex": entry[:30]}, "/t-0")["/t-0/00.txnindex"]
-    assert (list(cut.entries), cut.exit_code) == ([], ExitCode.WARNINGS)
+    assert (list(cut.entries), cut.exit_code) == ([], 3)
 
 
 # ---- producer snapshot
@@ -199,7 +183,7 @@ CHECKED = ("producer_epoch", "last_sequence", "last_offset", "offset_delta", "cu
 def test_a_changed_field_of_a_producer_with_a_batch_is_noticed(transactions, name, field, change):
     place = PRODUCER_FIELDS.index(field)
     entries = producers((transactions / name).read_bytes())
-    assert set(verdicts(with_producers(transactions, name, entries))) <= {Verdict.RIGHT}
+    assert set(verdicts(with_producers(transactions, name, entries))) <= {"right"}
     for slot, entry in enumerate(entries):
         has_batch, value = entry[3] >= 0, change(entry[place])
         if not has_batch or value == entry[place] or (field == "last_offset" and value < 0):
@@ -207,8 +191,8 @@ def test_a_changed_field_of_a_producer_with_a_batch_is_noticed(transactions, nam
         changed = [list(e) for e in entries]
         changed[slot][place] = value
         report = with_producers(transactions, name, changed)
-        assert list(report.entries)[slot].verdict is not Verdict.RIGHT, (slot, field)
-        assert report.exit_code is ExitCode.CORRUPTION
+        assert list(report.entries)[slot].verdict != "right", (slot, field)
+        assert report.exit_code == 4
 
 
 def test_what_is_said_of_producers(transactions):
@@ -223,9 +207,9 @@ def test_what_is_said_of_producers(transactions):
         (entry,) = with_producers(transactions, name, [changed]).entries
         return entry.verdict, entry.detail
 
-    assert said() == (Verdict.RIGHT, "")
-    assert said(last_offset=10**9) == (Verdict.BEYOND_END, f"offset {10**9} is not in the log yet")
-    assert said(last_offset=92) == (Verdict.OUT_OF_ORDER, "offset 92 is not below the snapshot's")
+    assert said() == ("right", "")
+    assert said(last_offset=10**9) == ("beyond the end", f"offset {10**9} is not in the log yet")
+    assert said(last_offset=92) == ("out of order", "offset 92 is not below the snapshot's")
     assert said(last_offset=46)[1] == "a newer batch of the producer ends with offset 48"
     assert said(last_sequence=9)[1] == "the batch at its last offset ends with sequence 14"
     assert said(current_txn_first_offset=-1)[1] == "a transaction of the producer is open since offset 34"
@@ -239,7 +223,7 @@ def test_a_transaction_that_ended_before_the_snapshot_is_not_open(transactions):
     second = next(entry for entry in entries if entry[0] == 2)
     second[7] = 21  # its transaction from 21 on was aborted by the marker at 33
     (entry,) = with_producers(transactions, name, [second]).entries
-    assert entry.verdict is Verdict.STALE
+    assert entry.verdict == "stale"
     assert entry.detail.startswith("its transaction ended with the marker at offset ")
 
 
@@ -247,7 +231,7 @@ def test_producers_whose_batches_were_deleted_are_no_fault(transactions):
     files = {path: data for path, data in load(transactions).items() if "/00000000000000000000." not in path}
     found = reports(files, transactions)
     entry = next(iter(found[str(transactions / "00000000000000000020.snapshot")].entries))
-    assert (entry.verdict, entry.exit_code) == (Verdict.GONE, ExitCode.OK)
+    assert (entry.verdict, entry.is_tolerable) == ("no longer in the log", True)
     assert entry.detail == "the producer's last batch was deleted"
 
 
@@ -255,7 +239,7 @@ def test_a_producer_whose_batch_was_compacted_away_is_no_fault():
     log = data(0, 7) + data(9, 8)
     files = {"/t-0/00.log": log, f"/t-0/{10:020d}.snapshot": snapshot([(7, 0, 4, 4, 0, 9, -1, 0)])}
     (entry,) = reports(files, "/t-0")[f"/t-0/{10:020d}.snapshot"].entries
-    assert (entry.verdict, entry.exit_code) == (Verdict.GONE, ExitCode.OK)
+    assert (entry.verdict, entry.is_tolerable) == ("no longer in the log", True)
     assert "compacted away" in entry.detail
 
 
@@ -264,7 +248,7 @@ def test_a_snapshot_that_a_broker_deletes_is_corruption(transactions, cut):
     name = str(transactions / "00000000000000000020.snapshot")
     files = load(transactions)
     files[name] = files[name][:cut]
-    assert reports(files, transactions)[name].exit_code is ExitCode.CORRUPTION
+    assert reports(files, transactions)[name].exit_code == 4
 
 
 def test_every_flipped_bit_of_a_snapshot_is_noticed(transactions):
@@ -274,7 +258,7 @@ def test_every_flipped_bit_of_a_snapshot_is_noticed(transactions):
     for bit in range(len(good) * 8):
         damaged = bytearray(good)
         damaged[bit >> 3] ^= 1 << (bit & 7)
-        assert reports({**alone, name: bytes(damaged)}, transactions)[name].exit_code is ExitCode.CORRUPTION, bit
+        assert reports({**alone, name: bytes(damaged)}, transactions)[name].exit_code == 4, bit
 
 
 def test_a_snapshot_beyond_the_end_of_the_log_and_one_at_its_start(transactions):
@@ -282,9 +266,9 @@ def test_a_snapshot_beyond_the_end_of_the_log_and_one_at_its_start(transactions)
     beyond, start = str(transactions / f"{5000:020d}.snapshot"), str(transactions / f"{0:020d}.snapshot")
     files[beyond] = files[start] = snapshot([])
     found = reports(files, transactions)
-    assert found[beyond].exit_code is ExitCode.CORRUPTION
+    assert found[beyond].exit_code == 4
     assert "past the end of the log (282)" in found[beyond].notes[0].message
-    assert found[start].exit_code is ExitCode.OK
+    assert found[start].exit_code == 0
     assert "a broker deletes it" in found[start].notes[0].message
 
 
@@ -295,11 +279,11 @@ def test_a_single_snapshot_is_checked_against_the_segments_before_it(transaction
     assert with_batch
     files = load(transactions)
     (report,) = reports(files, transactions / name).values()
-    assert set(verdicts(report)) == {Verdict.RIGHT}
+    assert set(verdicts(report)) == {"right"}
     with_batch[0][2] += 1
     files[str(transactions / name)] = snapshot(with_batch[:1])
     (report,) = reports(files, transactions / name).values()
-    assert verdicts(report) == [Verdict.STALE]
+    assert verdicts(report) == ["stale"]
 
 
 # ---- leader epochs
@@ -320,55 +304,50 @@ def epoch_log():
 @pytest.mark.parametrize(
     ("entries", "found", "code"),
     [
-        ([(0, 0), (2, 10), (5, 20)], [Verdict.RIGHT] * 3, ExitCode.OK),
-        ([(0, 0), (2, 10), (5, 20), (9, 30)], [Verdict.RIGHT] * 4, ExitCode.OK),
-        ([(2, 12), (5, 20)], [Verdict.RIGHT] * 2, ExitCode.OK),  # the start of the log was moved into a batch
-        ([(5, 30)], [Verdict.RIGHT], ExitCode.OK),  # what came before was lost with an earlier checkpoint
-        ([(0, 0), (2, 10), (5, 31)], [Verdict.RIGHT] * 2 + [Verdict.BEYOND_END], ExitCode.CORRUPTION),
-        ([(0, 0), (5, 20), (2, 10)], [Verdict.RIGHT] * 2 + [Verdict.OUT_OF_ORDER], ExitCode.CORRUPTION),
-        ([(0, 0), (3, 10), (5, 20)], [Verdict.RIGHT, Verdict.STALE, Verdict.RIGHT], ExitCode.CORRUPTION),
-        ([(0, 0), (2, 5), (5, 20)], [Verdict.RIGHT, Verdict.STALE, Verdict.RIGHT], ExitCode.CORRUPTION),
-        ([(0, 0), (2, 15), (5, 20)], [Verdict.RIGHT] * 3, ExitCode.CORRUPTION),  # said of the batch at 10
-        ([(0, 0), (5, 20)], [Verdict.RIGHT] * 2, ExitCode.CORRUPTION),
-        ([(-1, 0)], [Verdict.OUT_OF_ORDER], ExitCode.CORRUPTION),
-        ([], [], ExitCode.OK),
+        ([(0, 0), (2, 10), (5, 20)], ["right"] * 3, 0),
+        ([(0, 0), (2, 10), (5, 20), (9, 30)], ["right"] * 4, 0),
+        ([(2, 12), (5, 20)], ["right"] * 2, 0),  # the start of the log was moved into a batch
+        ([(5, 30)], ["right"], 0),  # what came before was lost with an earlier checkpoint
+        ([(0, 0), (2, 10), (5, 31)], ["right"] * 2 + ["beyond the end"], 4),
+        ([(0, 0), (5, 20), (2, 10)], ["right"] * 2 + ["out of order"], 4),
+        ([(0, 0), (3, 10), (5, 20)], ["right", "stale", "right"], 4),
+        ([(0, 0), (2, 5), (5, 20)], ["right", "stale", "right"], 4),
+        ([(0, 0), (2, 15), (5, 20)], ["right"] * 3, 4),  # said of the batch at 10
+        ([(0, 0), (5, 20)], ["right"] * 2, 4),
+        ([(-1, 0)], ["out of order"], 4),
+        ([], [], 0),
     ],
 )
 def test_leader_epochs_against_the_batches(entries, found, code):
     path = "/t-0/leader-epoch-checkpoint"
     report = reports({"/t-0/00.log": epoch_log(), "/t-0/00.index": b"", path: epochs(*entries)}, "/t-0")[path]
     assert verdicts(report) == found
-    assert report.exit_code is code
+    assert report.exit_code == code
 
 
 def test_epochs_whose_batches_are_gone():
     path = "/t-0/leader-epoch-checkpoint"
     log = batch_v2(10, (1,), b"", epoch=2) + batch_v2(20, (1,), b"", epoch=5)
     report = reports({"/t-0/10.log": log, path: epochs((0, 0), (1, 5), (2, 7), (5, 20))}, "/t-0")[path]
-    assert verdicts(report) == [Verdict.GONE, Verdict.GONE, Verdict.RIGHT, Verdict.RIGHT]
-    assert report.exit_code is ExitCode.OK
+    assert verdicts(report) == ["no longer in the log", "no longer in the log", "right", "right"]
+    assert report.exit_code == 0
 
 
 @pytest.mark.parametrize("text", [b"1\n0\n", b"0\n2\n0 0\n", b"0\nx\n", b"0\n1\n0\n", b"\xff\n"])
 def test_a_checkpoint_that_a_broker_cannot_read_is_corruption(text):
     path = "/t-0/leader-epoch-checkpoint"
-    assert reports({"/t-0/00.log": epoch_log(), path: text}, "/t-0")[path].exit_code is ExitCode.CORRUPTION
+    assert reports({"/t-0/00.log": epoch_log(), path: text}, "/t-0")[path].exit_code == 4
 
 
 # ---- offset checkpoints
 
 
-CHECKPOINTS = [
-    FileKind.RECOVERY_POINT_CHECKPOINT,
-    FileKind.REPLICATION_CHECKPOINT,
-    FileKind.LOG_START_CHECKPOINT,
-    FileKind.CLEANER_CHECKPOINT,
-]
+CHECKPOINTS = [f"{name}-offset-checkpoint" for name in ("recovery-point", "replication", "log-start", "cleaner")]
 
 
 @pytest.mark.parametrize("kind", CHECKPOINTS)
 def test_offset_checkpoints_against_first_offset_and_log_end(kind):
-    path = f"/log/{kind.value}"
+    path = f"/log/{kind}"
     lines = ["t 0 30", "t 0 30", "a.b_c 1 5", "t 1 0", "t 2 3", "t 3 -1"]
     log = epoch_log()
     files = {
@@ -379,14 +358,14 @@ def test_offset_checkpoints_against_first_offset_and_log_end(kind):
         path: "\n".join(["0", str(len(lines)), *lines, ""]).encode(),
     }
     report = reports(files, path)[path]
-    right, below = Verdict.RIGHT, "below the first segment: a broker uses 10"
-    expected = [right, Verdict.STALE, Verdict.NO_DIRECTORY, right, Verdict.BEYOND_END, Verdict.OUT_OF_ORDER]
+    right, below = "right", "below the first segment: a broker uses 10"
+    expected = [right, "stale", "no directory", right, "beyond the end", "out of order"]
     assert verdicts(report) == expected
     entries = list(report.entries)
     assert entries[3].detail == below
     assert entries[4].detail.startswith("the log ends at 0: ")
     files[path] = b"0\n2\nt 0 30\nt 1 11\n"
-    assert reports(files, path)[path].exit_code is ExitCode.OK
+    assert reports(files, path)[path].exit_code == 0
 
 
 def test_the_end_of_a_log_is_found_whatever_its_index_says():
@@ -395,6 +374,6 @@ def test_the_end_of_a_log_is_found_whatever_its_index_says():
     path = "/log/recovery-point-offset-checkpoint"
     for index in (b"", struct.pack(">ii", 29, starts[5] + 1), struct.pack(">ii", 29, 1 << 30), bytes(range(96))):
         files = {"/log/t-0/00.log": log, "/log/t-0/00.index": index, path: b"0\n1\nt 0 30\n"}
-        assert verdicts(reports(files, path)[path]) == [Verdict.RIGHT]
+        assert verdicts(reports(files, path)[path]) == ["right"]
         files[path] = b"0\n1\nt 0 31\n"
-        assert verdicts(reports(files, path)[path]) == [Verdict.BEYOND_END]
+        assert verdicts(reports(files, path)[path]) == ["beyond the end"]

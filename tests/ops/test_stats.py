@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.log_contents import MOST_PERIODS, TimeCounter, added_up
 from tests.ops.test_find import numbered, partition, some_logs
 from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.naive_reader import read_batches, read_records
+from tests.support.product import Environment, KernelChoice, run
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 CONTROL = 0x20

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.log.partition import open_partition
@@ -24,6 +23,7 @@ from kafkalog_cli.ops.tables.coordinator_log import (
 from kafkalog_cli.ops.tables.groups import Assigned, group_members, groups
 from tests.support.coordinator_logs import commit, commit_key, value
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message_set
+from tests.support.product import RealFilesystem
 
 FS = RealFilesystem()
 

@@ -1,33 +1,26 @@
-"""Verifies paths as the command and the library do: a session with the verb, whose results are collected."""
+"""Verifies paths by the command, and gives the findings of each partition and log directory together."""
 
-from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.session.observer import SilentObserver
-from kafkalog_cli.ops.session.options import Pace, SessionOptions
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
-from tests.support.product import Context, KernelChoice, RealFilesystem
+from types import SimpleNamespace
+
+from tests.support.commands import json_of
 
 
-class Results(SilentObserver):
-    """Results and errors, in the order in which they are reported."""
+def verified(paths, level="normal", *, fs=None, now_ms=None, metadata=None, broker_config=None, config=None, more=()):
+    """The verifications in their order, each with its findings; then the errors of what cannot be verified."""
+    options = [word for name, value in (config or {}).items() for word in ("--config", f"{name}={value}")]
+    for name, value in (("--now", now_ms), ("--metadata", metadata), ("--broker-config", broker_config)):
+        options += [] if value is None else [name, value]
+    _, out, err = json_of("verify", *paths, "--level", level, *options, *more, fs=fs)
+    found, findings = [], []
+    for result in out:
+        if result["type"] == "finding":
+            findings.append(SimpleNamespace(**result))
+        elif result["type"] == "verification":
+            found.append(SimpleNamespace(**result, findings=findings))
+            findings = []
+    assert findings == []
+    return found + [SimpleNamespace(**error) for error in err if error["type"] == "error"]
 
-    def __init__(self):
-        self.found = []
 
-    def show(self, result):
-        self.found.append(result)
-
-    def fail(self, error, *, path=None, is_told):
-        assert not is_told
-        self.found.append(error)
-
-
-def verified(paths, level, *, fs=None, kernels=None, selection=None, jobs=1, config=None, **options):
-    """The Verifications, and for what cannot be verified the KafkalogError, in the order of the paths."""
-    context = Context(fs or RealFilesystem(), kernels or KernelChoice(forced=False))
-    settings = [f"{name}={value}" for name, value in (config or {}).items()]
-    chosen = SessionOptions(selection=selection or Selection(), config=settings, pace=Pace(jobs), **options)
-    session = Session(VERIFY, context, chosen, results := Results())
-    planner = VerifyPlanner(session, VerifyRequest(level))
-    session.run_work(planner.request, planner.works([str(path) for path in paths]))
-    return results.found
+def errors_of(results):
+    return [result for result in results if result.type == "error"]

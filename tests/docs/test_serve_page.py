@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from kafkalog_cli.format.protocol.messages import PRODUCE, apis
 from tests.docs.consoles import ROOT
+from tests.support.commands import kafkalog
 from tests.support.ports import HeldPort
+from tests.support.product import apis
 from tests.support.serving import read_records
 
 PAGE = (ROOT / "docs" / "serve.md").read_text()
@@ -67,11 +68,7 @@ def test_its_commands_print_the_records(tmp_path):
 
 
 def _default_port():
-    from kafkalog_cli.cli.help_pages import command_page
-    from kafkalog_cli.cli.serve import command
-
-    entries = [entry for group in command_page("serve", command).groups for entry in group.entries]
-    return next(entry.default for entry in entries if entry.names.startswith("--port"))
+    return re.search(r"--port .*?\[default: (\d+)\]", kafkalog("serve", "--help").out, re.DOTALL)[1]
 
 
 def test_its_apis_are_those_of_the_server():
@@ -81,5 +78,7 @@ def test_its_apis_are_those_of_the_server():
         ranges = [(int(one.split(" to ")[0]), int(one.split(" to ")[-1])) for one in versions.split(", ")]
         ranges = ranges if len(ranges) > 1 else ranges * len(names.split(", "))
         shown |= dict(zip(names.split(", "), ranges, strict=True))
-    served = {api.name: (0 if api.key == PRODUCE else api.versions.first, api.versions.last) for api in apis().values()}
+    served = {
+        api.name: (0 if api.name == "Produce" else api.versions.first, api.versions.last) for api in apis().values()
+    }
     assert shown == served

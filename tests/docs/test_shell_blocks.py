@@ -8,10 +8,8 @@ import shutil
 import pytest
 import typer
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.typer_parser import main_command
 from tests.docs.consoles import ROOT, SPARK
+from tests.support.product import Environment, main_command, run
 
 BLOCK = re.compile(r"^ *```(?:sh|cron|ini|yaml)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:^|[\s/(=])kafkalog (?!-- )((?:'[^']*'|\"[^\"]*\"|[^|;&>#\n'\"])+)")

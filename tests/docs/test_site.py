@@ -9,8 +9,8 @@ import mkdocs.exceptions
 import pytest
 import yaml
 
-from kafkalog_cli.cli.commands import COMMANDS, command_of
-from kafkalog_cli.errors import ExitCode
+from tests.support.commands import kafkalog
+from tests.support.product import COMMANDS, ExitCode
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -66,9 +66,7 @@ def test_links_of_llms_txt_lead_to_files():
 def test_llms_txt_names_the_commands_that_only_read_and_pages_that_exist():
     text = (ROOT / "llms.txt").read_text()
     (listed,) = re.findall(r"only read: ([a-z, -]+)\.", text)
-    writes = {
-        name for name in COMMANDS if any("--assume-offline" in one.option_names for one in command_of(name).parameters)
-    }
+    writes = {name for name in COMMANDS if "--assume-offline" in kafkalog(name, "--help").out}
     assert listed.split(", ") == [name for name in COMMANDS if name not in {*writes, "demo", "warmup"}]
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert len(links) > 10

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.support.archives import corpus_names
 from tests.support.commands import everything
+from tests.support.product import Environment, KernelChoice, run
 
 IDENTITY = re.compile(rb"\[B@[0-9a-f]+")  # the DefaultDecoder prints a Java object's identity
 

@@ -1,13 +1,12 @@
-"""Files of Kafka 0.7 as prozess, a client of that time, read them; and their contents as the naive twin does."""
+"""Files of Kafka 0.7 as prozess, a client of that time, read them; and their contents as the naive reader does."""
 
+import base64
 import tarfile
 
 import pytest
 
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Scan
 from tests.golden.test_dump_log_golden import dump
-from tests.support.faulty_fs import BytesFile
+from tests.support.commands import kafkalog, objects_in
 from tests.support.naive_reader import read_seven, seven_payloads
 
 CODECS = {"0": "NoCompressionCodec", "1": "GZIPCompressionCodec", "2": "SnappyCompressionCodec"}
@@ -54,27 +53,30 @@ def test_lines_are_what_prozess_reads(case):
     assert tried == valid + 1
 
 
+def objects(path, kind):
+    return [one for one in objects_in(kafkalog("dump-log", path, "--format", "json").out) if one["type"] == kind]
+
+
+def value_of(record):
+    value = record["value"]
+    return value["data"].encode() if value["encoding"] == "utf-8" else base64.b64decode(value["data"])
+
+
 def test_entries_are_those_that_were_written(case):
     for folder in {path.parent for path in files(case)}:
         lines = [line.split("\t") for line in (folder / "ENTRIES.tsv").read_text().splitlines()[1:]]
-        found = []
-        for path in sorted(folder.glob("*.kafka")):
-            for chunk in Scan(BytesFile(path.read_bytes()), seven_base_offset=int(path.stem)):
-                found += [(batch.base_offset, batch.size_bytes) for batch in chunk.batches.rows()]
+        batches = [one for path in sorted(folder.glob("*.kafka")) for one in objects(path, "batch")]
+        found = [(one["base_offset"], one["size"]) for one in batches]
         wanted = [(int(offset), int(size)) for offset, size in lines]
         assert found == (wanted[: len(found)] if folder.name == "torn-0" else wanted), folder
 
 
-def test_contents_are_those_of_the_twin(case):
+def test_contents_are_those_of_the_naive_reader(case):
     packed = 0
     for path in files(case):
-        data = path.read_bytes()
-        messages = list(read_seven(data))
-        scan, reader, ours = Scan(BytesFile(data), seven_base_offset=int(path.stem)), RecordReader(), []
-        for chunk in scan:
-            for block in reader.blocks(chunk):
-                assert block.faults == {}
-                ours += [(record.batch.position, record.value, record.valid) for record in block.rows()]
-        assert ours == [(message.position, *found) for message in messages for found in seven_payloads(message)], path
+        messages = list(read_seven(path.read_bytes()))
+        ours = [(one["position"], value_of(one), one["crc_valid"]) for one in objects(path, "record")]
+        wanted = [(message.position, *found) for message in messages for found in seven_payloads(message)]
+        assert ours == [(position, value, bool(valid)) for position, value, valid in wanted], path
         packed += sum(message.codec > 0 for message in messages)
     assert packed > 30

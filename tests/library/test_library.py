@@ -11,12 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import kafkalog_cli as kl
-from kafkalog_cli import library, spark
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import OffsetOutOfRange, UsageError
-from kafkalog_cli.library import logs as module
+from kafkalog_cli import spark
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 from tests.support.naive_consumer import consume
+from tests.support.product import OffsetOutOfRange, UsageError
 from tests.support.strategies import logs as any_logs
 
 ROOT = Path(__file__).parents[2]
@@ -29,11 +27,6 @@ def partition(folder, data, base=0):
     return kl.open_partition(folder / "orders-3")
 
 
-@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)])
-def kernels(request, monkeypatch):
-    monkeypatch.setattr(module, "KernelChoice", lambda **_: KernelChoice(forced=request.param))
-
-
 def as_numbers(part):
     """Timestamps as milliseconds: not every int64 is a datetime."""
     arrays = [
@@ -42,9 +35,9 @@ def as_numbers(part):
     return pa.RecordBatch.from_arrays(arrays, names=part.schema.names)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])  # the kernels stay
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(log=any_logs())
-def test_records_of_every_format(kernels, tmp_path_factory, log):
+def test_records_of_every_format(tmp_path_factory, log):
     found = partition(tmp_path_factory.mktemp("log"), log.data, log.base_offset)
     got = []
     for part in found.records():
@@ -58,7 +51,7 @@ def test_records_of_every_format(kernels, tmp_path_factory, log):
     assert found.offsets().start == log.base_offset
 
 
-def test_the_columns_of_batches(kernels, tmp_path):
+def test_the_columns_of_batches(tmp_path):
     data = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")], 3, producer=(7, 2, 11), bits=TRANSACTIONAL, epoch=5)
     data += end_marker(1, BASE_TIME_MS, (7, 2), 1)
     data += batch_v2([R(2, -1, None, None), R(3, BASE_TIME_MS, b"", b"")], bits=8, max_timestamp=BASE_TIME_MS + 9)
@@ -77,7 +70,7 @@ def test_the_columns_of_batches(kernels, tmp_path):
     ]
 
 
-def test_ranges_and_isolation(kernels, tmp_path):
+def test_ranges_and_isolation(tmp_path):
     data = batch_v2([R(i, BASE_TIME_MS + i, b"k", b"v") for i in range(4)], producer=(7, 0, 0), bits=TRANSACTIONAL)
     data += end_marker(4, BASE_TIME_MS, (7, 0), 0)
     data += batch_v2([R(5 + i, BASE_TIME_MS + 5 + i, b"k", b"v") for i in range(4)])
@@ -100,7 +93,7 @@ def test_ranges_and_isolation(kernels, tmp_path):
         list(log.records(from_offset=10))
 
 
-def test_damage_is_raised_or_told(kernels, tmp_path):
+def test_damage_is_raised_or_told(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 50)]) for i in range(3)]
     bad = good[1][:-3] + b"xyz"
     log = partition(tmp_path, good[0] + bad + good[2])
@@ -122,7 +115,7 @@ def test_opening():
         found.partition("mixed", 2)
     with pytest.raises(UsageError, match="3 partitions"):
         kl.open_partition(ROOT / "docs" / "example")
-    assert set(kl._LIBRARY) == set(library.__all__)
+    assert set(kl._LIBRARY) == set(kl.library.__all__)
     with pytest.raises(AttributeError):
         _ = kl.nothing
 

@@ -13,12 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkalog_cli as kl
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import BadInput, Locked, Refused, UsageError
-from kafkalog_cli.library import appending
 from tests.cli.test_append import kafkalog, tree
 from tests.support.commands import writable_copy
 from tests.support.logs import BASE_TIME_MS
+from tests.support.product import BadInput, Locked, Refused, UsageError
 from tests.support.strategies import contents, headers, timestamps
 
 pa = pytest.importorskip("pyarrow")
@@ -35,11 +33,6 @@ ARGUMENTS = (
 )
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())]))
 MARKER = ".kafka_cleanshutdown"
-
-
-@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "compiled"])
-def kernels(request, monkeypatch):
-    monkeypatch.setattr(appending, "KernelChoice", lambda **_: KernelChoice(forced=request.param))
 
 
 def empty(folder):
@@ -101,7 +94,7 @@ RECORDS = st.lists(
     cuts=st.integers(1, 20),
     chain=st.booleans(),
 )
-def test_the_same_files_as_the_command(kernels, tmp_path_factory, records, codec, batch_bytes, cuts, chain):
+def test_the_same_files_as_the_command(tmp_path_factory, records, codec, batch_bytes, cuts, chain):
     one, other = (empty(tmp_path_factory.mktemp(name)) for name in ("library", "command"))
     data = table(records)
     parts = [part for first in range(0, len(records), cuts) for part in data.slice(first, cuts).to_batches()]
@@ -115,7 +108,7 @@ def test_the_same_files_as_the_command(kernels, tmp_path_factory, records, codec
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary(), pa.binary()])
-def test_types_and_slices(kernels, tmp_path, kind):
+def test_types_and_slices(tmp_path, kind):
     """Sliced arrays, nulls, headers under large lists and null lists that hold something."""
     values = pa.array(["cut off", "one", None, "", "four"], kind)[1:]
     pairs = pa.struct([pa.field("key", kind), pa.field("value", kind)])
@@ -142,7 +135,7 @@ def test_types_and_slices(kernels, tmp_path, kind):
     assert found.column("headers").to_pylist() == [none, none, pair, none]
 
 
-def test_without_a_timestamp_it_is_now(kernels, tmp_path):
+def test_without_a_timestamp_it_is_now(tmp_path):
     log = kl.open_partition(empty(tmp_path))
     log.append(pa.table({"value": pa.nulls(3)}), **GIVEN)
     (part,) = log.records()
@@ -150,7 +143,7 @@ def test_without_a_timestamp_it_is_now(kernels, tmp_path):
     assert part.column("value").null_count == 3
 
 
-def test_what_records_gives_goes_in(kernels, tmp_path, corpus):
+def test_what_records_gives_goes_in(tmp_path, corpus):
     source = kl.open_partition(next((corpus / "v2-mixed" / "data").glob("*-0")))
     target = kl.open_partition(empty(tmp_path))
     target.append(source.records(), **GIVEN)

@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.commands import COMMANDS
-from kafkalog_cli.errors import PathNotFound
-from kafkalog_cli.library.logs import OnPath
-from tests.cli.test_append import kafkalog, tree
+from tests.support.commands import kafkalog, tree
+from tests.support.product import COMMANDS, PathNotFound, apis_for_old_clients
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 NOW_MS = 1_800_000_000_000
@@ -164,7 +162,8 @@ def test_every_verb_is_there():
     assert names == {*CALLS, *ONE, "undo", "verify", *described}
     for name in names:
         assert callable(getattr(kl, name))
-        assert name in dict(inspect.getmembers(OnPath, inspect.isfunction))
+        for kind in (kl.LogDirectory, kl.PartitionLog):
+            assert name in dict(inspect.getmembers(kind, inspect.isfunction))
 
 
 def test_several_paths_and_a_selection(tmp_path):
@@ -186,7 +185,6 @@ def test_a_dry_run_of_recover_reports_a_checkpoint_that_would_be_rebuilt(tmp_pat
 
 
 def test_a_server_runs_during_a_block_and_its_notes_are_warnings(tmp_path):
-    from kafkalog_cli.format.protocol.messages import apis_for_old_clients
     from tests.support.kafka_client import KafkaClient
 
     def ask(server):

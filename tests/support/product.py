@@ -16,6 +16,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.command_facts import exit_codes_of
 from kafkalog_cli.cli.commands import COMMANDS
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.typer_parser import main_command
 from kafkalog_cli.disk.kernels import KernelChoice
 
 # A disk that fails, stops, or is only in memory: what a file system of the tests implements or extends.
@@ -41,7 +42,7 @@ from kafkalog_cli.errors import (
 # Kafka's own descriptions of messages, to write records of internal topics and requests to a server.
 from kafkalog_cli.format.internal_topics.decode import WireReader, encode_message, encode_pieces, read_fields
 from kafkalog_cli.format.internal_topics.schema import definitions
-from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis
+from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis, apis_for_old_clients
 
 # `serve` in a thread of the test, and the cluster that `replay` sends to.
 from kafkalog_cli.ops.replay.cluster import ClusterTopic

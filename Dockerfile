@@ -2,7 +2,7 @@
 FROM python:3.13-slim AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 COPY . /source
-RUN python -m venv /opt/kafkalog && /opt/kafkalog/bin/pip install --no-cache-dir /source
+RUN python -m venv /opt/kafkalog && /opt/kafkalog/bin/pip install --no-cache-dir /source 'typer<0.29'
 
 FROM python:3.13-slim
 COPY --from=build /opt/kafkalog /opt/kafkalog

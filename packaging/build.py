@@ -87,7 +87,7 @@ def main() -> None:
     platform_tag = f"cp{sys.version_info[0]}{sys.version_info[1]}-linux_{platform.machine()}"
     source = source_copy()
     tools = environment("tools", *TOOLS)
-    runtime = environment("runtime", source)
+    runtime = environment("runtime", source, "typer<0.29")  # 0.29 imports Pydantic at each start
     write_sbom(tools, runtime, source / SBOM)
     shutil.copy(source / SBOM, target / SBOM)
     run(tools, "-m", "build", "--sdist", "--outdir", target, source)

@@ -3,11 +3,14 @@
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated
 
+from typer import Argument, Context
+
 from kafkalog_cli.cli.append_options import RecordOptions
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.groups import OneTopic
 from kafkalog_cli.cli.options import Metrics, OnePartition, SingleReplica
-from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
+from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings, session_options
 from kafkalog_cli.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -15,9 +18,28 @@ if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
     from kafkalog_cli.ops.append.verb import Appending
 
+EXAMPLES = (
+    (
+        "Append the records of a file, one value per line",
+        "kafkalog append /var/lib/kafka/orders-0 records.txt --input lines --single-replica",
+    ),
+    (
+        "Copy records from another partition",
+        (
+            "kafkalog read /var/lib/kafka/orders-1 --format json"
+            " | kafkalog append /var/lib/kafka/orders-0 - --single-replica"
+        ),
+    ),
+    (
+        "Check the input only",
+        "kafkalog append /var/lib/kafka/orders-0 records.txt --input lines --single-replica --dry-run",
+    ),
+)
+EXIT_CODES = CHANGE
+
 
 def append(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     path: OnePartition,
     files: Annotated[list[str] | None, Argument(metavar="[FILE...]",
@@ -25,7 +47,7 @@ def append(  # noqa: PLR0913
     records: RecordOptions,
     topics: OneTopic,
     single_replica: SingleReplica = False,
-    settings: SettingSources,
+    settings: WriterSettings,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,
@@ -54,7 +76,7 @@ def append(  # noqa: PLR0913
     from kafkalog_cli.ops.append.verb import APPEND, Appending
     from kafkalog_cli.output.log_change_views import append_view
 
-    environment = context.environment
+    environment: Environment = context.obj
     more_paths, inputs = paths_and_files(environment.fs, files or ())
     own = records.checked()
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
@@ -85,6 +107,3 @@ def _append(run: "VerbRun", appending: "Appending", partitions: "list[Partition]
     if summary.code is ExitCode.INTERRUPTED and session.interruptions.are_asked_for and not session.options.dry_run:
         run.printer.report(interruption(appending, session.shared.argv))
     return run.finish(summary, partitions)
-
-
-command = Command(append)

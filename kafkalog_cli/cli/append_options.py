@@ -4,7 +4,8 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Option
+from typer import Option
+
 from kafkalog_cli.cli.options import CodecName, PartitionerOption
 from kafkalog_cli.ops.choices import Hashing
 

@@ -2,8 +2,10 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext
+from typer import Context
+
 from kafkalog_cli.cli.environment import Environment, time_of
+from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.options import (
     TIME_HELP,
     Format,
@@ -15,16 +17,26 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.cli.shown_reading import shown_reading
-from kafkalog_cli.errors import combined_exit_code
+from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 from kafkalog_cli.ops.cluster_entries import ClusterPart
 from kafkalog_cli.ops.option_values import is_date
+
+EXAMPLES = (
+    ("Print the state of a cluster", "kafkalog cluster /var/lib/kafka"),
+    (
+        "Print the partitions of a topic as of an hour ago",
+        "kafkalog cluster /var/lib/kafka --at -1h --topic orders",
+    ),
+    ("Print the changes since midnight", "kafkalog cluster /var/lib/kafka --since 2026-11-23"),
+)
+EXIT_CODES = READ | exit_codes(ExitCode.UNSUPPORTED)
 
 POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIME_HELP}"
 
 
 def cluster(  # noqa: PLR0913, PLR0917 options
-    context: CommandContext,
+    context: Context,
     paths: LogDirs,
     at: Annotated[str | None, selection_option("--at", metavar="POINT",
         help=f"Print the state at this point. {POINT_HELP}.")] = None,
@@ -53,7 +65,7 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.cluster import describe_cluster
     from kafkalog_cli.output.cluster_view import ClusterText, write_objects
 
-    environment = context.environment
+    environment = context.with_resource(shown_reading(context.obj))
     shown = CommandOutput(environment, as_json=output.is_json)
     points = (_point(environment, at, now), _point(environment, since, now))
     found = describe_cluster(environment.fs, paths, metadata, *points, topics=frozenset(topic or ()))
@@ -76,6 +88,3 @@ def _point(environment: Environment, text: str | None, now: str | None) -> Metad
     if text.isdecimal() and not is_date(text):
         return MetadataPoint(int(text))
     return MetadataPoint(None, time_of(environment, text, now))
-
-
-command = Command(cluster, surroundings=shown_reading)

@@ -1,13 +1,20 @@
-"""The subcommands: the module of each, which is imported when it is called, and its help."""
+"""The `kafkalog` command. Its subcommands are modules, each imported when it is called."""
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, cast
 
-if TYPE_CHECKING:
-    from kafkalog_cli.cli.declared import Command
-    from kafkalog_cli.cli.environment import Environment
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kafkalog_cli import __version__
+from kafkalog_cli.cli.command_help import help_text, panels
+from kafkalog_cli.cli.option_fields import option_fields
+from kafkalog_cli.cli.variables import add_own_variables, check_variables
+from kafkalog_cli.errors import ExitCode
 
 GROUPS = {
     "Look": ("ls", "read", "find", "stats", "inspect", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
@@ -20,27 +27,110 @@ GROUPS = {
     "Set up": ("demo", "warmup"),
 }
 """Subcommands as the help lists them."""
-
+_NAMES = [name for names in GROUPS.values() for name in names]
 _MODULES = {"import": "import_", "groups": "describe_groups", "transactions": "list_transactions"}
-COMMANDS = {
-    name: f"kafkalog_cli.cli.{_MODULES.get(name, name.replace('-', '_'))}"
-    for names in GROUPS.values()
-    for name in names
-}
-"""The module of each subcommand; its `command` is a Command."""
+HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+EXAMPLES = (
+    ("See what is on the disk of a broker", "kafkalog ls /var/lib/kafka"),
+    ("Find damage, and the command that repairs it", "kafkalog verify /var/lib/kafka"),
+    ("See what a repair would do, then do it", "kafkalog recover /var/lib/kafka --dry-run"),
+)
 
 
-def command_of(name: str) -> Command:
-    """Return a subcommand by its name."""
-    command: Command = importlib.import_module(COMMANDS[name]).command
-    return command
+class Command(TyperCommand):
+    """A subcommand. Modules override `parse_args` in a subclass `Parser` for words that only look like options."""
+
+    examples: Sequence[tuple[str, str]] = ()
+    exit_codes: Mapping[ExitCode, str] = {}
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: D102
+        return ["[OPTIONS]", *(param.metavar or "" for param in self.params if param.param_type_name == "argument")]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: D102
+        usage = " ".join((ctx.command_path, *self.collect_usage_pieces(ctx)))
+        rows = panels(self.get_params(ctx))
+        formatter.write(help_text(usage, self.help or "", rows, self.examples, self.exit_codes))
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: D102
+        check_variables(self, COMMANDS)
+        return super().invoke(ctx)
 
 
-def help_of(name: str | None, environment: Environment) -> str:
-    """Return the help of a subcommand, None: of kafkalog itself."""
-    from kafkalog_cli.cli.help_pages import command_page, main_page
-    from kafkalog_cli.output.help_text import help_text
-    from kafkalog_cli.output.stream import ResultStream, paint_of, terminal_columns
+class _Commands(Mapping[str, Command]):
+    """The subcommands by their names."""
 
-    page = main_page(GROUPS) if name is None else command_page(name, command_of(name))
-    return help_text(page, paint_of(ResultStream(environment.stdout)), terminal_columns())
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+    def __getitem__(self, name: str) -> Command:
+        if name not in _NAMES:
+            raise KeyError(name)
+        return _imported(name)
+
+
+COMMANDS = _Commands()
+
+
+@cache
+def _imported(name: str) -> Command:
+    """Return a subcommand from its module: the function of its name, EXAMPLES, EXIT_CODES, perhaps a Parser."""
+    module = importlib.import_module(f"{__package__}.{_MODULES.get(name, name.replace('-', '_'))}")
+    function = getattr(module, _MODULES["import"] if name == "import" else name.replace("-", "_"))
+    application = typer.Typer(add_completion=False, rich_markup_mode=None)
+    as_command = application.command(name, cls=getattr(module, "Parser", Command), context_settings=HELP_NAMES)
+    as_command(option_fields(function))
+    command: Any = typer.main.get_command(application)
+    command.examples, command.exit_codes = module.EXAMPLES, dict(sorted(module.EXIT_CODES.items()))
+    for param in command.params:  # the placeholder in the help, which versions of typer make differently
+        choices = getattr(getattr(param, "type_descriptor", None) or param.type, "choices", None) or ()
+        param.metavar = (
+            param.metavar or "|".join(str(getattr(one, "value", one)) for one in choices) or param.name.upper()
+        )
+    add_own_variables(command)
+    return cast(Command, command)
+
+
+class _Group(TyperGroup):
+    def __init__(self, **words: Any) -> None:
+        super().__init__(**words)
+        self.commands = cast(Any, COMMANDS)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        rows = {title: [(name, _summary(name)) for name in names] for title, names in GROUPS.items()}
+        rows |= panels(self.get_params(ctx))
+        formatter.write(
+            help_text("kafkalog COMMAND [OPTIONS] PATH...", self.help or "", rows, EXAMPLES, {}, max(map(len, _NAMES)))
+        )
+
+
+def _summary(name: str) -> str:
+    return (COMMANDS[name].help or "").partition("\n")[0]
+
+
+app = typer.Typer(cls=_Group, rich_markup_mode=None, context_settings=HELP_NAMES)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"kafkalog {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _kafkalog(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Read, check and repair Apache Kafka log directories, with no broker running.
+
+    `kafkalog help COMMAND` prints the options, examples and exit codes of a command.
+    """
+
+
+kafkalog_command = cache(lambda: typer.main.get_command(app))
+"""Typer's command of the whole command line."""

@@ -3,17 +3,30 @@
 from dataclasses import replace
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Delay, Input, KeyFormatOption, Metrics, PartitionPaths, SchemasOption, delay_ms_of
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, Spark, session_options
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, Spark, WriterSettings, session_options
 from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.ops.option_values import parse_passes, parse_size_bytes
 
+EXAMPLES = (
+    ("Estimate the effect of compaction", "kafkalog compact /var/lib/kafka --dry-run --estimate"),
+    ("Compact one topic now", "kafkalog compact /var/lib/kafka --topic customers --force"),
+    (
+        "Erase all records of some keys, with a proof",
+        "kafkalog compact /var/lib/kafka --topic customers --erase-keys keys.txt --input lines",
+    ),
+)
+EXIT_CODES = CHANGE_DAMAGED
+
 
 def compact(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     paths: PartitionPaths = None,
     topics: Topics,
@@ -36,12 +49,12 @@ def compact(  # noqa: PLR0913
         " from a topic that is not known to be compacted.")] = False,
     input: Annotated[Input, Option("--input",  # noqa: A002
         help="Format of FILE: NDJSON records from dump-log, or one key per line.")] = Input.NDJSON,
-    memory: Annotated[str, Option(metavar="SIZE",
+    memory: Annotated[str, Option(metavar="SIZE", envvar="KAFKALOG_MEMORY",
         help="Memory for the keys of one partition. If they need more, the log is read several times.")] = "128MiB",
-    kafka_version: Annotated[str, Option(metavar="VERSION",
+    kafka_version: Annotated[str, Option(metavar="VERSION", envvar="KAFKALOG_KAFKA_VERSION",
         help="Clean as the log cleaner of Kafka 4.2, 4.3 or 4.4 does. 4.4 keeps fewer empty batches.")] = NEWEST.value,
     delay: Delay = None,
-    settings: SettingSources,
+    settings: WriterSettings,
     safety: Safety,
     pacing: Pacing,
     spark: Spark,
@@ -73,7 +86,7 @@ def compact(  # noqa: PLR0913
         raise UsageError(reason="--erase-keys cannot be combined with --delay, as no removal waits, or with --explain")
     decoding = Decoding(key_format, None, schemas)
     decoding.check()
-    environment = context.environment
+    environment: Environment = context.obj
     options = session_options(
         environment, topics, safety, settings=settings, pacing=pacing, spark=spark, as_json=printing.output.is_json
     )
@@ -106,6 +119,3 @@ def compact(  # noqa: PLR0913
         run.printer.report(note)
         summary = summary._replace(code=summary.code or ExitCode.WARNINGS)
     return run.finish(summary, ordered)
-
-
-command = Command(compact)

@@ -2,14 +2,29 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.groups import OneTopic
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, OnePartition, SingleReplica, delay_ms_of
-from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
+from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings, session_options
+
+EXAMPLES = (
+    (
+        "See what would be removed before offset 100",
+        "kafkalog delete-records /var/lib/kafka/orders-0 --before 100 --single-replica --dry-run",
+    ),
+    (
+        "Move the log's start, and keep the files for undo",
+        "kafkalog delete-records /var/lib/kafka/orders-0 --before 100 --single-replica --keep",
+    ),
+)
+EXIT_CODES = CHANGE
 
 
 def delete_records(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     path: OnePartition,
     before: Annotated[int, Option("--before", metavar="OFFSET", min=-1,
@@ -18,7 +33,7 @@ def delete_records(  # noqa: PLR0913
     single_replica: SingleReplica = False,
     delay: Delay = None,
     keep: Keep = False,
-    settings: SettingSources,
+    settings: WriterSettings,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,
@@ -32,13 +47,10 @@ def delete_records(  # noqa: PLR0913
     from kafkalog_cli.ops.delete_records import DELETE_RECORDS, DeleteRecordsRequest
     from kafkalog_cli.output.log_change_views import delete_records_view
 
-    environment = context.environment
+    environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
     return run_verb(
         *(environment, DELETE_RECORDS, delete_records_view(keeps=keep), options, [path], DeleteRecordsRequest),
         printing=printing, metrics=metrics, takes_one=True,
         before_offset=before, delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep,
     )  # fmt: skip
-
-
-command = Command(delete_records)

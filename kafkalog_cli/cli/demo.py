@@ -2,14 +2,25 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.environment import now_of
+from typer import Argument, Context, Option
+
+from kafkalog_cli.cli.environment import Environment, now_of
+from kafkalog_cli.cli.exit_codes import ANY, exit_codes
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.output.stream import ResultStream
 
+EXAMPLES = (
+    ("Make a log directory, and print commands to try on it", "kafkalog demo shop"),
+    (
+        "Make the same log directory again, with the same times",
+        "kafkalog demo shop2 --now 2026-11-23T14:00:00Z",
+    ),
+)
+EXIT_CODES = ANY | exit_codes(ExitCode.REFUSED)
+
 
 def demo(
-    context: CommandContext,
+    context: Context,
     directory: Annotated[str, Argument(metavar="DIR", help="A directory that does not exist yet, or is empty.")],
     now: Annotated[str | None, Option(metavar="TIME",
         help="The time of the newest records; the current time without it.")] = None,
@@ -21,7 +32,7 @@ def demo(
     """
     from kafkalog_cli.ops.demo import demo_lines, make_demo
 
-    environment = context.environment
+    environment: Environment = context.obj
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
     made = make_demo(environment.context, directory.rstrip("/") or "/", now_ms)
     out = ResultStream(environment.stdout)
@@ -29,6 +40,3 @@ def demo(
         out.write(f"{line}\n")
     out.flush()
     return ExitCode.OK
-
-
-command = Command(demo)

@@ -2,7 +2,9 @@
 
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import (
     BrokerConfigOption,
     Format,
@@ -14,6 +16,16 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.cli.shown_reading import shown_reading
+
+EXAMPLES = (
+    ("Print the offsets and the lag of all groups", "kafkalog groups /var/lib/kafka"),
+    ("Print the members of a group", "kafkalog groups /var/lib/kafka --group billing --members"),
+    (
+        "Take the best copy of each partition from two brokers' disks",
+        "kafkalog groups /var/lib/kafka /mnt/backup --topic orders",
+    ),
+)
+EXIT_CODES = READ
 
 
 # fmt: off
@@ -36,7 +48,7 @@ class GroupsOptions(NamedTuple):
 # fmt: on
 
 
-def groups(context: CommandContext, options: GroupsOptions) -> int:
+def groups(context: Context, options: GroupsOptions) -> int:
     """Print groups with offsets, lag and members.
 
     The columns are those of kafka-consumer-groups --describe, for groups of all types: classic, consumer, share and
@@ -56,7 +68,4 @@ def groups(context: CommandContext, options: GroupsOptions) -> int:
     """
     from kafkalog_cli.cli.describe_groups_run import run_groups
 
-    return run_groups(context.environment, options)
-
-
-command = Command(groups, surroundings=shown_reading)
+    return run_groups(context.with_resource(shown_reading(context.obj)), options)

@@ -4,22 +4,40 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from typer import Argument, Context
+
 from kafkalog_cli.cli.environment import now_of
+from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.cli.verify import LevelChoice
-from kafkalog_cli.errors import combined_exit_code
+from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.ops.choices import Level
 
 if TYPE_CHECKING:
     from kafkalog_cli.disk.fs import Filesystem
 
+EXAMPLES = (
+    ("See what a broker will do at its next start, and what to do before", "kafkalog doctor /var/lib/kafka"),
+    (
+        "Find the page of a line of the broker's log",
+        "kafkalog doctor /var/lib/kafka 'No readable meta.properties files found.'",
+    ),
+)
+EXIT_CODES = (
+    READ
+    | exit_codes(ExitCode.UNSUPPORTED, ExitCode.REFUSED)
+    | {
+        ExitCode.OK: "no damage found",
+        ExitCode.WARNINGS: "only warnings, damage that a broker cuts off, or an unknown ERROR-TEXT",
+    }
+)
+
 _LONGEST_PATH = 4096
 
 
 def doctor(  # noqa: PLR0913, PLR0917 options
-    context: CommandContext,
+    context: Context,
     words: Annotated[list[str], Argument(metavar="LOG_DIR... [ERROR-TEXT]", show_default=False,
         help="The log directories of a broker (a partition directory stands for its own), then lines of the broker's"
         " log. Their pages are found, also by a part of a line.")],
@@ -43,7 +61,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.session.options import SessionOptions
     from kafkalog_cli.output.doctor_view import DoctorText, write_objects
 
-    environment = context.environment
+    environment = context.with_resource(shown_reading(context.obj))
     shown = CommandOutput(environment, as_json=output.is_json)
     now_ms = None if now is None else now_of(environment, now)
     options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)
@@ -69,6 +87,3 @@ def doctor(  # noqa: PLR0913, PLR0917 options
 def _is_path(fs: "Filesystem", word: str) -> bool:
     """Whether an argument is a path, perhaps a misspelt one, and not lines of a log."""
     return bool(re.fullmatch(r"(\.{0,2}|~)/\S*", word)) or (len(word) < _LONGEST_PATH and fs.status(word) is not None)
-
-
-command = Command(doctor, surroundings=shown_reading)

@@ -1,14 +1,22 @@
 """`kafkalog dump-index`: print index and sidecar files, with each entry checked against the log."""
 
-from kafkalog_cli.cli.declared import Command, CommandContext
+from typer import Context
+
+from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, OutputFormat, PathsArgument
 from kafkalog_cli.cli.shown_reading import shown_reading_into_files
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 
+EXAMPLES = (
+    ("Check the index files of a partition", "kafkalog dump-index /var/lib/kafka/orders-0"),
+    ("Print one checkpoint", "kafkalog dump-index /var/lib/kafka/recovery-point-offset-checkpoint"),
+)
+EXIT_CODES = READ
+
 
 def dump_index(
-    context: CommandContext,
+    context: Context,
     *,
     paths: PathsArgument = None,
     topics: Topics,
@@ -29,7 +37,7 @@ def dump_index(
     from kafkalog_cli.ops.session.observer import LockWarnings
     from kafkalog_cli.output.index_view import IndexJson, report_lines
 
-    environment = context.environment
+    environment = context.with_resource(shown_reading_into_files(context.obj))
     shown = CommandOutput(environment, as_json=output.is_json)
     json = None if shown.lines is None else IndexJson(shown.lines)
     warnings = LockWarnings(environment.fs, shown.messages.report)
@@ -52,6 +60,3 @@ def dump_index(
             for line in report_lines(reported):
                 shown.out.write(line)
     return shown.end(combined_exit_code(codes), **({} if json is None else json.counts))
-
-
-command = Command(dump_index, surroundings=shown_reading_into_files)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -14,9 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotChanged, UsageError, as_typed
-from kafkalog_cli.format.surroundings import restored_variables
 from kafkalog_cli.ops.option_values import parse_clock_ms, parse_time_ms, unit_doubt, wall_clock_ms
-from kafkalog_cli.output.stream import has_styles, terminal_columns
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.session.options import Context
@@ -52,22 +48,6 @@ def standard_terminal() -> Terminal | None:
     if any(stream is None or stream.closed or not stream.isatty() for stream in streams):
         return None
     return StandardTerminal()
-
-
-@contextmanager
-def styles_as_wanted() -> Iterator[None]:
-    """Make rich print help and errors without escape codes if `has_styles` is false.
-
-    With NO_COLOR, rich leaves out colours but keeps bold; on a dumb terminal it prints neither. Typer crashes if
-    TERMINAL_WIDTH is not a number, so such a value is removed.
-    """
-    with restored_variables("TERM", "COLUMNS", "TERMINAL_WIDTH"):
-        if not os.environ.get("TERMINAL_WIDTH", "").isdecimal():
-            os.environ.pop("TERMINAL_WIDTH", None)
-        if not has_styles():
-            os.environ["COLUMNS"] = str(terminal_columns())  # rich takes 80 for a dumb terminal
-            os.environ["TERM"] = "dumb"
-        yield
 
 
 class Consent:

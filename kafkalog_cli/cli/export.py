@@ -3,11 +3,26 @@
 from enum import Enum
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Command, CommandContext
+from typer import Context
+
+from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.groups import Contents, ReadTopics, WantedRange
 from kafkalog_cli.cli.options import IsolationOption, Now, OutputFormat, PartitionPaths, output_option, selection_option
 from kafkalog_cli.cli.session_groups import OnSpark
 from kafkalog_cli.ops.choices import Isolation, OnDamage
+
+EXAMPLES = (
+    ("Write a topic as Parquet files", "kafkalog export /var/lib/kafka --topic orders --output lake"),
+    (
+        "Write new records each night, exactly once",
+        "kafkalog export /var/lib/kafka --output lake --by-day --state lake.state",
+    ),
+    (
+        "Write NDJSON, which append takes",
+        "kafkalog export /var/lib/kafka/orders-0 --output lake --format json",
+    ),
+)
+EXIT_CODES = CHANGE_DAMAGED
 
 
 class Files(Enum):
@@ -61,14 +76,15 @@ class ExportOptions(NamedTuple):
     range: WantedRange = WantedRange()
     now: Now = None
     spark: OnSpark = OnSpark()
-    quiet: Annotated[bool, output_option("--quiet", help="Print nothing if no file was written.")] = False
+    quiet: Annotated[bool, output_option("--quiet", envvar="KAFKALOG_QUIET",
+        help="Print nothing if no file was written.")] = False
     report: Annotated[OutputFormat, output_option(
         help="Format of the output: text, or NDJSON (json) with an object per file and a summary. Then errors and"
         " progress on stderr are objects too.")] = OutputFormat.TEXT
 # fmt: on
 
 
-def export(context: CommandContext, options: ExportOptions) -> int:
+def export(context: Context, options: ExportOptions) -> int:
     """Write records as Parquet, Arrow or NDJSON files.
 
     The files have all parts of the records, in the order of offsets. They become visible when the whole export is done:
@@ -82,7 +98,4 @@ def export(context: CommandContext, options: ExportOptions) -> int:
     """
     from kafkalog_cli.cli.export_run import ExportRun
 
-    return ExportRun(context.environment, options).run()
-
-
-command = Command(export)
+    return ExportRun(context.obj, options).run()

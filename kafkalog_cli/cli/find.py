@@ -3,11 +3,27 @@
 from functools import partial
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from typer import Argument, Context, Option
+
+from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.groups import Contents, OutputLimits, RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import Format, IsolationOption, Jobs, Now, OutputFormat, output_option
 from kafkalog_cli.cli.single_files import with_single_files
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.choices import Isolation
+
+EXAMPLES = (
+    ("Find a customer's records in all topics", "kafkalog find /var/lib/kafka --key customer-7"),
+    (
+        "Find an order in JSON values of the last two hours, with three records before and after it",
+        "kafkalog find /var/lib/kafka --topic orders --json order.id=42 --from-time -2h -C 3",
+    ),
+    (
+        "Print the last error of each partition as NDJSON",
+        "kafkalog find /var/lib/kafka --regex 'error|failed' -i --last 1 --format json",
+    ),
+)
+EXIT_CODES = READ | {ExitCode.OK: "some record matches", ExitCode.FAILURE: "no record matches, or an error"}
 
 _condition = partial(Option, rich_help_panel="Conditions")
 
@@ -59,7 +75,7 @@ class FindOptions(NamedTuple):
 # fmt: on
 
 
-def find(context: CommandContext, options: FindOptions) -> int:
+def find(context: Context, options: FindOptions) -> int:
     """Print the records that meet all conditions.
 
     Each line begins with topic-partition:offset. Records come in the order of the partitions and of their offsets.
@@ -75,8 +91,5 @@ def find(context: CommandContext, options: FindOptions) -> int:
     """
     from kafkalog_cli.cli.find_run import FindRun
 
-    environment, paths = with_single_files(context.environment, options.paths)
+    environment, paths = with_single_files(context.obj, options.paths)
     return FindRun(environment, options._replace(paths=paths)).run()
-
-
-command = Command(find)

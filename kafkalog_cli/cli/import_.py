@@ -4,10 +4,21 @@ from enum import Enum
 from functools import partial
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from typer import Argument, Context, Option
+
+from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.options import CodecName, PartitionerOption, SingleReplica, safety_option
-from kafkalog_cli.cli.session_groups import Conf, Printing, Safety, SettingSources, spark_option
+from kafkalog_cli.cli.session_groups import Conf, Printing, Safety, WriterSettings, spark_option
 from kafkalog_cli.ops.choices import Hashing
+
+EXAMPLES = (
+    ("Build the partitions that an export wrote", "kafkalog import lake --log-dir /var/lib/kafka"),
+    (
+        "Build six partitions of a topic from Parquet files, and compare each record",
+        "kafkalog import orders.parquet --log-dir /var/lib/kafka --topic orders --partitions 6 --prove",
+    ),
+)
+EXIT_CODES = CHANGE_DAMAGED
 
 _partitions_option = partial(Option, rich_help_panel="Partitions and batches")
 
@@ -59,13 +70,13 @@ class ImportOptions(NamedTuple):
         help="Let Spark do the work: local[N] for N threads here, spark://... for a cluster. Without it, processes of"
         " this machine do.")] = None
     conf: Conf = None
-    settings: SettingSources = SettingSources()
+    settings: WriterSettings = WriterSettings()
     safety: Safety = Safety()
     printing: Printing = Printing()
 # fmt: on
 
 
-def import_(context: CommandContext, options: ImportOptions) -> int:
+def import_(context: Context, options: ImportOptions) -> int:
     """Build new partitions from the records in files.
 
     A broker loads the new partitions. Timestamps, keys, values and headers are kept, and batches are written again. All
@@ -75,7 +86,4 @@ def import_(context: CommandContext, options: ImportOptions) -> int:
     """
     from kafkalog_cli.cli.import_run import ImportRun
 
-    return ImportRun(context.environment, options).run()
-
-
-command = Command(import_)
+    return ImportRun(context.obj, options).run()

@@ -2,14 +2,30 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from typer import Argument, Context
+
+from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, output_option
 from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
+from kafkalog_cli.errors import ExitCode
+
+EXAMPLES = (
+    (
+        "See when the data of each partition was written, and what retention removes",
+        "kafkalog inspect /var/lib/kafka",
+    ),
+    (
+        "Make a page of it for a browser",
+        "kafkalog inspect /var/lib/kafka --broker-config server.properties --html inspect.html",
+    ),
+    ("See each segment of a partition", "kafkalog inspect /var/lib/kafka/orders-0"),
+)
+EXIT_CODES = READ | exit_codes(ExitCode.REFUSED)
 
 
 def inspect(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, or globs of them.")],
@@ -35,7 +51,7 @@ def inspect(  # noqa: PLR0913
     from kafkalog_cli.ops.inspect import INSPECT, inspect_request
     from kafkalog_cli.output.inspect_view import InspectListener, inspect_view
 
-    environment, listener = context.environment, InspectListener()
+    environment, listener = context.obj, InspectListener()
     options = session_options(environment, topics, Safety(now=now, dry_run=True), settings=settings)
     view = inspect_view(listener, as_text=not output.is_json)
     run = begin(environment, INSPECT, view, options, Printing(output=output))
@@ -50,6 +66,3 @@ def inspect(  # noqa: PLR0913
         page = inspect_page(listener.partitions, request.plans.retain.now_ms)
         replace_named_file(environment.fs, html, page, "page")
     return run.finish(summary, partitions)
-
-
-command = Command(inspect)

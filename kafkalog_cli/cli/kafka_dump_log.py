@@ -1,9 +1,10 @@
 """The options of kafka-dump-log, and how it reads its command line."""
 
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from kafkalog_cli.cli.declared import Option
+from typer import Option
+
 from kafkalog_cli.errors import UsageError
 
 DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
@@ -33,12 +34,12 @@ def as_the_real_tool(words: list[str]) -> list[str]:
     return rewritten
 
 
-def tool_flag(name: str, text: str) -> Option:
+def tool_flag(name: str, text: str) -> Any:
     """Declare an option that is true or false."""
     return tool_option(f"--{name}", help=text)
 
 
-def _decoder_option(name: str, what: str) -> Option:
+def _decoder_option(name: str, what: str) -> Any:
     return tool_option(
         f"--{name}-decoder-class",
         metavar="[CLASS]",
@@ -69,7 +70,7 @@ class ToolOptions(NamedTuple):
         bool, tool_flag("skip-record-metadata", "Leave out record metadata; also leaves out control records.")] = False
     max_bytes: Annotated[int, tool_option(metavar="BYTES",
         help="Read only batches that end within the first BYTES of each file.")] = (1 << 31) - 1
-    max_message_size: Annotated[int, tool_option(metavar="BYTES",
+    max_message_size: Annotated[int, tool_option(metavar="BYTES", envvar="KAFKALOG_MAX_MESSAGE_SIZE",
         help="Bytes read at an index entry's position to find its batch.")] = 5 << 20
     index_sanity_check: Annotated[
         bool, tool_flag("index-sanity-check", "Only check indexes as brokers did at start.")] = False

@@ -2,15 +2,26 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext
+from typer import Context
+
 from kafkalog_cli.cli.environment import now_of
+from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat, selection_option
 from kafkalog_cli.cli.shown_reading import shown_reading
-from kafkalog_cli.errors import combined_exit_code
+from kafkalog_cli.errors import ExitCode, combined_exit_code
+
+EXAMPLES = (
+    (
+        "Print the transactions, and what holds the last stable offset",
+        "kafkalog transactions /var/lib/kafka",
+    ),
+    ("Print them as NDJSON, for a program", "kafkalog transactions /var/lib/kafka --format json"),
+)
+EXIT_CODES = READ | {ExitCode.WARNINGS: "a transaction is hanging, or damage at the end of a log"}
 
 
 def transactions(  # noqa: PLR0913, PLR0917 options
-    context: CommandContext,
+    context: Context,
     paths: LogDirs,
     max_transaction_timeout: Annotated[int, selection_option("--max-transaction-timeout", metavar="MINUTES", min=0,
         help="A transaction can hang only if its last batch is older than MINUTES before now.")] = 15,
@@ -36,7 +47,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.session.observer import LockWarnings
     from kafkalog_cli.output.transactions_view import write_objects, write_transactions
 
-    environment = context.environment
+    environment = context.with_resource(shown_reading(context.obj))
     shown = CommandOutput(environment, as_json=output.is_json)
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
     log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
@@ -50,6 +61,3 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     code = shown.end(combined_exit_code(log_dirs.codes), **counts)
     shown.messages.report(*log_dirs.notes)
     return code
-
-
-command = Command(transactions, surroundings=shown_reading)

@@ -2,14 +2,22 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from typer import Argument, Context, Option
+
+from kafkalog_cli.cli.exit_codes import PATHS
 from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption, selection_of
 from kafkalog_cli.cli.single_files import with_single_files
 from kafkalog_cli.errors import ExitCode
 
+EXAMPLES = (
+    ("Print the record at offset 120", "kafkalog lookup-offset /var/lib/kafka/orders-0 120"),
+    ("Print only the batch that holds it", "kafkalog lookup-offset /var/lib/kafka/orders-0 120 --batch"),
+)
+EXIT_CODES = PATHS
+
 
 def lookup_offset(  # noqa: PLR0913, PLR0917 options
-    context: CommandContext,
+    context: Context,
     path: Annotated[str, Argument(metavar="PATH", help="A partition directory, a log directory, or a segment file.")],
     offset: Annotated[int, Argument(metavar="OFFSET", help="The offset to find.")],
     topic: TopicOption = None,
@@ -26,12 +34,9 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.lookup_offset import lookup_offset as find_offset
     from kafkalog_cli.ops.selection import select_one
 
-    environment, paths = with_single_files(context.environment, [path])
+    environment, paths = with_single_files(context.obj, [path])
     chosen = select_one(environment.fs, paths[0] if len(paths) == 1 else path, selection_of(topic, partition, None))
     found = find_offset(environment.fs, chosen, offset, batch_only=batch)
     printer = LookupPrinter(environment, chosen, as_json=output.is_json)
     printer.found(found)
     return printer.end(ExitCode.OK)
-
-
-command = Command(lookup_offset)

@@ -1,17 +1,33 @@
 """`kafkalog lookup-time`: find the first record at or after a time, and answer other questions about time."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.environment import now_of, time_of
+from typer import Argument, Context, Option
+
+from kafkalog_cli.cli.commands import Command
+from kafkalog_cli.cli.environment import Environment, now_of, time_of
+from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
 from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption, selection_of
 from kafkalog_cli.cli.single_files import with_single_files
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.errors import ExitCode, UsageError
+
+EXAMPLES = (
+    ("Find the first record of a day", "kafkalog lookup-time /var/lib/kafka/orders-0 2023-11-14"),
+    (
+        "Find it in each partition of a topic",
+        "kafkalog lookup-time /var/lib/kafka --topic orders 2023-11-14",
+    ),
+    (
+        "Find the record with the largest timestamp",
+        "kafkalog lookup-time /var/lib/kafka/orders-0 --max-timestamp",
+    ),
+)
+EXIT_CODES = PATHS | exit_codes(ExitCode.PARTIAL)
 
 
 def lookup_time(  # noqa: PLR0913, PLR0917 options
-    context: CommandContext,
+    context: Context,
     path: Annotated[str, Argument(metavar="PATH",
         help="A partition directory, a log directory with --topic, or a segment file.")],
     time: Annotated[str | None, Argument(metavar="[TIME]", help=f"The time: {TIME_HELP}.")] = None,
@@ -34,7 +50,7 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.lookup_run import TimeQuestion, TopicAnswers, answer_time
     from kafkalog_cli.ops.selection import select_of_topics
 
-    environment = context.environment
+    environment: Environment = context.obj
     if sum((time is not None, earliest, latest, max_timestamp)) != 1 or (max_timestamp and before is not None):
         raise UsageError(reason="lookup-time needs one of TIME, --earliest, --latest, --max-timestamp")
     time_ms = None if time is None else time_of(environment, time, now)
@@ -51,9 +67,10 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     return TopicAnswers(environment, question, as_json=output.is_json).print_all(chosen)
 
 
-def _with_hours(words: list[str]) -> list[str]:
-    """Keep a time such as -2h from being read as the options -2 and -h: a space goes before it."""
-    return [f" {word}" if re.fullmatch(r"-\d+h", word) else word for word in words]
+class Parser(Command):
+    """Takes a time such as -15m as an argument. A space before -2h keeps it from being read as -2 and -h."""
 
+    ignore_unknown_options = True
 
-command = Command(lookup_time, _with_hours, takes_unknown=True)
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: D102
+        return super().parse_args(ctx, [f" {word}" if re.fullmatch(r"-\d+h", word) else word for word in args])

@@ -1,16 +1,27 @@
 """`kafkalog ls`: list log directories, partition directories and files."""
 
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument
 from kafkalog_cli.cli.session_groups import SettingSources
 from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.ops.choices import SortKey
+
+EXAMPLES = (
+    ("List the partitions of a log directory", "kafkalog ls /var/lib/kafka"),
+    (
+        "Show the topics that fill the disk, the largest first",
+        "kafkalog ls /var/lib/kafka --topics --sort size",
+    ),
+    ("List the segments of one topic", "kafkalog ls /var/lib/kafka --topic orders --segments"),
+)
+EXIT_CODES = READ
 
 _space_option = partial(Option, rich_help_panel="Space on the disk")
 
@@ -21,7 +32,7 @@ class Space(NamedTuple):
 
     by_topic: Annotated[bool, _space_option("--topics",
         help="Show what fills the disk: a row per topic, over all log directories.")] = False
-    sort: Annotated[SortKey | None, _space_option(
+    sort: Annotated[SortKey | None, _space_option(envvar="KAFKALOG_SORT",
         help="Show what fills the disk in this order: by name, or the largest first. allocated is the space on the"
         " disk, which differs from the size of sparse files, such as preallocated indexes.")] = None
     freeable: Annotated[bool, _space_option("--freeable",
@@ -50,7 +61,7 @@ class LsOptions(NamedTuple):
 # fmt: on
 
 
-def ls(context: CommandContext, options: LsOptions) -> int:
+def ls(context: Context, options: LsOptions) -> int:
     """List topics, partitions and segments, and what fills the disk.
 
     Only names, small files and the first and last batch headers are read. No CRC is checked.
@@ -60,12 +71,9 @@ def ls(context: CommandContext, options: LsOptions) -> int:
     """
     from kafkalog_cli.cli.ls_run import LsRun
 
-    return LsRun(context, options).run()
-
-
-def _shown_reading(context: CommandContext) -> "AbstractContextManager[Environment]":
-    """Return the surroundings of a call. The session of --freeable has its own progress."""
-    return nullcontext(context.environment) if context.values["freeable"] else shown_reading(context)
-
-
-command = Command(ls, surroundings=_shown_reading)
+    environment: Environment = context.obj
+    if not options.space.freeable:  # the session of --freeable has its own progress
+        environment = context.with_resource(shown_reading(environment))
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    typed = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+    return LsRun(environment, options, typed).run()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.command_output import CommandOutput
-from kafkalog_cli.cli.declared import CommandContext
 from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.options import OutputFormat
 from kafkalog_cli.cli.session_groups import Printing, Safety, session_options
@@ -45,11 +44,11 @@ class _Counts:
 class LsRun:
     """Lists paths in order; a failure ends only its path or partition."""
 
-    def __init__(self, context: CommandContext, options: LsOptions) -> None:
-        """Raises UsageError if options contradict each other."""
-        if options.segments and not context.is_typed("--sort"):
+    def __init__(self, environment: Environment, options: LsOptions, typed: Collection[str]) -> None:
+        """`typed` are the options of the command line. Raises UsageError if options contradict each other."""
+        if options.segments and "sort" not in typed:
             options = options._replace(space=options.space._replace(sort=None))  # a configured order asks for no space
-        environment, planning = context.environment, _planning(context, options)
+        planning = _planning(environment, options, typed)
         if options.space.sort is SortKey.FREEABLE and planning is None:
             raise UsageError(reason="--sort freeable needs --freeable")
         if options.space.is_wanted and options.segments:
@@ -156,17 +155,16 @@ def _code(faults: Iterable[LocatedFault]) -> ExitCode:
     return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS
 
 
-def _planning(context: CommandContext, options: LsOptions) -> SessionOptions | None:
+def _planning(environment: Environment, options: LsOptions, typed: Collection[str]) -> SessionOptions | None:
     """Return the options of the session that plans, None without --freeable. Raises UsageError."""
     space, settings = options.space, options.settings
     if space.freeable:
-        return session_options(context.environment, options.topics, Safety(space.now, dry_run=True), settings=settings)
+        return session_options(environment, options.topics, Safety(space.now, dry_run=True), settings=settings)
     if space.now is not None:
-        now_of(context.environment, space.now)  # a time in a wrong unit is reported first
-    given = {"--now": space.now, "--config": settings.config, "--broker-config": settings.broker_config}
-    for name, value in (given | {"--metadata": settings.metadata}).items():
-        if value and context.is_typed(name):
-            raise UsageError(reason=f"{name} needs --freeable")
+        now_of(environment, space.now)  # a time in a wrong unit is reported first
+    for name, value in {"now": space.now, **settings._asdict()}.items():
+        if value and name in typed:
+            raise UsageError(reason=f"--{name.replace('_', '-')} needs --freeable")
     return None
 
 

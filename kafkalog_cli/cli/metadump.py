@@ -2,14 +2,26 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from typer import Argument, Context, Option
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
 from kafkalog_cli.cli.options import Format, OutputFormat
 from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.output.stream import paint_of
 
+EXAMPLES = (
+    ("Make a copy without keys, values and secrets", "kafkalog metadump /var/lib/kafka /mnt/for-support"),
+    (
+        "Replace the names of topics and groups too",
+        "kafkalog metadump /var/lib/kafka /mnt/for-support --hash-names",
+    ),
+)
+EXIT_CODES = PATHS | exit_codes(ExitCode.UNSUPPORTED, ExitCode.REFUSED)
+
 
 def metadump(
-    context: CommandContext,
+    context: Context,
     paths: Annotated[list[str] | None, Argument(metavar="LOG_DIR... OUT",
         help="Log directories, and the directory to make. Several log directories become directories in it.",
         show_default=False)] = None,
@@ -33,7 +45,7 @@ def metadump(
     from kafkalog_cli.output.metadump_view import METADUMP, metadump_text
     from kafkalog_cli.output.progress import Progress
 
-    environment = context.environment
+    environment: Environment = context.obj
     if paths is None or len(paths) < 2:
         raise UsageError(reason="metadump needs a LOG_DIR and OUT; see kafkalog metadump --help")
     shown = CommandOutput(environment, as_json=output.is_json)
@@ -46,6 +58,3 @@ def metadump(
     seconds = environment.clock() - began
     shown.show(METADUMP, made, lambda made: metadump_text(made, seconds, paint_of(shown.out)))
     return shown.end(ExitCode.OK, partitions=made.partitions, records=made.counts.records, files=made.counts.files)
-
-
-command = Command(metadump)

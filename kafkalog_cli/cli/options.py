@@ -10,7 +10,8 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from kafkalog_cli.cli.declared import Argument, CommandContext, Option
+from typer import Argument, Context, Option
+
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.ops.choices import Hashing, Isolation
@@ -100,11 +101,11 @@ SPANS_OF_DAYS = {
 MOST_JOBS = 4
 """The most default jobs: each takes memory, and more do not make a disk faster; --jobs may ask for more."""
 
-MaxBatchBytes = Annotated[int, limits_option(metavar="BYTES", min=1,
+MaxBatchBytes = Annotated[int, limits_option(metavar="BYTES", min=1, envvar="KAFKALOG_MAX_BATCH_BYTES",
     help="Largest batch to load. A larger batch counts as damage.")]
-MaxOutputBytes = Annotated[int, limits_option(metavar="BYTES", min=1,
+MaxOutputBytes = Annotated[int, limits_option(metavar="BYTES", min=1, envvar="KAFKALOG_MAX_OUTPUT_BYTES",
     help="Largest size of a batch after decompression.")]
-MaxRatio = Annotated[int, limits_option(metavar="N", min=1,
+MaxRatio = Annotated[int, limits_option(metavar="N", min=1, envvar="KAFKALOG_MAX_RATIO",
     help="Largest compression ratio accepted, checked when a batch exceeds 1 MiB.")]
 
 
@@ -125,8 +126,9 @@ HASH_NAMES = ", ".join(one.value for one in Hashing)
 PartitionerOption = Annotated[Hashing, Option("--partitioner", metavar="NAME",
     help="Hash of the keys, which chooses among several partitions: murmur2_random as Kafka's producers, crc32"
     f" (consistent_random) as librdkafka's. One of {HASH_NAMES}.")]
-IsolationOption = Annotated[Isolation, selection_option("--isolation",
-    help="read_committed leaves out aborted transactions, and ends at the first open transaction.")]
+isolation_option = partial(selection_option, "--isolation",
+    help="read_committed leaves out aborted transactions, and ends at the first open transaction.")
+IsolationOption = Annotated[Isolation, isolation_option(envvar="KAFKALOG_ISOLATION")]
 
 
 class CodecName(Enum):
@@ -152,7 +154,7 @@ class OutputFormat(Enum):
         return self is not OutputFormat.TEXT
 
 
-Format = Annotated[OutputFormat, output_option("--format",
+Format = Annotated[OutputFormat, output_option("--format", envvar="KAFKALOG_FORMAT",
     help="Format of the results. json (or ndjson): an object per line; errors on stderr are objects too.")]
 
 
@@ -188,7 +190,7 @@ Now = Annotated[str | None, settings_option(metavar="TIME", help="Use this as th
 # fmt: on
 
 
-def _warn_of_seconds(context: CommandContext, settings: list[str] | None) -> list[str] | None:
+def _warn_of_seconds(ctx: Context, settings: list[str] | None) -> list[str] | None:
     """Warn of each time span that seems to be in seconds: Kafka's unit is milliseconds."""
     from kafkalog_cli.ops.option_values import days_in_seconds
 
@@ -197,7 +199,7 @@ def _warn_of_seconds(context: CommandContext, settings: list[str] | None) -> lis
         days = days_in_seconds(text) if name in SPANS_OF_DAYS else None
         if days is None:
             continue
-        context.environment.messages.warn(
+        ctx.obj.messages.warn(
             "time-unit",
             f"--config {setting} is taken as milliseconds, which are {int(text) / 60_000:.1f} minutes. {text} seconds"
             f" are exactly {days} day{'' if days == 1 else 's'}: if they are meant, write --config {name}={text}000",
@@ -208,33 +210,40 @@ def _warn_of_seconds(context: CommandContext, settings: list[str] | None) -> lis
 # fmt: off
 ConfigOption = Annotated[list[str] | None, settings_option("--config", metavar="NAME=VALUE", callback=_warn_of_seconds,
     help="Topic setting, stronger than any other source; may be repeated.")]
-BrokerConfigOption = Annotated[str | None, settings_option("--broker-config", metavar="FILE",
-    help="The broker's server.properties, for its log.* settings. The metadata log is stronger.")]
-MetadataOption = Annotated[str | None, settings_option("--metadata", metavar="DIR",
-    help="The metadata log __cluster_metadata-0, or the directory that holds it. Default: beside the partitions.")]
+_broker_config = partial(settings_option, "--broker-config", metavar="FILE",
+    help="The broker's server.properties, for its log.* settings. The metadata log is stronger.")
+BrokerConfigOption = Annotated[str | None, _broker_config(envvar="KAFKALOG_BROKER_CONFIG")]
+WriterBrokerConfig = Annotated[str | None, _broker_config()]
+_metadata = partial(settings_option, "--metadata", metavar="DIR",
+    help="The metadata log __cluster_metadata-0, or the directory that holds it. Default: beside the partitions.")
+MetadataOption = Annotated[str | None, _metadata(envvar="KAFKALOG_METADATA")]
+WriterMetadata = Annotated[str | None, _metadata()]
+"""As the two options of readers. No variable has a path from which a command that changes logs takes settings."""
 
 DryRun = Annotated[bool, Option("--dry-run", help="Print the planned changes, and change nothing.")]
-Wait = Annotated[float, safety_option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.")]
+Wait = Annotated[float, safety_option(metavar="SECONDS", min=0, envvar="KAFKALOG_WAIT",
+    help="Wait up to SECONDS for a lock.")]
 AssumeOffline = Annotated[bool, safety_option("--assume-offline",
     help="Continue on a disk without working locks, if no broker is seen for 11 s.")]
 IfOffline = Annotated[bool, safety_option("--if-offline",
     help="Do nothing in log directories on which a broker is running, print nothing, and end with 0.")]
 SingleReplica = Annotated[bool, safety_option("--single-replica",
     help="Confirm that other replicas of the partition, if there are any, may diverge.")]
-Verbose = Annotated[bool, output_option("--verbose", "-v",
+Verbose = Annotated[bool, output_option("--verbose", "-v", envvar="KAFKALOG_VERBOSE",
     help="Print more: each setting, each planned change, each removed file.")]
-Quiet = Annotated[bool, output_option("--quiet", help="Print nothing for partitions without a change.")]
+Quiet = Annotated[bool, output_option("--quiet", envvar="KAFKALOG_QUIET",
+    help="Print nothing for partitions without a change.")]
 Metrics = Annotated[str | None, output_option("--metrics", metavar="FILE",
     help="Write Prometheus metrics of the run, for node_exporter's textfile collector. A dry run writes none.")]
 Delay = Annotated[str | None, safety_option(metavar="DURATION",
     help="Keep removed files as .deleted for this time (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.")]
 Keep = Annotated[bool, safety_option("--keep",
     help="Keep removed files for undo until purge, even if a broker starts.")]
-Jobs = Annotated[int, pace_option("--jobs", metavar="N", min=0,
+Jobs = Annotated[int, pace_option("--jobs", metavar="N", min=0, envvar="KAFKALOG_JOBS",
     help=f"Work on N partitions at a time. 0: one per core, at most {MOST_JOBS}.")]
-TimeBudget = Annotated[str | None, pace_option(metavar="DURATION",
+TimeBudget = Annotated[str | None, pace_option(metavar="DURATION", envvar="KAFKALOG_TIME_BUDGET",
     help="Start no partition after this time (90, 90s, 15m, 2h). The exit code is 130 if any was not started.")]
-IoBytesPerS = Annotated[str | None, pace_option(metavar="SIZE",
+IoBytesPerS = Annotated[str | None, pace_option(metavar="SIZE", envvar="KAFKALOG_IO_BYTES_PER_S",
     help="Read and write at most SIZE per second, in all partitions together (50MiB, 100MB, 1e6).")]
 
 # fmt: on

@@ -2,16 +2,25 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import IfOffline, Jobs, PathsArgument, TimeBudget
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, session_options
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.option_values import parse_duration_ms
 
+EXAMPLES = (
+    ("See what can be removed", "kafkalog purge /var/lib/kafka --dry-run"),
+    ("Remove what runs of more than a day ago kept", "kafkalog purge /var/lib/kafka --older-than 1d"),
+)
+EXIT_CODES = CHANGE
+
 
 def purge(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     paths: PathsArgument = None,
     topics: Topics,
@@ -38,11 +47,8 @@ def purge(  # noqa: PLR0913
     request = PurgeRequest(parse_duration_ms(older_than))
     if not paths:
         raise UsageError(reason="purge needs a PATH; see kafkalog purge --help")
-    environment = context.environment
+    environment: Environment = context.obj
     options = session_options(environment, topics, safety, pacing=Pacing(jobs, time_budget, None, if_offline))
     begun = begin(environment, PURGE, purge_view(dry_run=safety.dry_run), options, printing)
     partitions = begun.session.partitions(paths)
     return begun.complete(request, partitions)
-
-
-command = Command(purge)

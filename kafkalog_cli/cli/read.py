@@ -3,7 +3,9 @@
 from enum import Enum
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from typer import Argument, Context
+
+from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.groups import Contents, OneTopic, OutputLimits, RangeOptions
 from kafkalog_cli.cli.options import (
     Format,
@@ -18,6 +20,22 @@ from kafkalog_cli.cli.shown_reading import shown_reading_into_files
 from kafkalog_cli.cli.single_files import with_single_files
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.choices import Isolation
+
+EXAMPLES = (
+    (
+        "Print all records of a topic, merged by timestamp",
+        "kafkalog read /var/lib/kafka --topic orders --merge-by-time --print timestamp,partition,offset,value",
+    ),
+    (
+        "Print the records with one key, in kcat's format",
+        "kafkalog read /var/lib/kafka --topic orders --key customer-7 -f '%p %o: %s\\n'",
+    ),
+    (
+        "Print ten records with keys and offsets",
+        "kafkalog read /var/lib/kafka/orders-0 --from 100 --max-records 10 --print offset,key,value",
+    ),
+)
+EXIT_CODES = READ
 
 DEFAULT_CHUNK_BYTES = 2 << 20
 LARGEST_CHUNK_BYTES = (1 << 31) - 3
@@ -60,9 +78,11 @@ class ReadOptions(NamedTuple):
     framing: Annotated[Framing, output_option(
         help="fetch: whole batches as stored, in the fetch responses of 0.7 (MessageSetSend).")] = Framing.LINES
     chunk_bytes: Annotated[int, limits_option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
+        envvar="KAFKALOG_CHUNK_BYTES",
         help="Bytes to read at a time, also the size of a fetch response. It doubles until one batch"
         " fits.")] = DEFAULT_CHUNK_BYTES
     max_chunk_bytes: Annotated[int, limits_option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
+        envvar="KAFKALOG_MAX_CHUNK_BYTES",
         help="Largest size of such a read. A larger batch ends the run with exit code"
         " 1.")] = DEFAULT_LIMITS.max_batch_bytes
     limits: OutputLimits = OutputLimits()
@@ -74,7 +94,7 @@ class ReadOptions(NamedTuple):
 # fmt: on
 
 
-def read(context: CommandContext, options: ReadOptions) -> int:
+def read(context: Context, options: ReadOptions) -> int:
     """Print the records of partitions as a consumer gets them.
 
     A log directory with --topic gives all partitions of the topic, in their order. Control records and records before
@@ -86,8 +106,6 @@ def read(context: CommandContext, options: ReadOptions) -> int:
     """
     from kafkalog_cli.cli.read_run import ReadRun
 
-    environment, paths = with_single_files(context.environment, options.paths)
+    reading = context.with_resource(shown_reading_into_files(context.obj))
+    environment, paths = with_single_files(reading, options.paths)
     return ReadRun(environment, options._replace(paths=paths)).run()
-
-
-command = Command(read, surroundings=shown_reading_into_files)

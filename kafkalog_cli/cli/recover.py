@@ -3,16 +3,28 @@
 from functools import partial
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from typer import Argument, Context, Option
+
+from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.groups import Topics
-from kafkalog_cli.cli.session_groups import EngineName, Pacing, Printing, Safety, SettingSources, Spark, session_options
+from kafkalog_cli.cli.session_groups import EngineName, Pacing, Printing, Safety, Spark, WriterSettings, session_options
 from kafkalog_cli.errors import UsageError
+
+EXAMPLES = (
+    ("See what a repair would do", "kafkalog recover /var/lib/kafka --dry-run"),
+    ("Repair a log directory", "kafkalog recover /var/lib/kafka"),
+    (
+        "Copy all valid batches of a damaged partition",
+        "kafkalog recover /var/lib/kafka/orders-0 --salvage /mnt/salvaged",
+    ),
+)
+EXIT_CODES = CHANGE_DAMAGED
 
 _rule = partial(Option, rich_help_panel="Rules")
 
 
 def recover(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     paths: Annotated[list[str] | None, Argument(metavar="PATH...",
         help="Partition directories, log directories, or globs of them.")] = None,
@@ -28,7 +40,7 @@ def recover(  # noqa: PLR0913
         help="Check only segments from the recovery point on, as a broker does.")] = False,
     discard: Annotated[bool, _rule("--discard",
         help="Keep no copy of removed bytes. The run cannot be undone.")] = False,
-    settings: SettingSources,
+    settings: WriterSettings,
     safety: Safety,
     pacing: Pacing,
     spark: Spark,
@@ -54,7 +66,7 @@ def recover(  # noqa: PLR0913
     if salvage is not None and spark.engine is EngineName.SPARK:
         raise UsageError(reason="--salvage needs --engine local")
     options = session_options(
-        context.environment, topics, safety, settings=settings, pacing=pacing, spark=spark,
+        context.obj, topics, safety, settings=settings, pacing=pacing, spark=spark,
         as_json=printing.output.is_json,
     )  # fmt: skip
     from kafkalog_cli.cli.verbs import begin
@@ -63,13 +75,10 @@ def recover(  # noqa: PLR0913
     from kafkalog_cli.output.recover_view import recover_view, salvage_view
 
     if salvage is not None:
-        run = begin(context.environment, SALVAGE, salvage_view(), options, printing)
+        run = begin(context.obj, SALVAGE, salvage_view(), options, printing)
         with salvaging(run.session, paths, salvage) as salvaged:
             return run.complete(*salvaged)
-    run = begin(context.environment, RECOVER, recover_view(), options, printing)
+    run = begin(context.obj, RECOVER, recover_view(), options, printing)
     mode = RecoverMode.INDEXES_ONLY if indexes_only else RecoverMode.REPAIR
     mode = RecoverMode.LIKE_BROKER if like_broker else mode
     return run.complete(*recovery(run.session, paths, mode, since_recovery_point=since_recovery_point, discard=discard))
-
-
-command = Command(recover)

@@ -3,20 +3,39 @@
 from functools import partial
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.groups import RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import (
     HASH_NAMES,
     DryRun,
     Format,
-    IsolationOption,
     LogDirs,
     MetadataOption,
     Now,
     OutputFormat,
+    isolation_option,
     pace_option,
 )
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.choices import Hashing, Isolation
+
+EXAMPLES = (
+    (
+        "See what would be sent",
+        "kafkalog replay /var/lib/kafka --to kafka:9092 --state replay.json --create --dry-run",
+    ),
+    (
+        "Send all topics of two brokers' disks, create them, and move the offsets of groups",
+        "kafkalog replay /var/lib/kafka /mnt/backup --to kafka:9092 --state replay.json --create --groups",
+    ),
+    (
+        "Send the last two hours of a topic",
+        "kafkalog replay /var/lib/kafka --to kafka:9092 --state new.json --topic orders --from-time -2h",
+    ),
+)
+EXIT_CODES = READ | exit_codes(ExitCode.LOCKED, ExitCode.REFUSED)
 
 _cluster_option = partial(Option, rich_help_panel="Cluster")
 
@@ -45,7 +64,7 @@ class ReplayOptions(NamedTuple):
         help="Properties of the client in librdkafka's names, such as security.protocol.")] = None
     topics: ReadTopics = ReadTopics()
     range: RangeOptions = RangeOptions()
-    isolation: IsolationOption = Isolation.READ_COMMITTED
+    isolation: Annotated[Isolation, isolation_option()] = Isolation.READ_COMMITTED
     now: Now = None
     bytes_per_s: Annotated[str | None, pace_option("--bytes-per-s", metavar="SIZE",
         help="Most bytes of keys and values to send per second (50MiB, 100MB, 1e6).")] = None
@@ -55,7 +74,7 @@ class ReplayOptions(NamedTuple):
 # fmt: on
 
 
-def replay(context: CommandContext, options: ReplayOptions) -> int:
+def replay(context: Context, options: ReplayOptions) -> int:
     """Send the records of log directories to a cluster.
 
     Keys, values, headers, timestamps, partitions and the order in a partition stay. Offsets do not. Transactions are
@@ -72,7 +91,4 @@ def replay(context: CommandContext, options: ReplayOptions) -> int:
     """
     from kafkalog_cli.cli.replay_run import ReplayRun
 
-    return ReplayRun(context.environment, options).run()
-
-
-command = Command(replay)
+    return ReplayRun(context.obj, options).run()

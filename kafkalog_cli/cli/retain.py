@@ -3,21 +3,34 @@
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, session_options
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.option_values import parse_size_bytes
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.verbs import VerbRun
 
+EXAMPLES = (
+    ("See why each segment stays or is removed", "kafkalog retain /var/lib/kafka --dry-run --explain"),
+    (
+        "Apply the limits in the broker's configuration",
+        "kafkalog retain /var/lib/kafka --broker-config /etc/kafka/server.properties",
+    ),
+    ("Make room on a full disk at once", "kafkalog retain /var/lib/kafka --free-bytes 20GiB"),
+)
+EXIT_CODES = CHANGE
+
 _room_option = partial(Option, rich_help_panel="Room on a full disk")
 
 
 def retain(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     paths: PartitionPaths = None,
     topics: Topics,
@@ -31,7 +44,7 @@ def retain(  # noqa: PLR0913
         help="With --free-bytes: leave at least SIZE of each log.")] = None,
     keep_ms: Annotated[int, _room_option("--keep-ms", metavar="MS", min=0,
         help="With --free-bytes: leave segments with records younger than MS.")] = 0,
-    settings: SettingSources,
+    settings: WriterSettings,
     safety: Safety,
     pacing: Pacing,
     metrics: Metrics = None,
@@ -53,7 +66,7 @@ def retain(  # noqa: PLR0913
     from kafkalog_cli.ops.retain.retain import RETAIN
     from kafkalog_cli.output.retain_view import free_view, retain_view
 
-    environment = context.environment
+    environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     if free_bytes is not None:
         if explain or keep or delay is not None:
@@ -84,6 +97,3 @@ def _free(run: "VerbRun", paths: list[str], wanted_bytes: int, *, dry_run: bool,
     for freed in freeing.results():
         run.printer.show(freed)
     return run.finish(summary, partitions)
-
-
-command = Command(retain)

@@ -2,19 +2,31 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Metrics, PartitionPaths
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, session_options
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
+
+EXAMPLES = (
+    ("Roll the segments that are due", "kafkalog roll /var/lib/kafka"),
+    (
+        "Close the active segment of a topic, for compaction",
+        "kafkalog roll /var/lib/kafka --topic orders --force",
+    ),
+)
+EXIT_CODES = CHANGE
 
 
 def roll(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     paths: PartitionPaths = None,
     topics: Topics,
     force: Annotated[bool, Option("--force", help="Roll even if a broker would not roll yet.")] = False,
-    settings: SettingSources,
+    settings: WriterSettings,
     safety: Safety,
     pacing: Pacing,
     metrics: Metrics = None,
@@ -30,12 +42,9 @@ def roll(  # noqa: PLR0913
     from kafkalog_cli.ops.roll import ROLL, RollRequest
     from kafkalog_cli.output.log_change_views import roll_view
 
-    environment = context.environment
+    environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     return run_verb(
         *(environment, ROLL, roll_view(), options, paths or [], RollRequest),
         printing=printing, metrics=metrics, force=force,
     )  # fmt: skip
-
-
-command = Command(roll)

@@ -3,7 +3,9 @@
 from functools import partial
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
 from kafkalog_cli.cli.options import (
     BrokerConfigOption,
     Format,
@@ -16,13 +18,37 @@ from kafkalog_cli.cli.options import (
     selection_of,
     selection_option,
 )
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.choices import DamageAnswer
+
+EXAMPLES = (
+    ("Let Kafka clients read a dead broker's disk at 127.0.0.1:9092", "kafkalog serve /var/lib/kafka"),
+    (
+        "Serve one topic from two brokers' disks, and keep the commits of consumers",
+        "kafkalog serve /var/lib/kafka /mnt/backup --topic orders --commit-to commits.ndjson",
+    ),
+    (
+        "Skip damaged batches, and take a free port",
+        "kafkalog serve /var/lib/kafka --port 0 --on-damage skip",
+    ),
+)
+EXIT_CODES = (
+    PATHS
+    | exit_codes(ExitCode.REFUSED)
+    | {
+        ExitCode.OK: "stopped by Ctrl-C or SIGTERM",
+        ExitCode.CORRUPTION: "stopped, after clients asked for damaged batches",
+        ExitCode.PARTIAL: "stopped, and some partitions were not served",
+        ExitCode.LOCKED: "another run uses the file of --commit-to",
+        ExitCode.INTERRUPTED: "interrupted before clients could connect",
+    }
+)
 
 _server_option = partial(Option, rich_help_panel="Server")
 
 
 def serve(  # noqa: PLR0913, PLR0917 options
-    context: CommandContext,
+    context: Context,
     paths: LogDirs,
     listen: Annotated[str, _server_option("--listen", metavar="HOST",
         help="Address to listen on. There is no authentication: whoever can connect can read all"
@@ -72,12 +98,9 @@ def serve(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.serve_run import run_server
     from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
 
-    at_ms = None if at is None else time_of(context.environment, at, None)
+    at_ms = None if at is None else time_of(context.obj, at, None)
     options = ServeOptions(
         paths, selection_of(topic, None, topic_pattern), listen, port, commit_to,
         on_damage, at_ms, metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
     )  # fmt: skip
-    return run_server(context.environment, options, is_json=output.is_json)
-
-
-command = Command(serve)
+    return run_server(context.obj, options, is_json=output.is_json)

@@ -6,7 +6,8 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Option
+from typer import Option
+
 from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.groups import OneTopic, Topics
 from kafkalog_cli.cli.options import (
@@ -25,6 +26,8 @@ from kafkalog_cli.cli.options import (
     TimeBudget,
     Verbose,
     Wait,
+    WriterBrokerConfig,
+    WriterMetadata,
     pace_of,
 )
 from kafkalog_cli.errors import UsageError
@@ -86,6 +89,14 @@ class SettingSources(NamedTuple):
     config: ConfigOption = None
     broker_config: BrokerConfigOption = None
     metadata: MetadataOption = None
+
+
+class WriterSettings(NamedTuple):
+    """The sources of topic and broker settings of a command that changes logs."""
+
+    config: ConfigOption = None
+    broker_config: WriterBrokerConfig = None
+    metadata: WriterMetadata = None
 
 
 class Safety(NamedTuple):
@@ -175,7 +186,7 @@ def session_options(  # noqa: PLR0913
     topics: Topics | OneTopic,
     safety: Safety,
     *,
-    settings: SettingSources = _NO_SETTINGS,
+    settings: SettingSources | WriterSettings = _NO_SETTINGS,
     pacing: Pacing | None = None,
     spark: Spark = _NO_SPARK,
     single_replica: bool = False,

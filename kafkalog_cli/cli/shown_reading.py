@@ -5,17 +5,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from kafkalog_cli.cli.declared import CommandContext
 from kafkalog_cli.cli.environment import Environment
 
 
 @contextmanager
-def shown_reading(context: CommandContext, *, prints_while_reading: bool = False) -> Iterator[Environment]:
-    """Yield an environment whose reads are shown as progress on stderr; surroundings of a command.
+def shown_reading(environment: Environment, *, prints_while_reading: bool = False) -> Iterator[Environment]:
+    """Yield an environment whose reads are shown as progress on stderr.
 
     `prints_while_reading`: results on a terminal, and objects of JSON output, show themselves where the command is.
     """
-    environment = context.environment
     is_shown = environment.wants_json or environment.stderr.isatty()
     if not is_shown or (prints_while_reading and (environment.wants_json or environment.stdout.isatty())):
         yield environment

@@ -1,12 +1,32 @@
 """`kafkalog sql`: SQL queries over log directories, on Spark."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from typer import Argument, Context
+
+from kafkalog_cli.cli.commands import Command
+from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import Format, IsolationOption, OutputFormat, output_option, selection_option
 from kafkalog_cli.cli.session_groups import DEFAULT_MASTER, Conf, Master
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
+
+EXAMPLES = (
+    (
+        "Count the records of each key",
+        "kafkalog sql /var/lib/kafka 'select key, count(*) from orders group by 1'",
+    ),
+    (
+        "Print the committed offsets of all groups",
+        "kafkalog sql /var/lib/kafka 'select * from committed_offsets'",
+    ),
+    (
+        "Write a result as Parquet",
+        "kafkalog sql /var/lib/kafka 'select * from orders' --output orders.parquet",
+    ),
+)
+EXIT_CODES = READ | exit_codes(ExitCode.REFUSED)
 
 
 # fmt: off
@@ -31,14 +51,14 @@ class SqlOptions(NamedTuple):
     output_format: Format = OutputFormat.TEXT
     output: Annotated[str | None, output_option(metavar="FILE",
         help="Write a new Parquet file instead of printing.")] = None
-    max_rows: Annotated[int | None, output_option(metavar="N", min=1,
+    max_rows: Annotated[int | None, output_option(metavar="N", min=1, envvar="KAFKALOG_MAX_ROWS",
         help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None
     master: Master = DEFAULT_MASTER
     conf: Conf = None
 # fmt: on
 
 
-def sql(context: CommandContext, options: SqlOptions) -> int:
+def sql(context: Context, options: SqlOptions) -> int:
     """Query topics, groups and cluster metadata in SQL.
 
     Each topic is a view. So are committed_offsets, offset_commits, groups, group_members, transactions, topics,
@@ -53,7 +73,11 @@ def sql(context: CommandContext, options: SqlOptions) -> int:
     """
     from kafkalog_cli.cli.sql_run import SqlRun
 
-    return SqlRun(context.environment, options).run()
+    return SqlRun(context.obj, options).run()
 
 
-command = Command(sql)
+class Parser(Command):
+    """Takes a query that begins with a comment. A space before it keeps it from being read as an option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: D102
+        return super().parse_args(ctx, [f" {word}" if word.startswith("-- ") else word for word in args])

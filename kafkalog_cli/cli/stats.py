@@ -2,11 +2,23 @@
 
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from typer import Argument, Context
+
+from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.groups import OutputLimits, ReadTopics
 from kafkalog_cli.cli.options import Format, Jobs, KeyFormatOption, OutputFormat, SchemasOption, output_option
 from kafkalog_cli.cli.session_groups import Spark
 from kafkalog_cli.cli.single_files import with_single_files
+
+EXAMPLES = (
+    ("See what lies in each topic, the largest first", "kafkalog stats /var/lib/kafka"),
+    ("Compare the partitions of a topic", "kafkalog stats /var/lib/kafka --topic orders --partitions"),
+    (
+        "Find the 20 largest records and most frequent keys",
+        "kafkalog stats /var/lib/kafka --topic orders --top 20",
+    ),
+)
+EXIT_CODES = READ
 
 _LARGEST_TOP = 1000
 
@@ -21,7 +33,7 @@ class StatsOptions(NamedTuple):
     topics: ReadTopics = ReadTopics()
     partitions: Annotated[bool, output_option("--partitions",
         help="Print a row per partition. JSON output always has both.")] = False
-    top: Annotated[int, output_option("--top", metavar="N", min=1, max=_LARGEST_TOP,
+    top: Annotated[int, output_option("--top", metavar="N", min=1, max=_LARGEST_TOP, envvar="KAFKALOG_TOP",
         help="Print N of the largest records, of the most frequent keys, and of the producers.")] = 5
     key_format: KeyFormatOption = None
     schemas: SchemasOption = None
@@ -32,7 +44,7 @@ class StatsOptions(NamedTuple):
 # fmt: on
 
 
-def stats(context: CommandContext, options: StatsOptions) -> int:
+def stats(context: Context, options: StatsOptions) -> int:
     """Print sizes, codecs, keys, producers and times of logs.
 
     Each topic has a row, the largest first. All records are decoded. SIZE is the size of the log files. RAW is the
@@ -49,8 +61,5 @@ def stats(context: CommandContext, options: StatsOptions) -> int:
     """
     from kafkalog_cli.cli.stats_run import StatsRun
 
-    environment, paths = with_single_files(context.environment, options.paths)
+    environment, paths = with_single_files(context.obj, options.paths)
     return StatsRun(environment, options._replace(paths=paths)).run()
-
-
-command = Command(stats)

@@ -2,14 +2,26 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.groups import OneTopic
 from kafkalog_cli.cli.options import Metrics, OnePartition, SingleReplica, safety_option
-from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
+from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings, session_options
+
+EXAMPLES = (
+    (
+        "See what would be removed from offset 100 on",
+        "kafkalog truncate /var/lib/kafka/orders-0 --to 100 --single-replica --dry-run",
+    ),
+    ("Cut the log", "kafkalog truncate /var/lib/kafka/orders-0 --to 100 --single-replica"),
+)
+EXIT_CODES = CHANGE
 
 
 def truncate(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     path: OnePartition,
     to: Annotated[int, Option("--to", metavar="OFFSET", min=0, help="First offset to remove.")],
@@ -17,7 +29,7 @@ def truncate(  # noqa: PLR0913
     single_replica: SingleReplica = False,
     discard: Annotated[bool, safety_option("--discard",
         help="Keep no copy of removed bytes. The run cannot be undone.")] = False,
-    settings: SettingSources,
+    settings: WriterSettings,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,
@@ -32,12 +44,9 @@ def truncate(  # noqa: PLR0913
     from kafkalog_cli.ops.truncate import TRUNCATE, TruncateRequest
     from kafkalog_cli.output.log_change_views import truncate_view
 
-    environment = context.environment
+    environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
     return run_verb(
         *(environment, TRUNCATE, truncate_view(), options, [path], TruncateRequest),
         printing=printing, metrics=metrics, takes_one=True, target_offset=to, discard=discard,
     )  # fmt: skip
-
-
-command = Command(truncate)

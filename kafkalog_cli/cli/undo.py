@@ -2,14 +2,29 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from typer import Argument, Context
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.session_groups import Printing, Safety, session_options
 from kafkalog_cli.errors import UsageError
 
+EXAMPLES = (
+    (
+        "See what undoing a run would restore",
+        "kafkalog undo /var/lib/kafka/orders-0 20261121T131034.088Z-recover-91ac --dry-run",
+    ),
+    (
+        "Undo a run in all partitions of a log directory",
+        "kafkalog undo /var/lib/kafka 20261121T131034.088Z-recover-91ac",
+    ),
+)
+EXIT_CODES = CHANGE
+
 
 def undo(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     path: Annotated[str, Argument(metavar="PATH", help="A partition directory, or the log directory.")],
     run: Annotated[str, Argument(metavar="RUN",
@@ -30,10 +45,7 @@ def undo(  # noqa: PLR0913
 
     if "/" in run or run in (".", ".."):
         raise UsageError(reason=f"{run!r} is not a name of a run")
-    environment = context.environment
+    environment: Environment = context.obj
     begun = begin(environment, UNDO, undo_view(), session_options(environment, topics, safety), printing)
     partitions = partitions_to_undo(begun.session, path, run)
     return begun.complete(run, partitions)
-
-
-command = Command(undo)

@@ -2,14 +2,31 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
 from kafkalog_cli.cli.session_groups import EngineName, Pacing, Printing, Safety, SettingSources, Spark, session_options
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.ops.choices import Level
 
-LevelChoice = Annotated[Level, Option("--level",
+EXAMPLES = (
+    ("Check a log directory", "kafkalog verify /var/lib/kafka"),
+    (
+        "Decompress and check every record of a topic",
+        "kafkalog verify /var/lib/kafka --topic orders --level deep",
+    ),
+    ("Compare a log directory with a backup", "kafkalog verify /var/lib/kafka --against /mnt/backup"),
+)
+EXIT_CODES = (
+    READ
+    | exit_codes(ExitCode.UNSUPPORTED, ExitCode.REFUSED)
+    | {ExitCode.OK: "no damage found", ExitCode.WARNINGS: "only warnings, or damage that a broker cuts off"}
+)
+
+LevelChoice = Annotated[Level, Option("--level", envvar="KAFKALOG_LEVEL",
     help="quick: names, sizes, batch headers, checkpoints. normal: also CRCs, indexes, epochs, snapshots. deep: also"
     " decompression and every record.")]  # fmt: skip
 Against = Annotated[str | None, Option("--against", metavar="DIR",
@@ -21,7 +38,7 @@ Reports = Annotated[list[str] | None, output_option("--report", metavar="KIND[=F
 
 
 def verify(  # noqa: PLR0913
-    context: CommandContext,
+    context: Context,
     *,
     paths: PathsArgument = None,
     topics: Topics,
@@ -32,9 +49,10 @@ def verify(  # noqa: PLR0913
     jobs: Jobs = 0,
     decoding: DecodingLimits,
     spark: Spark,
-    verbose: Annotated[bool, Option("--verbose", "-v",
+    verbose: Annotated[bool, Option("--verbose", "-v", envvar="KAFKALOG_VERBOSE",
         help="Print also notes, and a line for each partition without damage.")] = False,
-    quiet: Annotated[bool, Option("--quiet", help="Print only warnings and worse, without counts.")] = False,
+    quiet: Annotated[bool, Option("--quiet", envvar="KAFKALOG_QUIET",
+        help="Print only warnings and worse, without counts.")] = False,
     report: Reports = None,
     output: Format = OutputFormat.TEXT,
 ) -> int:  # fmt: skip
@@ -52,7 +70,7 @@ def verify(  # noqa: PLR0913
         raise UsageError(reason="--against needs --engine local: it compares two partitions in one process")
     if not paths:
         raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
-    environment = context.environment
+    environment: Environment = context.obj
     if not jobs and spark.engine is EngineName.LOCAL and level is Level.DEEP:
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
     options = session_options(
@@ -72,6 +90,3 @@ def verify(  # noqa: PLR0913
             summary = run.session.run_work(planner.request, planner.works(paths), forks=forks)
     shown.end(summary.code, run.session.runner.seconds)
     return run.finish(summary)
-
-
-command = Command(verify)

@@ -3,8 +3,10 @@
 import os
 from typing import TYPE_CHECKING, Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from typer import Context, Option
+
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import ANY
 from kafkalog_cli.disk.kernels import COMPILING, cache_directory, is_warm, reason_of, warm_up_kernels
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.output.stream import ResultStream
@@ -12,9 +14,16 @@ from kafkalog_cli.output.stream import ResultStream
 if TYPE_CHECKING:
     from kafkalog_cli.output.stream import ResultStream
 
+EXAMPLES = (
+    ("Compile now, for example while building an image", "kafkalog warmup"),
+    ("Put the compiled code where all users can read it", "NUMBA_CACHE_DIR=/opt/kafkalog kafkalog warmup"),
+)
+EXIT_CODES = ANY
+
 
 def warmup(
-    context: CommandContext, quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing.")] = False
+    context: Context,
+    quiet: Annotated[bool, Option("--quiet", "-q", envvar="KAFKALOG_QUIET", help="Print nothing.")] = False,
 ) -> int:
     """Compile the fast kernels, and prepare Spark's start.
 
@@ -27,7 +36,7 @@ def warmup(
     """
     from kafkalog_cli.output.progress import Waiting
 
-    environment = context.environment
+    environment: Environment = context.obj
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)
     if cache_directory() is None:
         reason = "there is no directory of this user to keep compiled code in: set NUMBA_CACHE_DIR to an absolute path"
@@ -71,6 +80,3 @@ def _prepare_spark(environment: Environment, out: "ResultStream", errors: "Resul
         out.write(f"the classes of Spark are kept in {archive}\n")
         out.flush()
     return ExitCode.OK
-
-
-command = Command(warmup)

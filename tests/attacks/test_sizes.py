@@ -43,10 +43,10 @@ ROOT = {
 }
 MEASURED = """
 import sys
-from kafkalog_cli.__main__ import _run
+from kafkalog_cli.cli.app import run
 codes = []
 for words in sys.argv[1].split(";"):
-    codes.append(_run(words.split()))
+    codes.append(run(words.split()))
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))  # ru_maxrss has the parent's, too
 print("rss", int(peak.split()[1]) << 10, codes, file=sys.stderr)
 """

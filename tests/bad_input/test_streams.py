@@ -203,6 +203,7 @@ def test_an_interruption_in_a_callback_is_not_lost(callback):
     code = """if True:
         import signal, sys, time, weakref
         from kafkalog_cli import __main__ as entry
+        from kafkalog_cli.cli import app
 
         class Dropped:
             def __del__(self):
@@ -217,7 +218,7 @@ def test_an_interruption_in_a_callback_is_not_lost(callback):
             time.sleep(600)
             return 0
 
-        entry._run = command
+        app.run = command
         entry.main()
     """
     done = subprocess.run(

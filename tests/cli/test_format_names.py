@@ -1,31 +1,20 @@
 """NDJSON has two names, json and ndjson, wherever a format is named; and what is asked for as JSON is JSON."""
 
 import json
-from enum import Enum
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from kafkalog_cli.cli.commands import COMMANDS, command_of
-from tests.support.commands import kafkalog
+from kafkalog_cli.cli.commands import COMMANDS
+from tests.support.commands import kafkalog, options_of
 
 PARTITION = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 SIDECARS = sorted(p for p in PARTITION.iterdir() if p.suffix in {".index", ".timeindex", ".snapshot"})
 
 
-def choices_of(hint):
-    """The values of an annotation that is an enumeration, alone, in a list, or beside None; else nothing."""
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return {member.value for member in hint}
-    return set().union(*map(choices_of, get_args(hint)))
-
-
 def options():
     """(command, parameter, values) of each option whose values name JSON or NDJSON."""
-    found = []
-    for name in COMMANDS:
-        found += [(name, one.name, choices_of(one.annotation)) for one in command_of(name).parameters]
+    found = [(name, one.name, {*one.metavar.split("|")}) for name in COMMANDS for one in options_of(name).values()]
     return [(name, option, choices) for name, option, choices in found if choices & {"json", "ndjson"}]
 
 

@@ -2,15 +2,14 @@
 
 import json
 import random
-from enum import Enum
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.cli.commands import COMMANDS, command_of
+from kafkalog_cli.cli.commands import COMMANDS
 from kafkalog_cli.errors import ExitCode
-from tests.support.commands import everything, kafkalog, writable_copy
+from tests.support.commands import everything, kafkalog, options_of, writable_copy
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 NOT_TRIED = {"serve", "replay", "warmup", "demo", "sql", "export", "import"}
@@ -35,25 +34,21 @@ SEEDS = 24
 RUNS = 20
 
 
-def value_of(chance, parameter, topics):
-    kind, _ = parameter.kinds
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return chance.choice([one.value for one in kind])
-    if kind in (int, float):
-        return chance.choice(NUMBERS)
-    if parameter.name == "topic":
+def value_of(chance, option, topics):
+    if "|" in option.metavar:
+        return chance.choice(option.metavar.split("|"))
+    if option.name == "topic":
         return chance.choice(topics)
-    return chance.choice(WORDS.get(parameter.declaration.metavar, ODD) if chance.random() < 0.8 else ODD)
+    return chance.choice(WORDS.get(option.metavar, NUMBERS) if chance.random() < 0.8 else ODD)
 
 
 def command_line(chance, name, path, topics):
-    options = [one for one in command_of(name).parameters if one.option_names and one.name not in ELSEWHERE]
+    options = {text: one for text, one in options_of(name).items() if one.name not in ELSEWHERE}
     words = [name, str(path)]
-    arguments = [one for one in command_of(name).parameters if not one.option_names]
+    arguments = [one for one in COMMANDS[name].params if one.param_type_name == "argument"]
     words += [chance.choice(["0", "5", "-15m", "1700000000000", "abc"]) for _ in arguments[1:]]
-    for one in chance.sample(options, min(len(options), chance.choice([0, 1, 1, 2, 2, 3]))):
-        option = chance.choice(one.option_names)
-        words += [option] if one.kinds[0] is bool else [option, value_of(chance, one, topics)]
+    for text in chance.sample([*options], min(len(options), chance.choice([0, 1, 1, 2, 2, 3]))):
+        words += [text] if options[text].is_flag else [text, value_of(chance, options[text], topics)]
     return words
 
 

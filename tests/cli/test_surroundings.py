@@ -91,7 +91,7 @@ def on_a_terminal(*argv, **variables):
     return said
 
 
-ASKED = [["ls", EXAMPLE], ["--help"], ["ls", "--help"], ["ls", "--nonsense"]]
+ASKED = [["ls", EXAMPLE], ["verify", EXAMPLE], ["ls", "--nonsense"]]
 
 
 @pytest.mark.exhaustive

@@ -154,7 +154,7 @@ def test_help_fits_a_terminal():
     for columns in (60, 80, 200):
         shown = ESCAPE.sub("", screen("recover", "--help", columns=columns)[1])
         widest = max(map(len, shown.splitlines()))
-        assert min(columns, 100) - 12 < widest <= min(columns, 100)
+        assert min(columns, 80) - 12 < widest <= min(columns, 80)
 
 
 def test_no_control_character_of_a_name_reaches_the_terminal(tmp_path):

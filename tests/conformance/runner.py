@@ -69,9 +69,9 @@ def _become_command(argv, cwd, out, err):
         os.dup2(out, 1)
         os.dup2(err, 2)
         sys.argv = ["kafkalog", *argv]
-        from kafkalog_cli.__main__ import exit_code
+        from kafkalog_cli.cli.process import exit_code
 
-        code = exit_code()
+        code = exit_code(argv)
         sys.stdout.flush()
         sys.stderr.flush()
     except SystemExit as end:

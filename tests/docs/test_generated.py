@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.consoles import ROOT
-from tests.support.product import COMMANDS, ExitCode, exit_codes_of
+from tests.support.product import COMMANDS, ExitCode
 
 
 def generator(name):
@@ -53,12 +53,10 @@ def test_every_page_has_its_sections_and_exit_codes(files):
     for name in COMMANDS:
         page = files[Path(f"man/kafkalog-{name}.1")]
         titles = re.findall(r'(?m)^\.SH "?([A-Z ]+)"?$', page)
-        assert titles == [
-            *("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "EXIT STATUS", "ENVIRONMENT", "FILES"),
-            "SEE ALSO",
-        ]
-        status = page[page.index('.SH "EXIT STATUS"') : page.index('.SH "ENVIRONMENT"')]
-        assert {int(code) for code in re.findall(r"\\fB(\d+)\\fR", status)} == set(exit_codes_of(name))
+        titles = [title for title in titles if title != "ENVIRONMENT"]  # some commands have no variables
+        assert titles == ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "EXIT STATUS", "SEE ALSO"]
+        status = page.partition('.SH "EXIT STATUS"')[2].partition(".SH ")[0]
+        assert {int(code) for code in re.findall(r"\\fB(\d+)\\fR", status)} == set(COMMANDS[name].exit_codes)
     main = files[Path("man/kafkalog.1")]
     assert all(f"\\fB{int(code)}\\fR" in main for code in ExitCode)
     assert all(f"\\fBkafkalog\\-{name}\\fR (1)".replace("-", "\\-").replace("\\\\", "\\") in main for name in COMMANDS)

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from tests.docs.consoles import ROOT, SPARK
-from tests.support.product import Environment, main_command, run
+from tests.support.product import Environment, kafkalog_command, run
 
 BLOCK = re.compile(r"^ *```(?:sh|cron|ini|yaml)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:^|[\s/(=])kafkalog (?!-- )((?:'[^']*'|\"[^\"]*\"|[^|;&>#\n'\"])+)")
@@ -29,7 +29,7 @@ CALLS = [(str(path.relative_to(ROOT)), words) for path in PAGES for words in cal
 
 @pytest.mark.parametrize("page", sorted({page for page, _ in CALLS}))
 def test_commands_and_options_exist(page):
-    group = main_command()
+    group = kafkalog_command()
     context = typer.Context(group, info_name="kafkalog")
     for verb, *words in (words for of_page, words in CALLS if of_page == page):
         command = group.get_command(context, verb)  # type: ignore[attr-defined]

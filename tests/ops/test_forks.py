@@ -21,7 +21,7 @@ PARTITIONS = GROUP_TASKS + LEAST_TASKS
 """Two groups: with two jobs, each has a fork."""
 COMMAND = """
 import os, sys, threading, time
-from kafkalog_cli.__main__ import exit_code
+from kafkalog_cli.cli.process import exit_code
 from kafkalog_cli.ops import forks
 real, forked = os.fork, 0
 def fork():
@@ -32,7 +32,7 @@ def fork():
     return pid
 os.fork = fork
 {before}
-code = exit_code()
+code = exit_code(sys.argv[1:])
 print("forks:", forked, file=sys.stderr)
 sys.exit(code)
 """

@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from tests.support.product import Environment, KernelChoice, run
+from tests.support.product import COMMANDS, Environment, KernelChoice, run
 
 
 class Ran(NamedTuple):
@@ -45,6 +45,12 @@ def json_of(*argv, **environment):
     """(exit code, objects on stdout, objects on stderr) of a command line with `--format json`."""
     code, out, err = kafkalog(*argv, "--format", "json", **environment)
     return code, objects_in(out), objects_in(err)
+
+
+def options_of(command):
+    """The options of a command as typer knows them, with all their names."""
+    found = [param for param in COMMANDS[command].params if param.param_type_name == "option"]
+    return {name: param for param in found for name in (*param.opts, *param.secondary_opts)}
 
 
 def writable_copy(source, target):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.support.product import COMMANDS, app, exit_codes_of
+from tests.support.product import COMMANDS, app
 
 
 def unlisted(argv, code):
     """The reason why an exit code is not one of the help's; None if it is."""
     command = argv[0] if argv else None
-    if command not in COMMANDS or code in exit_codes_of(command):
+    if command not in COMMANDS or code in COMMANDS[command].exit_codes:
         return None
     return f"kafkalog {' '.join(argv)} ended with {code}, which kafkalog {command} --help does not list"
 

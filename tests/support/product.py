@@ -13,10 +13,8 @@ names below to run a command, to read a log (`tests.support.naive_reader`) or to
 # One command line in this process, with its streams, disk and clock.
 from kafkalog_cli.cli import app
 from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.command_facts import exit_codes_of
-from kafkalog_cli.cli.commands import COMMANDS
+from kafkalog_cli.cli.commands import COMMANDS, kafkalog_command
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.typer_parser import main_command
 from kafkalog_cli.disk.kernels import KernelChoice
 
 # A disk that fails, stops, or is only in memory: what a file system of the tests implements or extends.

@@ -20,7 +20,7 @@ DISK_CALLS_OF_OS = re.compile("replace|remove|truncate|link|stat|write|pwrite|co
 MAY_TOUCH_DISK = {
     "format/native.py": "reads the C sources of the package, to see whether the library is of them",
     "format/protocol/messages.py": "reads the message definitions of the package",
-    "__main__.py": "standard descriptors: the version, and the null device where one is closed",
+    "cli/process.py": "standard descriptors: the null device where one is closed",
     "disk/fs.py": "the door",
     "disk/fs_changes.py": "its changing half",
     "disk/followed_links.py": "opens what a link leads to",
@@ -47,7 +47,7 @@ MAY_CHANGE_THE_DISK = {
     "disk/ownership.py": "gives new files to the owner of their directory",
     "spark/starting.py": "the cache of compiled code, which is no log directory",
     "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
-    "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",
+    "cli/process.py": "opens the null device where a standard descriptor is closed",
 }
 MAY_ASK_FOR_CHANGES = {
     "ops/serve/committed.py": "writes the file of --commit-to, outside of logs",

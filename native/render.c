@@ -571,7 +571,7 @@ static int holds(const RenderInput *in, const RenderState *s, const RenderOp *op
     case IF_NULL: return get_field(in, s, op->b, &f) ? f.size < 0 : -1;
     case IF_OUTSIDE: return get_field(in, s, op->b, &f) ? f.is_outside : -1;
     case IF_HEADERS: return of_record(in, s->record, R_HEADERS) > 0;
-    case IF_READY: return ready_of(in, s, op->b, &start) != READY_NONE;
+    case IF_NO_READY: return ready_of(in, s, op->b, &start) == READY_NONE;
     case IF_LATER_HEADER: return s->header > 1;
     default: return batch_condition(in, s->batch, op->a);
     }
@@ -726,7 +726,7 @@ static int is_sound(const RenderInput *in)
         case OP_IF:
         case OP_UNLESS:
             is_right = op->a >= 0 && op->a < IF_CODES && (of_record_line || op->a < IF_RECORD) && op->b >= 0 &&
-                       (op->b < FIELDS || op->a == IF_READY) && op->skip >= 0 && op->skip < end - i;
+                       (op->b < FIELDS || op->a == IF_NO_READY) && op->skip >= 0 && op->skip < end - i;
             break;
         case OP_HEADERS:
             is_right = of_record_line && op->skip > 0 && op->skip < end - i &&

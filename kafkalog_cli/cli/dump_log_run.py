@@ -25,7 +25,6 @@ from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
-from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream, printable
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.cli.dump_log import DumpLogOptions
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
     from kafkalog_cli.ops.keys import WantedKey
-    from kafkalog_cli.output.block_lines import CompiledLogText
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.record_json_printer import JsonPrinter
     from kafkalog_cli.output.redact import Redaction
@@ -61,7 +59,6 @@ class DumpLogRun:
         self._reports = DumpReports(self._version)
         self._codes: list[ExitCode] = []
         self._batch_count = self._record_count = self._shown = 0
-        self._compiled: CompiledLogText | None = None
         self._choice = environment.kernels
         self._locks = LockWarnings(environment.fs, self._messages.report)
         self._sidecars: SidecarDump | None = None
@@ -314,31 +311,13 @@ class DumpLogRun:
             escape=self._out.is_terminal,
             version=self._version,
         )
-        compiled = self._compiled_text if self._is_plain_strings and not self._out.is_terminal else None
-        if compiled is not None:
-            self._choice.need(DUMP_RECORDS if self._deep else DUMP_BATCHES)
-        return TextPrinter(self._out, text, compiled, name, whole_file=self._tool.max_bytes == MAX_INT32)
-
-    def _compiled_text(self) -> CompiledLogText:
-        if self._compiled is None:
-            from kafkalog_cli.output.block_lines import CompiledLogText
-
-            self._compiled = CompiledLogText(
-                contents=self._contents, skip_metadata=self._tool.skip_record_metadata, version=self._version
-            )
-        return self._compiled
+        return TextPrinter(self._out, text, name, whole_file=self._tool.max_bytes == MAX_INT32)
 
     @property
     def _decoders(self) -> tuple[str, str]:
         """The names of the decoders of keys and payloads."""
         tool = self._tool
         return tool.key_decoder_class or STRING_DECODER, tool.value_decoder_class or STRING_DECODER
-
-    @property
-    def _is_plain_strings(self) -> bool:
-        """Whether keys and payloads are printed as strings or not at all: the compiled renderer supports only this."""
-        strings = all(name in (STRING_DECODER, "string") for name in self._decoders)
-        return (strings and self._tool.decoded_topic is None and not self._redaction) or not self._contents
 
     def _decoder(self) -> KeyValueDecoder | str:
         """Return the decoder of this run, or the unknown decoder's name."""

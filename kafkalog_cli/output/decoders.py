@@ -1,14 +1,16 @@
 """Decoders of keys and values for dump-log: the real tool's classes, and more with short names."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkalog_cli.format.java_text import java_string
-from kafkalog_cli.output.large_fields import LARGE_BYTES, Pieces, base64_pieces, hex_pieces, java_pieces
+from kafkalog_cli.output.line_program import Form
 
 JAVA_PACKAGE = "org.apache.kafka.tools.api."
 STRING_DECODER = JAVA_PACKAGE + "StringDecoder"
+
+MOST_JSON_BYTES = 1 << 20
+"""A larger value is printed as the text that it is: parsing takes many times its memory."""
 
 
 class CannotDecode(NamedTuple):
@@ -17,10 +19,20 @@ class CannotDecode(NamedTuple):
     message: str
 
 
-def _java_number(code: str) -> Callable[[bytes], str | CannotDecode]:
+Data = bytes | memoryview
+Decode = Form | Callable[[Data], str | Form | CannotDecode]
+"""A form in which all contents are printed, or a function that returns their text or their form."""
+
+
+def decoded(decoder: Decode, data: Data) -> str | Form | CannotDecode:
+    """Return the text of contents, or the form in which they are printed."""
+    return decoder if isinstance(decoder, Form) else decoder(data)
+
+
+def _java_number(code: str) -> Decode:
     number = struct.Struct(">" + code)
 
-    def decode(data: bytes) -> str | CannotDecode:
+    def decode(data: Data) -> str | CannotDecode:
         if len(data) < number.size:
             return CannotDecode(f"{len(data)} bytes are too few for this decoder (BufferUnderflowException)")
         return str(number.unpack_from(data)[0])
@@ -28,90 +40,51 @@ def _java_number(code: str) -> Callable[[bytes], str | CannotDecode]:
     return decode
 
 
-def _number(code: str) -> Callable[[bytes], str]:
+def _number(code: str) -> Decode:
     number = struct.Struct(">" + code)
-
-    def decode(data: bytes) -> str:
-        return str(number.unpack(data)[0]) if len(data) == number.size else _hex(data)
-
-    return decode
+    return lambda data: str(number.unpack(data)[0]) if len(data) == number.size else Form.HEX_0X
 
 
-def _hex(data: bytes) -> str:
-    return "0x" + data.hex()
-
-
-def _uuid(data: bytes) -> str:
+def _uuid(data: Data) -> str | Form:
     import uuid
 
-    return str(uuid.UUID(bytes=data)) if len(data) == 16 else _hex(data)
+    return str(uuid.UUID(bytes=bytes(data))) if len(data) == 16 else Form.HEX_0X
 
 
-def _base64(data: bytes) -> str:
-    import base64
-
-    return base64.b64encode(data).decode()
-
-
-def _json(data: bytes) -> str:
+def _json(data: Data) -> str | Form:
     import json
 
+    if len(data) > MOST_JSON_BYTES:
+        return Form.JAVA
     try:
-        return json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":"))
-    except (ValueError, RecursionError):
-        return java_string(data)
+        text = json.dumps(json.loads(bytes(data)), ensure_ascii=False, separators=(",", ":"))
+        text.encode()
+    except (ValueError, RecursionError):  # also a lone surrogate, which UTF-8 has not
+        return Form.JAVA
+    return text
 
 
-def _identity(data: bytes | memoryview) -> str:
+def _identity(data: Data) -> str:
     # The real tool prints the array's identity, which differs from run to run; ours is a checksum of the content.
     import zlib
 
     return f"[B@{zlib.crc32(data):x}"
 
 
-DECODERS: dict[str, Callable[[bytes], str | CannotDecode]] = {
-    JAVA_PACKAGE + "StringDecoder": java_string,
+DECODERS: dict[str, Decode] = {
+    JAVA_PACKAGE + "StringDecoder": Form.JAVA,
     JAVA_PACKAGE + "DefaultDecoder": _identity,
     JAVA_PACKAGE + "IntegerDecoder": _java_number("i"),
     JAVA_PACKAGE + "LongDecoder": _java_number("q"),
-    "string": java_string,
+    "string": Form.JAVA,
     "int": _number("i"),
     "long": _number("q"),
     "short": _number("h"),
     "double": _number("d"),
     "float": _number("f"),
     "uuid": _uuid,
-    "hex": lambda data: data.hex(),
-    "base64": _base64,
+    "hex": Form.HEX,
+    "base64": Form.BASE64,
     "json": _json,
 }
 """Decoders by name. The classes abort on too few bytes as in the real tool; the short names show hex instead."""
-
-
-def _shown_hex(data: memoryview) -> Iterator[str]:
-    yield "0x"
-    yield from hex_pieces(data)
-
-
-def pieces_of(decoder: Callable[[bytes], str | CannotDecode], data: memoryview) -> Iterator[str] | CannotDecode:
-    """Return the text of a key or value in pieces if it is large, otherwise whole."""
-    shown = PIECES.get(decoder) if len(data) > LARGE_BYTES else None
-    if shown is not None:
-        return shown(data)
-    text = decoder(bytes(data[:LARGE_BYTES]))  # of a large field, only numbers are left: their first bytes
-    return text if isinstance(text, CannotDecode) else iter((text,))
-
-
-PIECES: dict[Callable[[bytes], str | CannotDecode], Pieces] = {
-    java_string: java_pieces,
-    _identity: lambda data: iter((_identity(data),)),
-    DECODERS["hex"]: hex_pieces,
-    _base64: base64_pieces,
-    _json: java_pieces,
-    _uuid: _shown_hex,
-    **{DECODERS[name]: _shown_hex for name in ("int", "long", "short", "double", "float")},
-}
-"""Functions that show a large key or value in pieces. Numbers and UUIDs are never large; JSON is shown as text.
-
-The Java classes of numbers are not among them: they show the first bytes, however many follow.
-"""

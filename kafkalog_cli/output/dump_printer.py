@@ -1,25 +1,25 @@
-"""dump-log's text of one segment, also of a segment of Kafka 0.7.2, and the final reports; plain or compiled."""
+"""dump-log's text of one segment, also of a segment of Kafka 0.7.2, and the final reports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalog_cli.disk.pair_spool import PairSpool
-from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, Batch, BatchArrays, BatchColumns
+from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
-from kafkalog_cli.format.java_text import java_string, string_hash
-from kafkalog_cli.format.records import RecordBlock, field_bytes
+from kafkalog_cli.format.java_text import string_hash
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.dump_text import Abort, LogText
-from kafkalog_cli.output.large_fields import is_large, java_pieces
+from kafkalog_cli.output.line_program import Form, Is, Item, Part, program, record, stored, true_or_false
+from kafkalog_cli.output.rendering import BlockLines, LineForm, only_batch, without_records
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_ahead import Read
-    from kafkalog_cli.output.block_lines import BlockLines, CompiledLogText
 
 
 class SegmentPrinter(Protocol):
@@ -41,79 +41,49 @@ class SegmentPrinter(Protocol):
 
 
 class TextPrinter:
-    """Prints kafka-dump-log's text. `compiled` makes the compiled renderer; None if a decoder needs plain rendering."""
+    """Prints kafka-dump-log's text. `aborted` is the place where the real tool gives up; None if it has not so far."""
 
-    def __init__(
-        self,
-        out: ResultStream,
-        text: LogText,
-        compiled: Callable[[], CompiledLogText] | None,
-        file_name: str,
-        *,
-        whole_file: bool,
-    ) -> None:
+    def __init__(self, out: ResultStream, text: LogText, file_name: str, *, whole_file: bool) -> None:
+        self.aborted: Abort | None = None
         self._out = out
         self._text = text
-        self._compiled = compiled
-        self._block_lines: BlockLines | None = None
+        self._lines = BlockLines(text.form)
         self._file_name = file_name
         self._whole_file = whole_file
 
-    @property
-    def aborted(self) -> Abort | None:
-        """The place where the real tool gives up; None if it has not so far."""
-        return self._text.aborted
-
-    @aborted.setter
-    def aborted(self, value: Abort | None) -> None:
-        self._text.aborted = value
-
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """Iterate over the blocks, rendered by compiled kernels if possible."""
-        lines = self._lines()
-        return read() if lines is None else lines.ahead(read)
+        """Iterate over the blocks, rendered as far as possible."""
+        return self._lines.ahead(read)
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batch lines."""
-        if not isinstance(batches, BatchArrays) or self._compiled is None:
-            for line in self._text.batches(batches.rows()):
-                self._out.write(line)
-            return
-
-        def one(row: int) -> bool:
-            self._out.write(self._text.batch(batches.row(row)))
-            return self._text.aborted is None
-
-        self._compiled().batches(batches, self._out.write_bytes, one)
+        self.block(without_records(batches))
 
     def block(self, block: RecordBlock) -> None:
         """Print batch lines, each followed by its record lines."""
-        if block.is_compiled and (lines := self._lines()) is not None and _can_render(block):
-            lines.write(block, self._out.write_bytes)
-            return
-        for line in self._text.block(block):
-            self._out.write(line)
+        fault_row = min(block.faults, default=None)
+        end_row = None if fault_row is None else fault_row + 1
+        stopped_at = self._lines.write(block, self._out.write_bytes, end_row)
+        if stopped_at is not None:
+            self.aborted = self._text.aborted_at(block, stopped_at)
+        elif fault_row is not None:
+            fault = block.faults[fault_row]
+            self.aborted = Abort(int(block.batches.position[fault_row]), fault.message, fault.kind.value)
 
     def ending(self, fault: Fault | None, valid_bytes: int) -> None:
         """Print the invalid bytes at the end, if any."""
         del valid_bytes
-        self._out.write(self._text.ending(fault, self._file_name, whole_file=self._whole_file))
-
-    def _lines(self) -> BlockLines | None:
-        if self._block_lines is None and self._compiled is not None:
-            from kafkalog_cli.output.block_lines import BlockLines
-
-            self._block_lines = BlockLines(self._compiled())
-        return self._block_lines
-
-
-def _can_render(block: RecordBlock) -> bool:
-    from kafkalog_cli.output.block_lines import can_render
-
-    return can_render(block)
+        text, aborted = self._text.ending(fault, self._file_name, whole_file=self._whole_file)
+        self._out.write(text)
+        self.aborted = aborted or self.aborted
 
 
 _CODEC_OBJECTS = {0: "NoCompressionCodec", 1: "GZIPCompressionCodec", 2: "SnappyCompressionCodec"}
+
+_INNER_MESSAGE: list[Item] = [
+    *("| offset: ", record("offset"), " isvalid: ", true_or_false(Is.RECORD_VALID)),
+    *(" payloadsize: ", record("value_size"), "\n"),
+]
 
 
 class SevenPrinter:
@@ -127,7 +97,9 @@ class SevenPrinter:
         self._out = out
         self._base_offset = base_offset
         self._deep = deep
-        self._contents = contents
+        payload: list[Item] = ["payload:\t", stored(Part.VALUE, Form.JAVA), "\n"] if contents else []
+        self._outer = BlockLines(LineForm(program([], payload)))
+        self._inner = BlockLines(LineForm(program([], [*_INNER_MESSAGE, *payload])))
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """Iterate over the blocks unchanged."""
@@ -140,21 +112,11 @@ class SevenPrinter:
 
     def block(self, block: RecordBlock) -> None:
         """Print message lines with the contents of the messages."""
-        for batch, rows in block.batch_rows():
+        for number, batch in enumerate(block.batches.rows(block.first_row, block.end_row)):
             if not block.begun:
                 self._message(batch)
-            for row in rows:
-                if batch.codec and self._deep:
-                    valid = "true" if row[10] else "false"
-                    self._out.write(f"| offset: {row[0]} isvalid: {valid} payloadsize: {row[6]}\n")
-                if self._contents and is_large(block.buffer, row):
-                    self._out.write("payload:\t")
-                    for piece in java_pieces(block.buffer[row[5] : row[5] + row[6]]):
-                        self._out.write(piece)
-                    self._out.write("\n")
-                elif self._contents:
-                    payload = field_bytes(block.buffer, row[5], row[6]) or b""
-                    self._out.write(f"payload:\t{java_string(payload)}\n")
+            lines = self._inner if batch.codec and self._deep else self._outer
+            lines.write(only_batch(block, number), self._out.write_bytes)
         for fault in block.faults.values():
             self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 

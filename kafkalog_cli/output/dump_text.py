@@ -1,20 +1,39 @@
 """The text of kafka-dump-log (4.2 or 4.3) for segments, batches, records, snapshots and transaction indexes."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.format.batch import KEY_LENGTH_OFFSET, Batch
-from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
-from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, Row, view_of
 from kafkalog_cli.format.txnindex import AbortedTxn
-from kafkalog_cli.output.decoders import CannotDecode, pieces_of
-from kafkalog_cli.output.large_fields import is_large, java_pieces
+from kafkalog_cli.output.decoders import CannotDecode, Decode, decoded
+from kafkalog_cli.output.line_program import (
+    CODEC,
+    LAST_SEQUENCE,
+    STOP,
+    TIME_TYPE,
+    Form,
+    Is,
+    Item,
+    Op,
+    Part,
+    batch,
+    headers,
+    program,
+    ready,
+    record,
+    stored,
+    true_or_false,
+    unless,
+    when,
+)
+from kafkalog_cli.output.rendering import LineForm, Stop, Text, has_control
 from kafkalog_cli.output.stream import printable
 
 CANNOT_DECODE = "cannot-decode"
@@ -32,28 +51,28 @@ class Abort(NamedTuple):
     kind: str
 
 
-ShownPieces = tuple[Iterator[str] | None, Iterator[str] | None]
 Field = bytes | memoryview | None
 Value = Field | CannotDecode
 """A record's value, or the exception that is thrown where the real tool asks for it: some decoders print that."""
+Parsed = tuple["str | Form | None", "str | Form | None"]
 
 
 class KeyValueDecoder(Protocol):
-    """Decodes a record's key and value to text; None if nothing is printed."""
+    """Decodes a record's key and value to text, or says in which Form they are printed; None if nothing is."""
 
-    def parse(self, offset: int, key: Field, value: Value) -> tuple[str | None, str | None] | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
         """Return the texts of `key` and `value`, or why the real tool would abort."""
 
-    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
-        """Return the texts of a large record as `parse` does, in pieces."""
+
+_AFTER, _KEY, _PAYLOAD = range(3)
+"""Columns of ready texts: what follows the metadata, which may be the end of all text, and the contents."""
 
 
 class LogText:
-    """Renders the batches and records of one `.log` or `.checkpoint` file.
+    """How the batches and records of one `.log` or `.checkpoint` file become text.
 
-    `decoder` None: contents are not printed. Methods return text. `aborted` is set if the real tool would have thrown
-    there; the text is then what the tool had printed before. `escape`: for a terminal, control characters of keys,
-    payloads and header keys are escaped. `version`: the version of kafka-dump-log that is mirrored.
+    `decoder` None: contents are not printed. `escape`: for a terminal, control characters of keys, payloads and header
+    keys are escaped. `version`: the version of kafka-dump-log that is mirrored.
     """
 
     def __init__(
@@ -65,152 +84,142 @@ class LogText:
         version: KafkaVersion = NEWEST,
     ) -> None:
         self._decoder = decoder
-        self._shown = printable if escape else str
         self._skip_metadata = skip_metadata
+        self._escape = escape
         self._version = version
-        self.aborted: Abort | None = None
+        self._aborted: Abort | None = None
+        forms = decoder.forms if isinstance(decoder, ClassDecoder) else None
+        contents: list[Item] = []
+        if forms is not None:
+            key, payload = (stored(part, self._form(form)) for part, form in zip(_CONTENTS, forms, strict=True))
+            stop = when(Is.OUTSIDE, STOP, of=Part.VALUE)
+            contents = [stop, *self._contents((Is.NULL, Part.KEY), key, (Is.NULL, Part.VALUE), payload)]
+        elif decoder is not None:
+            ready_key, ready_payload = ready(_KEY, Part.KEY), ready(_PAYLOAD, Part.VALUE)
+            contents = self._contents((Is.NO_READY, _KEY), ready_key, (Is.NO_READY, _PAYLOAD), ready_payload)
+        self._decodes = decoder is not None and forms is None
+        metadata = [] if skip_metadata else self._metadata()
+        record_line = [*metadata, ready(_AFTER), unless(Is.CONTROL, *contents), "\n"]
+        self.form = LineForm(
+            program(_BATCH_LINE, record_line), self._texts, 3 if self._decodes else 1, escape,
+            lambda block: self._decodes or has_control(block),
+        )  # fmt: skip
 
-    def batches(self, batches: Iterable[Batch]) -> Iterator[str]:
-        """Iterate over the lines of batches, one per batch."""
-        for batch in batches:
-            yield self.batch(batch)
-            if self.aborted:
-                return
+    def aborted_at(self, block: RecordBlock, stopped_at: tuple[int, int | None]) -> Abort:
+        """Return where and why the real tool gives up; `stopped_at` is where the program ended."""
+        row, record_number = stopped_at
+        batch_row = block.batches.row(row)
+        if record_number is None:
+            message = f"Unknown compression type id: {batch_row.codec}"
+            return Abort(batch_row.position, message, FaultKind.UNKNOWN_CODEC.value)
+        aborted, self._aborted = self._aborted, None
+        return aborted or _beyond_the_end(batch_row, int(block.records.offset[record_number]))
 
-    def batch(self, batch: Batch) -> str:
-        """Return the line of one batch (DumpLogSegments.printBatchLevel)."""
-        name = codec_name(batch.codec)
-        if batch.magic < 2:
-            start = f"offset: {batch.last_offset}"
-        else:
-            start = (
-                f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} count: {batch.records_count}"
-                f" baseSequence: {batch.base_sequence} lastSequence: {batch.last_sequence}"
-                f" producerId: {batch.producer_id} producerEpoch: {batch.producer_epoch}"
-                f" partitionLeaderEpoch: {batch.leader_epoch} isTransactional: {_bool(batch.is_transactional)}"
-                f" isControl: {_bool(batch.is_control)} deleteHorizonMs: {optional_long(batch.delete_horizon_ms)}"
-            )
-        if name is None:
-            message = f"Unknown compression type id: {batch.codec}"
-            self.aborted = Abort(batch.position, message, FaultKind.UNKNOWN_CODEC.value)
-            return start
-        return (
-            f"{start} position: {batch.position} {batch.timestamp_type}: {batch.max_timestamp}"
-            f" size: {batch.size_bytes} magic: {batch.magic} compresscodec: {name}"
-            f" crc: {batch.crc} isvalid: {_bool(batch.valid)}\n"
-        )
+    def ending(self, fault: Fault | None, file_name: str, *, whole_file: bool) -> tuple[str, Abort | None]:
+        """Return the text after the last batch; `whole_file`: --max-bytes did not cut the file."""
+        if fault is None:
+            return "", None
+        if fault.kind is FaultKind.TRAILING_BYTES:
+            if not whole_file:
+                return "", None
+            shown = printable(file_name) if self._escape else file_name
+            return f"Found {fault.size_bytes} invalid bytes at the end of {shown}\n", None
+        # The tool prints a legacy entry's offset before it reads its header.
+        legacy = fault.kind is FaultKind.INVALID_MAGIC or (fault.kind is FaultKind.HEADER_CUT_OFF and fault.got in "01")
+        text = f"offset: {fault.base_offset}" if legacy else ""
+        return text, Abort(fault.position, fault.message, fault.kind.value)
 
-    def block(self, block: RecordBlock) -> Iterator[str]:
-        """Iterate over the batch lines of a block, each followed by its record lines; large records come in pieces."""
-        for index, (batch, rows) in enumerate(block.batch_rows(), block.first_row):
-            if not block.begun:
-                yield self.batch(batch)
-            for row in rows:
-                if self.aborted:
-                    return
-                if is_large(block.buffer, row):
-                    yield from self._large_record(block.buffer, row, batch)
-                else:
-                    yield self._record(block.buffer, row, batch)
-            if index in block.faults and not self.aborted:
-                fault = block.faults[index]
-                self.aborted = Abort(batch.position, fault.message, fault.kind.value)
-            if self.aborted:
-                return
+    def _metadata(self) -> list[Item]:
+        header_keys = headers(when(Is.LATER_HEADER, ","), stored(Part.HEADER_KEY, self._form(Form.JAVA)))
+        is_valid = true_or_false(Is.RECORD_VALID)
+        return [
+            "| offset: ", record("offset"), " ", TIME_TYPE, ": ", record("timestamp"), " keySize: ",
+            # keySize of a DefaultRecord is -1 for null; a message v0 or v1 prints the number as it is stored.
+            when(
+                Is.LEGACY, record("key_size"), " valueSize: ", record("value_size"), " isValid: ", is_valid,
+                " crc: ", record("crc"), "}" if self._version.is_scala else "",
+            ),
+            unless(
+                Is.LEGACY, record("key_size", at_least_unknown=True), " valueSize: ",
+                record("value_size", at_least_unknown=True), " sequence: ", record("sequence"), " headerKeys: [",
+                header_keys, "]",
+            ),
+        ]  # fmt: skip
 
-    def _record(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
-        text = "" if self._skip_metadata else self._metadata(buffer, row, batch)
-        if self.aborted or self._decoder is None or batch.is_control:
-            return text if self.aborted else text + "\n"
-        offset, _, _, key_at, key_size, value_at, value_size = row[:7]
-        is_beyond = value_at == OUTSIDE and value_size >= 0
-        value = _beyond(batch, key_size, value_size) if is_beyond else field_bytes(buffer, value_at, value_size)
-        parsed = self._decoder.parse(offset, field_bytes(buffer, key_at, key_size), value)
-        if is_beyond and (batch.codec or parsed is value):
-            message = f"the value of offset {offset} claims more bytes than there are"
-            self.aborted = Abort(batch.position, message, FaultKind.INVALID_RECORD.value)
-            return text
-        if isinstance(parsed, CannotDecode):
-            self.aborted = Abort(batch.position, parsed.message, CANNOT_DECODE)
-            return text
-        key, payload = parsed
-        if key is not None:
-            text += f"{self._indent(is_first=True)}key: {self._shown(key)}"
-        if payload is not None:
-            text += (
-                f"{self._indent(is_first=key is None and not self._version.is_scala)}payload: {self._shown(payload)}"
-            )
-        return text + "\n"
-
-    def _large_record(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[str]:
-        """Iterate over the text of `_record` in pieces."""
-        _, _, _, key_at, key_size, value_at, value_size, headers_at, count = row[:9]
-        without_headers = (*row[:8], 0, *row[9:])
-        if not self._skip_metadata:
-            start, keys, end = self._metadata(buffer, without_headers, batch).partition("headerKeys: [")
-            yield start + keys
-            for number, (name, _) in enumerate(header_views(buffer, headers_at, count)):
-                yield "," if number else ""
-                yield from map(self._shown, java_pieces(name))
-            yield end
-        if self.aborted:
-            return
-        if self._decoder is None or batch.is_control or OUTSIDE in (key_at, value_at):
-            metadata = "" if self._skip_metadata else self._metadata(buffer, without_headers, batch)
-            yield self._record(buffer, without_headers, batch)[len(metadata) :]
-            return
-        key, value = view_of(buffer, key_at, key_size), view_of(buffer, value_at, value_size)
-        shown = self._decoder.pieces(row[0], key, value)
-        if isinstance(shown, CannotDecode):
-            self.aborted = Abort(batch.position, shown.message, CANNOT_DECODE)
-            return
-        key_pieces, payload_pieces = shown
-        if key_pieces is not None:
-            yield f"{self._indent(is_first=True)}key: "
-            yield from map(self._shown, key_pieces)
-        if payload_pieces is not None:
-            yield f"{self._indent(is_first=key_pieces is None and not self._version.is_scala)}payload: "
-            yield from map(self._shown, payload_pieces)
-        yield "\n"
-
-    def _indent(self, *, is_first: bool) -> str:
-        """Return the text before a key or a payload.
+    def _contents(self, no_key: tuple[Is, int], key: Op, no_payload: tuple[Is, int], payload: Op) -> list[Item]:
+        """Return the items of a key and a payload, each under its condition.
 
         The Scala tool never indents a payload, not even one without a key.
         """
-        return "| " if self._skip_metadata and is_first else " "
+        first = "| " if self._skip_metadata else " "
+        bare = " " if self._version.is_scala else first
+        key_condition, of_key = no_key
+        payload_condition, of_payload = no_payload
+        indent = when(key_condition, bare, of=of_key), unless(key_condition, " ", of=of_key)
+        return [
+            unless(key_condition, first, "key: ", key, of=of_key),
+            unless(payload_condition, *indent, "payload: ", payload, of=of_payload),
+        ]
 
-    def _metadata(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> str:
-        offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = row
-        # keySize of a DefaultRecord is -1 for null; a message v0 or v1 prints the number as it is stored.
-        if batch.magic >= 2:
-            key_size, value_size = max(key_size, -1), max(value_size, -1)
-        text = f"| offset: {offset} {batch.timestamp_type}: {timestamp} keySize: {key_size} valueSize: {value_size}"
-        if batch.magic < 2:
-            return f"{text} isValid: {_bool(valid)} crc: {crc}{'}' if self._version.is_scala else ''}"
-        headers = read_headers(buffer, headers_at, count) if count else ()
-        keys = ",".join(self._shown(java_string(header.key)) for header in headers)
-        text += f" sequence: {sequence} headerKeys: [{keys}]"
-        if batch.is_control:
-            control = control_text(view_of(buffer, key_at, key_size), view_of(buffer, value_at, value_size))
+    def _form(self, form: Form) -> Form:
+        return Form.JAVA_ESCAPED if self._escape and form is Form.JAVA else form
+
+    def _texts(self, buffer: memoryview, row: Row, batch_row: Batch) -> tuple[Text, ...]:
+        offset, _, _, key_at, key_size, value_at, value_size = row[:7]
+        key, value = view_of(buffer, key_at, key_size), view_of(buffer, value_at, value_size)
+        none = (None,) * (self.form.ready_columns - 1)
+        if batch_row.is_control:
+            if self._skip_metadata:
+                return None, *none
+            control = control_text(key, value)
             if isinstance(control, Fault):
-                self.aborted = Abort(batch.position, control.message, control.kind.value)
-            else:
-                text += control
-        return text
+                return self._stop(batch_row, control.message, control.kind.value), *none
+            return control.encode(), *none
+        if not self._decodes or self._decoder is None:
+            return (None,)
+        is_beyond = value_at == OUTSIDE and value_size >= 0
+        given = _beyond(batch_row, key_size, value_size) if is_beyond else value
+        parsed = self._decoder.parse(offset, key, given)
+        if is_beyond and (batch_row.codec or parsed is given):
+            self._aborted = _beyond_the_end(batch_row, offset)
+            return Stop(), *none
+        if isinstance(parsed, CannotDecode):
+            return self._stop(batch_row, parsed.message, CANNOT_DECODE), *none
+        return None, *map(self._shown, parsed)
 
-    def ending(self, fault: Fault | None, file_name: str, *, whole_file: bool) -> str:
-        """Return the text after the last batch; `whole_file`: --max-bytes did not cut the file."""
-        if fault is None:
-            return ""
-        if fault.kind is FaultKind.TRAILING_BYTES:
-            if not whole_file:
-                return ""
-            return f"Found {fault.size_bytes} invalid bytes at the end of {self._shown(file_name)}\n"
-        self.aborted = Abort(fault.position, fault.message, fault.kind.value)
-        # The tool prints a legacy entry's offset before it reads its header.
-        legacy = fault.kind is FaultKind.INVALID_MAGIC or (fault.kind is FaultKind.HEADER_CUT_OFF and fault.got in "01")
-        return f"offset: {fault.base_offset}" if legacy else ""
+    def _stop(self, batch_row: Batch, message: str, kind: str) -> Stop:
+        self._aborted = Abort(batch_row.position, message, kind)
+        return Stop()
+
+    def _shown(self, text: str | Form | None) -> Text:
+        if isinstance(text, str):
+            return (printable(text) if self._escape else text).encode("utf-8", "surrogateescape")
+        return None if text is None else self._form(text)
+
+
+_CONTENTS = Part.KEY, Part.VALUE
+_BATCH_LINE: list[Item] = [
+    when(Is.LEGACY, "offset: ", batch("last_offset")),
+    unless(
+        Is.LEGACY, "baseOffset: ", batch("base_offset"), " lastOffset: ", batch("last_offset"),
+        " count: ", batch("records_count"), " baseSequence: ", batch("base_sequence"),
+        " lastSequence: ", LAST_SEQUENCE, " producerId: ", batch("producer_id"),
+        " producerEpoch: ", batch("producer_epoch"), " partitionLeaderEpoch: ", batch("leader_epoch"),
+        " isTransactional: ", true_or_false(Is.TRANSACTIONAL), " isControl: ", true_or_false(Is.CONTROL),
+        " deleteHorizonMs: ", when(Is.DELETE_HORIZON, "OptionalLong[", batch("base_timestamp"), "]"),
+        unless(Is.DELETE_HORIZON, "OptionalLong.empty"),
+    ),
+    unless(Is.CODEC_KNOWN, STOP),
+    " position: ", batch("position"), " ", TIME_TYPE, ": ", batch("max_timestamp"), " size: ", batch("size_bytes"),
+    " magic: ", batch("magic"), " compresscodec: ", CODEC, " crc: ", batch("crc"),
+    " isvalid: ", true_or_false(Is.CRC_VALID), "\n",
+]  # fmt: skip
+"""The line of a batch (DumpLogSegments.printBatchLevel)."""
+
+
+def _beyond_the_end(batch_row: Batch, offset: int) -> Abort:
+    message = f"the value of offset {offset} claims more bytes than there are"
+    return Abort(batch_row.position, message, FaultKind.INVALID_RECORD.value)
 
 
 def _beyond(batch: Batch, key_size: int, value_size: int) -> CannotDecode:
@@ -224,40 +233,29 @@ def optional_long(value: int | None) -> str:
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
-def _bool(value: object) -> str:
-    return "true" if value else "false"
-
-
 class ClassDecoder:
     """Decodes keys and values with one decoder each (DumpLogSegments.DecoderMessageParser)."""
 
-    def __init__(
-        self, key: Callable[[bytes], str | CannotDecode], value: Callable[[bytes], str | CannotDecode]
-    ) -> None:
+    def __init__(self, key: Decode, value: Decode) -> None:
         self._key = key
         self._value = value
 
-    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
-        """See KeyValueDecoder."""
-        del offset
-        of_key = None if key is None else pieces_of(self._key, key)
-        if isinstance(of_key, CannotDecode):
-            return of_key
-        of_value = None if value is None else pieces_of(self._value, value)
-        return of_value if isinstance(of_value, CannotDecode) else (of_key, of_value)
+    @property
+    def forms(self) -> tuple[Form, Form] | None:
+        """The forms of keys and values if they are printed as they are stored, whatever they are."""
+        key, value = self._key, self._value
+        return (key, value) if isinstance(key, Form) and isinstance(value, Form) else None
 
-    def parse(self, offset: int, key: Field, value: Value) -> tuple[str | None, str | None] | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
         """Return the texts of `key` and `value`; the first that cannot be decoded ends the file."""
         del offset
-        key_text = None if key is None else self._key(bytes(key))
-        if isinstance(key_text, CannotDecode):
-            return key_text
+        of_key = None if key is None else decoded(self._key, key)
+        if isinstance(of_key, CannotDecode):
+            return of_key
         if isinstance(value, CannotDecode):
             return value
-        value_text = None if value is None else self._value(bytes(value))
-        if isinstance(value_text, CannotDecode):
-            return value_text
-        return key_text, value_text
+        of_value = None if value is None else decoded(self._value, value)
+        return of_value if isinstance(of_value, CannotDecode) else (of_key, of_value)
 
 
 # ---- control records

@@ -4,7 +4,7 @@ A batch may decompress to 128 MiB, and a single record may take all of it. Its J
 Python's copies of that text take several times more.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, headers_end
@@ -13,7 +13,7 @@ LARGE_BYTES = 1 << 20
 """A record is rendered in pieces if its key and value, or its headers, have more bytes than this."""
 
 PIECE_BYTES = 3 << 16
-"""The size of a piece of a field; a multiple of three, for base64."""
+"""The size of a piece of a field."""
 
 _CONTINUATION_BYTES = 3
 """The most bytes after the first byte of a UTF-8 character."""
@@ -66,18 +66,3 @@ def utf8_pieces(data: memoryview) -> Iterator[bytes]:
 def java_pieces(data: memoryview) -> Iterator[str]:
     """Iterate over the text of `java_string` in pieces."""
     return map(java_string, utf8_pieces(data))
-
-
-def hex_pieces(data: memoryview) -> Iterator[str]:
-    """Iterate over the bytes in hex."""
-    return (piece.hex() for piece in pieces(data))
-
-
-def base64_pieces(data: memoryview) -> Iterator[str]:
-    """Iterate over the bytes in base64."""
-    import base64
-
-    return (base64.b64encode(piece).decode() for piece in pieces(data))
-
-
-Pieces = Callable[[memoryview], Iterator[str]]

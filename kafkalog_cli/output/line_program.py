@@ -1,6 +1,6 @@
 """Lines of output as programs for `format.native.RenderProgram`: texts, columns, contents and conditions in order.
 
-A line is a list of items. A str or bytes is written as it is; `batch`, `record`, `field` and the other functions here
+A line is a list of items. A str or bytes is written as it is; `batch`, `record`, `stored` and the other functions here
 make further items, and `when`, `unless` and `headers` contain items.
 """
 
@@ -56,7 +56,7 @@ class Is(IntEnum):
     NULL = 9
     OUTSIDE = 10
     HEADERS = 11
-    READY = 12
+    NO_READY = 12
     LATER_HEADER = 13
 
 
@@ -121,7 +121,7 @@ def true_or_false(condition: Is) -> Op:
     return Op(_Code.BOOL, condition)
 
 
-def field(part: Part, form: Form) -> Op:
+def stored(part: Part, form: Form) -> Op:
     """Contents; nothing for null, except in JSON."""
     return Op(_Code.FIELD, part, form)
 

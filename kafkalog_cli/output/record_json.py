@@ -18,12 +18,12 @@ from kafkalog_cli.output.line_program import (
     Item,
     Part,
     batch,
-    field,
     headers,
     program,
     ready,
     record,
     size,
+    stored,
     true_or_false,
     unless,
     when,
@@ -250,7 +250,7 @@ def _batch_line(start: str, time_type: Item) -> list[Item]:
 
 def _contents(part: Part, showing: Showing, hashes: int) -> list[Item]:
     """Return the items of contents; `hashes` is the column with the JSON of their hashes."""
-    whole = field(part, Form.JSON)
+    whole = stored(part, Form.JSON)
     if showing is Showing.ALL:
         return [whole]
     redacted: list[Item] = ['{"redacted":true}']
@@ -266,7 +266,7 @@ def _contents(part: Part, showing: Showing, hashes: int) -> list[Item]:
 def _headers(showing: Showing, hashes: int) -> list[Item]:
     if showing is Showing.HASH:
         return [ready(hashes)]
-    key, value = field(Part.HEADER_KEY, Form.JSON), _contents(Part.HEADER_VALUE, showing, hashes)
+    key, value = stored(Part.HEADER_KEY, Form.JSON), _contents(Part.HEADER_VALUE, showing, hashes)
     return [headers(when(Is.LATER_HEADER, ","), '{"key":', key, ',"value":', *value, "}")]
 
 

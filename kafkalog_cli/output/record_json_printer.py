@@ -10,7 +10,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.dump_text import Abort
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form
-from kafkalog_cli.output.rendering import BlockLines
+from kafkalog_cli.output.rendering import BlockLines, without_records
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class JsonPrinter:
     def batches(self, batches: BatchColumns) -> None:
         """Print batches without records."""
         self.batch_count += len(batches)
-        self._lines.write_batches(batches, self._out.write_bytes)
+        self._lines.write(without_records(batches), self._out.write_bytes)
 
     def block(self, block: RecordBlock) -> None:
         """Print batches with their records."""

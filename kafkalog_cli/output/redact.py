@@ -10,12 +10,12 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.output.decoders import CannotDecode
 
 if TYPE_CHECKING:
-    from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces, Value
+    from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, Parsed, Value
 
 
 @unique
 class Showing(IntEnum):
-    """How a field is shown. The compiled renderer supports all but the hash."""
+    """How a field is shown."""
 
     ALL = 0
     NOTHING = 1
@@ -89,19 +89,7 @@ class RedactingDecoder:
         self._decoder = decoder
         self._redaction = redaction
 
-    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
-        """See KeyValueDecoder; the texts of redacted fields are never made."""
-        parsed = self._decoder.pieces(offset, key, value)
-        if isinstance(parsed, CannotDecode):
-            return parsed
-        texts = zip((key, value), parsed, (self._redaction.keys, self._redaction.values), strict=True)
-        of_key, of_value = (
-            pieces if showing is Showing.ALL or pieces is None else iter((redacted_text(data or b"", showing),))
-            for data, pieces, showing in texts
-        )
-        return of_key, of_value
-
-    def parse(self, offset: int, key: Field, value: Value) -> tuple[str | None, str | None] | CannotDecode:
+    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
         """Return the texts of `key` and `value`, or why the real tool would abort."""
         parsed = self._decoder.parse(offset, key, value)
         if isinstance(parsed, CannotDecode):

@@ -9,7 +9,7 @@ import mmap
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.format import native
@@ -41,7 +41,9 @@ class Stop:
     """Stands in place of a text where all rendering ends."""
 
 
-STOP = Stop()
+_SIZE_OF_NONE, _SIZE_OF_STOP, _SIZE_OF_FORMS = -1, -2, -10
+"""As READY_ of native/render.h."""
+
 Text = bytes | Form | Stop | None
 MakeTexts = Callable[[memoryview, "Row", Batch], tuple[Text, ...]]
 """Makes the ready texts of a record, one for each column. A Form stands for contents as they are stored."""
@@ -119,15 +121,19 @@ class Lines:
                     sizes[column].append(len(text))
                     joined += text
                 else:
-                    sizes[column].append(-1 if text is None else -10 - text if isinstance(text, Form) else -2)
+                    sizes[column].append(_SIZE_OF_NONE if text is None else _size_of(text))
             contents += max(row[4], 0) + max(row[6], 0)
             count += 1
-            if contents >= READY_BYTES or count >= READY_RECORDS:
+            if contents >= READY_BYTES or count >= READY_RECORDS or sizes[0][-1] == _SIZE_OF_STOP:
                 break
         ranges: array[int] = array("q")
         for start, size in zip(starts, sizes, strict=True):
             ranges += start + size
         self._rendering.set_ready(first, count, ranges, bytes(joined))
+
+
+def _size_of(text: Form | Stop) -> int:
+    return _SIZE_OF_FORMS - text if isinstance(text, Form) else _SIZE_OF_STOP
 
 
 def _rows(block: RecordBlock) -> Iterator[tuple[Batch, Row]]:
@@ -148,6 +154,21 @@ def columns_of(columns: BatchColumns | RecordColumns, first: int = 0, end: int |
         integers.extend(column[first:end])
     memory = native.Memory(integers)
     return native.Columns(memory, memory.address, end - first, end - first)
+
+
+def without_records(batches: BatchColumns) -> RecordBlock:
+    """Return a block of these batches that has no records."""
+    ends = array("q", bytes(8 * len(batches)))
+    return RecordBlock(_NO_BYTES, batches, 0, len(batches), ends, _NO_RECORDS)
+
+
+def only_batch(block: RecordBlock, number: int) -> RecordBlock:
+    """Return the block with only the batch of this number, counted from its first, and its records."""
+    begin = int(block.record_ends[number - 1]) if number else 0
+    end, row = int(block.record_ends[number]), block.first_row + number
+    return replace(
+        block, first_row=row, end_row=row + 1, record_ends=(end - begin,), records=block.records.part(begin, end)
+    )
 
 
 def has_control(block: RecordBlock) -> bool:
@@ -193,7 +214,7 @@ class BlockLines:
         output = self._take()
         try:
             for block in read():
-                if block.is_compiled and not self._needs_texts(block):
+                if block.is_compiled and not block.faults and not self._needs_texts(block):
                     lines = Lines(self._form, block)
                     yield RenderedBlock(
                         block.buffer, block.batches, block.first_row, block.end_row, block.record_ends, block.records,
@@ -219,12 +240,6 @@ class BlockLines:
         for piece in self._pieces(lines, block):
             write(piece)
         return lines.stopped_at
-
-    def write_batches(self, batches: BatchColumns, write: WriteBytes) -> tuple[int, int | None] | None:
-        """Pass the lines of batches without records to `write`; return where the program ended early."""
-        ends = array("q", bytes(8 * len(batches)))
-        block = RecordBlock(_NO_BYTES, batches, 0, len(batches), ends, _NO_RECORDS)
-        return self.write(block, write)
 
     def pieces(self, block: RecordBlock) -> Iterator[memoryview | bytes]:
         """Iterate over the lines of a block as pieces of whole characters, each valid until the next is requested."""

@@ -19,7 +19,7 @@ from kafkalog_cli.format.internal_topics.records import (
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion, Message
 from kafkalog_cli.ops.tables.coordinator_log import state_name
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.output.dump_text import Field, ShownPieces, Value
+from kafkalog_cli.output.dump_text import Field, Value
 
 Parsed = tuple["str | None", "str | None"]
 
@@ -98,14 +98,6 @@ class TopicDecoder(NamedTuple):
     def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
         """Return the texts of a record."""
         return _PARSERS[self.topic](self.version, offset, key, value)
-
-    def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
-        """Return the whole texts: a decoded record fits in memory, because its size has a limit."""
-        parsed = self.parse(offset, key, value)
-        if isinstance(parsed, CannotDecode):
-            return parsed
-        of_key, of_value = (None if text is None else iter((text,)) for text in parsed)
-        return of_key, of_value
 
 
 SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")

@@ -1,5 +1,6 @@
 """Every byte of the lines of records: the commands print what a naive renderer makes of what a naive reader reads."""
 
+import base64
 import tempfile
 from itertools import product
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.support import naive_lines
 from tests.support.commands import kafkalog
 from tests.support.naive_reader import read_batches, read_records
 
+JAVA = "org.apache.kafka.tools.api."
 NAME = f"{0:020}.log"
 FRAGMENTS = [
     b"", b"a", b" ", b'"', b"\\", b"\0", b"\n", b"\x1b", b"\x1f", b"\x7f", b"~", b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf",
@@ -35,9 +37,9 @@ def printed(data, *argv):
         path.parent.mkdir()
         path.write_bytes(data)
         out = kafkalog(*argv, path, errors="surrogateescape").out
-    if argv[0] == "dump-log" and "json" not in argv:
-        return out.split("\n", 2)[2]
-    return out[: out.rindex("\n", 0, -1) + 1] if "json" in argv else out
+    if "--format" in argv:
+        return out[: out.rindex("\n", 0, -1) + 1]
+    return out.split("\n", 2)[2] if argv[0] == "dump-log" else out
 
 
 def naive(data, of_batch, of_record):
@@ -56,8 +58,28 @@ def naive_json(data):
     return naive(data, lambda one: naive_lines.batch_json(one, *of), lambda *each: naive_lines.record_json(*each, *of))
 
 
+def naive_text(data, decode=naive_lines.java_string, *, skip=False):
+    return naive(data, naive_lines.batch_text, lambda *each: naive_lines.record_text(*each, decode, skip=skip))
+
+
+TEXT = ("dump-log", "--print-data-log")
+HEX = ("--key-decoder-class", "hex", "--value-decoder-class", "hex")
+FIRST_BYTES = ("--key-decoder-class", "int", "--value-decoder-class", "int")
+
+
+def first_number(data):
+    return str(int.from_bytes(data, "big", signed=True)) if len(data) == 4 else "0x" + data.hex()
+
+
 def check(data):
     assert printed(data, "dump-log", "--deep-iteration", "--format", "json") == naive_json(data)
+    assert printed(data, *TEXT) == naive_text(data)
+
+
+def check_decoders(data):
+    assert printed(data, *TEXT, "--skip-record-metadata") == naive_text(data, skip=True)
+    assert printed(data, *TEXT, *HEX) == naive_text(data, bytes.hex)
+    assert printed(data, *TEXT, *FIRST_BYTES, "--skip-record-metadata") == naive_text(data, first_number, skip=True)
 
 
 @given(
@@ -78,6 +100,7 @@ def test_random_batches_are_printed_as_the_naive_renderer_prints_them(
         how = {"producer": producer, "base_ms": base_ms, "epoch": epoch, "codec": codec}
         made.append(batch(offset + 9 * number, rows, attributes=attributes, **how))
     check(b"".join(made))
+    check_decoders(b"".join(made))
 
 
 @given(st.lists(st.tuples(contents, contents), min_size=1, max_size=5), st.integers(0, 1), st.integers(0, 2**62))
@@ -119,3 +142,24 @@ def test_numbers_of_every_width_are_printed():
 @pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], ids=lambda log: log.name)
 def test_logs_of_every_codec_are_printed(log):
     check(log.data)
+    check_decoders(log.data)
+
+
+LARGE = b"\0\0\0\7" * 300_000
+
+
+@pytest.mark.parametrize(
+    ("decoder", "key", "payload"),
+    [
+        ("int", "7", "0x" + LARGE.hex()),
+        ("json", "\0\0\0\7", LARGE.decode()),
+        ("base64", "AAAABw==", base64.b64encode(LARGE).decode()),
+        (f"{JAVA}IntegerDecoder", "7", "7"),
+        (f"{JAVA}LongDecoder", None, None),
+    ],
+    ids=["int", "json", "base64", "IntegerDecoder", "LongDecoder"],
+)
+def test_large_value_beside_a_small_key_is_printed_by_each_decoder(decoder, key, payload):
+    decoders = ("--key-decoder-class", decoder, "--value-decoder-class", decoder, "--skip-record-metadata")
+    lines = printed(batch(0, [record(0, LARGE[:4], LARGE)]), *TEXT, *decoders).split("\n", 1)[1]
+    assert (lines == ("" if key is None else f"| key: {key} payload: {payload}\n")) is True  # no diff of megabytes

@@ -80,3 +80,52 @@ def record_json(record, batch, *of):
         "control": marker, **({"crc_valid": record.valid == 1} if batch.magic < 2 else {}),
     }  # fmt: skip
     return json_line(fields)
+
+
+def java_string(data):
+    """Bytes as Java decodes them: Python's decoder differs for surrogates, of which it replaces each byte."""
+    return re.sub(rb"\xed[\xa0-\xbf][\x80-\xbf]?", "\ufffd".encode(), data).decode(errors="replace")
+
+
+def word(value):
+    return "true" if value else "false"
+
+
+def batch_text(batch):
+    text = f"offset: {batch.last_offset}"
+    if batch.magic >= 2:
+        horizon = f"OptionalLong[{batch.base_timestamp}]" if batch.attributes & 0x40 else "OptionalLong.empty"
+        text = (
+            f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} count: {batch.records_count}"
+            f" baseSequence: {batch.base_sequence} lastSequence: {last_sequence(batch)} producerId: {batch.producer_id}"
+            f" producerEpoch: {batch.producer_epoch} partitionLeaderEpoch: {batch.leader_epoch}"
+            f" isTransactional: {word(batch.attributes & 0x10)} isControl: {word(is_control(batch))}"
+            f" deleteHorizonMs: {horizon}"
+        )
+    return (
+        f"{text} position: {batch.position} {time_type(batch)}: {batch.max_timestamp} size: {batch.size_bytes}"
+        f" magic: {batch.magic} compresscodec: {CODECS[batch.attributes & 7]} crc: {batch.crc}"
+        f" isvalid: {word(batch.valid)}\n"
+    )
+
+
+def record_text(record, batch, decode=java_string, *, skip=False):
+    """The line of a record, by `decode` of its key and payload; `skip`: without the metadata."""
+    sizes = [-1 if data is None else len(data) for data in (record.key, record.value)]
+    text = f"| offset: {record.offset} {time_type(batch)}: {record.timestamp} keySize: {sizes[0]} valueSize: {sizes[1]}"
+    if batch.magic < 2:
+        text += f" isValid: {word(record.valid)} crc: {record.crc}"
+    else:
+        text += f" sequence: {record.sequence} headerKeys: [{','.join(java_string(key) for key, _ in record.headers)}]"
+    if is_control(batch):
+        marker = ("ABORT", "COMMIT")[int.from_bytes(record.key[2:4], "big")]
+        text += f" endTxnMarker: {marker} coordinatorEpoch: {int.from_bytes(record.value[2:6], 'big', signed=True)}"
+    if skip:
+        text = ""
+    first = "| " if skip else " "
+    if record.key is not None and not is_control(batch):
+        text += f"{first}key: {decode(record.key)}"
+        first = " "
+    if record.value is not None and not is_control(batch):
+        text += f"{first}payload: {decode(record.value)}"
+    return text + "\n"

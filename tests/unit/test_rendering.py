@@ -17,7 +17,7 @@ from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.read_ahead import ReadAhead
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output import line_program
-from kafkalog_cli.output.line_program import Form, Is, Part, batch, field, headers, program, record, size, unless, when
+from kafkalog_cli.output.line_program import Form, Is, Part, batch, headers, program, record, size, stored, unless, when
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form
 from kafkalog_cli.output.rendering import BlockLines, LineForm, Lines, RenderedBlock
 from tests.bad_input import makers
@@ -84,7 +84,7 @@ def test_lines_are_the_same_for_every_size_of_the_buffer():
 @pytest.mark.parametrize("form", [form for form in Form if form is not Form.JSON])
 def test_contents_are_the_same_in_every_form_for_every_size_of_the_buffer(form):
     chance = random.Random(form)
-    items = [*(field(part, form) for part in (Part.KEY, Part.VALUE)), headers(field(Part.HEADER_VALUE, form), ";")]
+    items = [*(stored(part, form) for part in (Part.KEY, Part.VALUE)), headers(stored(Part.HEADER_VALUE, form), ";")]
     lines = LineForm(program([], items))
     expected = {
         Form.RAW: lambda data: data,
@@ -120,7 +120,7 @@ def random_program(chance):
         if kind == 0:
             return "text" * chance.randrange(40)
         if kind == 1:
-            return field(chance.choice(list(Part)[:2]), chance.choice(list(Form)))
+            return stored(chance.choice(list(Part)[:2]), chance.choice(list(Form)))
         if kind == 2:
             return batch(chance.choice(["position", "base_offset", "crc"]), null_for_unknown=chance.random() < 0.5)
         if kind == 3:
@@ -132,7 +132,7 @@ def random_program(chance):
         if kind == 6:
             return line_program.true_or_false(chance.choice([Is.CONTROL, Is.CRC_VALID, Is.RECORD_VALID]))
         if kind == 7:
-            some = (field(Part.HEADER_KEY, Form.JSON), when(Is.LATER_HEADER, ","), item(3))
+            some = (stored(Part.HEADER_KEY, Form.JSON), when(Is.LATER_HEADER, ","), item(3))
             return headers(*some[: chance.randrange(1, 4)])
         some = [item(depth + 1) for _ in range(chance.randrange(4))]
         condition = chance.choice([Is.LEGACY, Is.CONTROL, Is.TRANSACTIONAL, Is.NULL, Is.HEADERS, Is.CODEC_KNOWN])

@@ -1,6 +1,6 @@
 """Renderers compiled by Numba, for outputs of many megabytes.
 
-- `dump.py`: kafka-dump-log's text; `read_text.py`: kafka-console-consumer's text.
+- `read_text.py`: kafka-console-consumer's text.
 - `text.py`: numbers, constants, strings, and the check of UTF-8.
 - `memory.py`: intrinsics that copy blocks of bytes and compare them with ranges.
 
@@ -9,7 +9,4 @@ caller reserves the room. Some functions store whole blocks, so `out` needs room
 are those of the reader's `BatchColumns` and `RecordColumns`.
 """
 
-DUMP_BATCHES = "kafkalog_cli.output.kernels.dump:render_batches"
-DUMP_RECORDS = "kafkalog_cli.output.kernels.dump:render_records"
-IS_PLAIN_DUMP = "kafkalog_cli.output.kernels.dump:is_plain_case"
 READ_RECORDS = "kafkalog_cli.output.kernels.read_text:render_records"

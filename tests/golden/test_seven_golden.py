@@ -1,12 +1,11 @@
 """Files of Kafka 0.7 as prozess, a client of that time, read them; and their contents as the naive reader does."""
 
-import base64
 import tarfile
 
 import pytest
 
 from tests.golden.test_dump_log_golden import dump
-from tests.support.commands import kafkalog, objects_in
+from tests.support.commands import kafkalog, objects_in, stored
 from tests.support.naive_reader import read_seven, seven_payloads
 
 CODECS = {"0": "NoCompressionCodec", "1": "GZIPCompressionCodec", "2": "SnappyCompressionCodec"}
@@ -57,11 +56,6 @@ def objects(path, kind):
     return [one for one in objects_in(kafkalog("dump-log", path, "--format", "json").out) if one["type"] == kind]
 
 
-def value_of(record):
-    value = record["value"]
-    return value["data"].encode() if value["encoding"] == "utf-8" else base64.b64decode(value["data"])
-
-
 def test_entries_are_those_that_were_written(case):
     for folder in {path.parent for path in files(case)}:
         lines = [line.split("\t") for line in (folder / "ENTRIES.tsv").read_text().splitlines()[1:]]
@@ -75,7 +69,7 @@ def test_contents_are_those_of_the_naive_reader(case):
     packed = 0
     for path in files(case):
         messages = list(read_seven(path.read_bytes()))
-        ours = [(one["position"], value_of(one), one["crc_valid"]) for one in objects(path, "record")]
+        ours = [(one["position"], stored(one["value"]), one["crc_valid"]) for one in objects(path, "record")]
         wanted = [(message.position, *found) for message in messages for found in seven_payloads(message)]
         assert ours == [(position, value, bool(valid)) for position, value, valid in wanted], path
         packed += sum(message.codec > 0 for message in messages)

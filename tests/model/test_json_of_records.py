@@ -1,6 +1,5 @@
 """`dump-log --format json` of made batches: every field, no byte lost, and the real tool's own text made from the lines."""
 
-import base64
 import json
 import re
 import tarfile
@@ -21,7 +20,7 @@ from tests.bad_input.makers import (
     record,
 )
 from tests.support.archives import corpus_names
-from tests.support.commands import kafkalog, objects_in
+from tests.support.commands import kafkalog, objects_in, stored
 from tests.support.faulty_fs import FaultyFilesystem
 
 CASES = sorted(name.split("/")[0] for name in corpus_names() if name.endswith("/expected/COMMANDS.tsv"))
@@ -44,16 +43,6 @@ def lines_of(data, *options, path=SEGMENT, code=0):
 
 def objects(data, *options, **more):
     return [json.loads(line) for line in lines_of(data, *options, **more)]
-
-
-def stored(field):
-    """The bytes that an object of machine output stands for."""
-    if field is None:
-        return None
-    if field["encoding"] == "utf-8":
-        return field["data"].encode()
-    assert field["encoding"] == "base64"
-    return base64.b64decode(field["data"], validate=True)
 
 
 def test_a_batch_and_its_record_in_full():

@@ -18,7 +18,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 
 # A disk that fails, stops, or is only in memory: what a file system of the tests implements or extends.
-from kafkalog_cli.disk.fs import FileAttributes, Filesystem, FileStatus, ReadableFile, RealFilesystem, Room
+from kafkalog_cli.disk.fs import FileAttributes, Filesystem, FileStatus, ReadableFile, RealFilesystem, Room, read_all
 from kafkalog_cli.disk.fs_changes import FilesystemChanges
 
 # Errors that the library raises, and that a file system of the tests raises as the real one does.

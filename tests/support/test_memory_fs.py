@@ -12,10 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, read_all
-from kafkalog_cli.errors import KafkalogError
 from tests.support import memory_fs
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem, Survival
+from tests.support.product import FileAttributes, KafkalogError, RealFilesystem, read_all
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem, every_fault
 
 NAMES = st.sampled_from(["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "a/x"])

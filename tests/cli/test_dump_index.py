@@ -12,7 +12,7 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ops.index_model import PER_BATCH, Spec, batch_v2, indexes, offset_index, time_index, write
+from tests.model.index_model import PER_BATCH, Spec, batch_v2, indexes, offset_index, time_index, write
 from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.metadata_logs import snapshot as metadata_snapshot

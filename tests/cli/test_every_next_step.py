@@ -20,7 +20,7 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.steps import Step, Word, text_of
-from tests.ops.test_verify_places import (
+from tests.damage.test_verify_places import (
     CONTROL,
     FIRST,
     GOOD,

@@ -20,7 +20,7 @@ NOW_MS = 1_700_000_600_000
 """Soon after the newest record of docs/example."""
 SPARK = ("export", "import", "sql")
 NETWORK = ("serve", "replay")
-"""They need a client or a cluster: tests/serve and tests/ops/test_replay.py have their tests."""
+"""They need a client or a cluster: tests/serve and tests/unit/test_replay.py have their tests."""
 COMPILES = ("warmup",)
 ALL = [(name, example) for name, command in COMMANDS.items() for _, example in command.examples]
 ALL += [("kafkalog", example) for _, example in EXAMPLES]

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog_cli.ops.refusals import RULES
 from tests.cli.test_every_next_step import DISK, LOG, OTHER, PARTITION, changed, from_corpus, kafkalog, sound, starts
-from tests.ops.test_verify_places import log_dir, metadata_log, partition, ten_batches, topic
+from tests.damage.test_verify_places import log_dir, metadata_log, partition, ten_batches, topic
 from tests.support.logs import BASE_TIME_MS, write_segment
 
 COMMAND = re.compile(r"`((?:kafkalog|mv|cp|rm|sed) [^`]+)`")

@@ -3,10 +3,10 @@
 import pytest
 
 from kafkalog_cli.cli import replay_run
-from tests.ops.test_replay import check_complete, disk, sent, wanted  # noqa: F401 fixture
 from tests.support.commands import kafkalog
 from tests.support.recording_cluster import RecordingCluster
 from tests.support.schemas import check
+from tests.unit.test_replay import check_complete, disk, sent, wanted  # noqa: F401 fixture
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ PLACES = {
 
 LATER = {
     "serve": "tests/docs/test_serve_page.py",
-    "replay": "tests/ops/test_replay.py",
+    "replay": "tests/unit/test_replay.py",
     **dict.fromkeys(SPARK, "tests with Spark"),
 }
 """Commands that are not run here, and the tests that run them."""

@@ -3,8 +3,8 @@ commands each serves all partitions."""
 
 import pytest
 
+from tests.damage.test_damaged_nodes import do_commands, findings
 from tests.interop.nodes import SERVED, Nodes, copy
-from tests.ops.test_damaged_nodes import do_commands, findings
 from tests.support.damaged_nodes import DAMAGES, FLAVOURS, node
 
 pytestmark = pytest.mark.xdist_group("nodes")

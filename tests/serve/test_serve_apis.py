@@ -7,7 +7,7 @@ import pytest
 
 from kafkalog_cli.ops.serve.dialects import ANSWERS
 from kafkalog_cli.ops.session.options import Context
-from tests.ops.test_transactions_found import ONGOING, transaction
+from tests.conformance.test_transactions_found import ONGOING, transaction
 from tests.serve.test_serve_fetch import log_dir, records, write_segment  # noqa: F401 fixture
 from tests.support.coordinator_logs import commits, coordinator_partition_at
 from tests.support.kafka_client import APIS, KafkaClient

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ops.test_segments_inside_sets import write_log as write_log_inside_sets
+from tests.model.test_segments_inside_sets import write_log as write_log_inside_sets
 from tests.spark.spark_reading import PICKLER, source, subset
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 

@@ -30,6 +30,7 @@ from kafkalog_cli.errors import (
     Locked,
     NotKafkaLayout,
     NotLookedUp,
+    NothingSelected,
     OffsetOutOfRange,
     PathNotFound,
     Refused,
@@ -39,7 +40,7 @@ from kafkalog_cli.errors import (
 
 # Kafka's own descriptions of messages, to write records of internal topics and requests to a server.
 from kafkalog_cli.format.internal_topics.decode import WireReader, encode_message, encode_pieces, read_fields
-from kafkalog_cli.format.internal_topics.schema import definitions
+from kafkalog_cli.format.internal_topics.schema import definitions, message_schema
 from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis, apis_for_old_clients
 
 # `serve` in a thread of the test, and the cluster that `replay` sends to.

@@ -1,10 +1,45 @@
-"""Whether a partition that is only read is the one that somebody else saw, on another host: its broker may be at work."""
+"""How a run knows the same command and the same partition again: a choice as text, and the files that were there."""
+
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 
 from kafkalog_cli.ops.engine import Place
 from kafkalog_cli.ops.same_place import sight
+from kafkalog_cli.ops.selection import Selection
 from tests.support.product import PathNotFound, RealFilesystem, Refused
+
+MAKE = (
+    "from kafkalog_cli.ops.selection import Selection; print(Selection(frozenset('abcdefgh'), frozenset((9, 1))).text)"
+)
+
+
+def test_the_text_is_the_same_in_every_process():
+    """Where the hashes of strings differ, and with them the order in a set."""
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", MAKE],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in range(1, 5)
+    }
+    assert told == {b'[["a", "b", "c", "d", "e", "f", "g", "h"], [1, 9], null]\n'}
+
+
+def test_the_text_tells_choices_apart():
+    choices = [
+        Selection(), Selection(frozenset("a")), Selection(frozenset("b")), Selection(frozenset("ab")),
+        Selection(partitions=frozenset((1,))), Selection(topic_pattern=re.compile("a")),
+    ]  # fmt: skip
+    assert len({one.text for one in choices}) == len(choices)
+
+
+# -- a partition that is only read, seen by another host: its broker may be at work
 
 FS = RealFilesystem()
 OLD, MIDDLE, NEWEST, NEWER = (f"{offset:020d}.log" for offset in (0, 70, 800, 9000))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.ops.test_read_consumer import FOLDER, read, record_of
+from tests.model.test_read_consumer import FOLDER, read, record_of
 from tests.support.commands import json_of
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot

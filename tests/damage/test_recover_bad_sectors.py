@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.ops.test_salvage import batches, offsets_in
+from tests.model.test_salvage import batches, offsets_in
 from tests.support.commands import kafkalog, objects_in
 from tests.support.logs import write_segment
 from tests.support.product import RealFilesystem

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.ops.test_lookup import random_partition, spoil
+from tests.model.test_lookup import random_partition, spoil
 from tests.support.commands import json_of
 from tests.support.product import Environment, run
 

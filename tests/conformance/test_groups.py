@@ -5,19 +5,11 @@ import re
 import shlex
 from pathlib import Path
 from shutil import copytree
-from types import SimpleNamespace
-from weakref import WeakSet
 
 import pytest
 from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.options import complete_groups, complete_topics
-from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
-from kafkalog_cli.format.java_text import string_hash
-from kafkalog_cli.ops.coordinators import _undamaged, coordinator_partition
-from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
-from kafkalog_cli.ops.tables.groups import GroupReplay, GroupState
 from tests.support.commands import json_of, kafkalog
 from tests.support.coordinator_logs import (
     classic_group,
@@ -46,23 +38,6 @@ def groups_of(*argv):
 def data_log(log_dir, topic="orders", partition=0, count=10):
     records = [R(offset, NOON + offset, b"k", b"v") for offset in range(count)]
     coordinator_partition_at(log_dir, partition, [batch_v2(records)], topic)
-
-
-@pytest.mark.parametrize(
-    ("text", "hashed"),
-    [
-        ("", 0),
-        ("Aa", 2112),
-        ("BB", 2112),
-        ("billing", -109829509),
-        ("polygenelubricants", -(1 << 31)),
-        ("\U0001f600", 1772899),
-    ],
-)
-def test_the_hash_of_a_string_is_javas(text, hashed):
-    assert string_hash(text) == hashed
-    assert 0 <= coordinator_partition(text, 50) < 50
-    assert coordinator_partition("polygenelubricants", 50) == 0
 
 
 def test_offsets_lag_and_expiry(tmp_path):
@@ -207,46 +182,49 @@ def test_names_with_control_characters_and_of_other_directories(tmp_path):
     assert (row["topic"], row["log_end_offset"], row["log"]) == ("../secret", None, None)
 
 
-def entry(at, name, record_key, record):
-    return CoordinatorEntry(at, -1, -1, -1, CoordinatorRecord(0, name, record_key, 0, record))
+STREAMS = {"StreamsGroupMetadata": 17, "StreamsGroupMemberMetadata": 19, "StreamsGroupTargetAssignmentMetadata": 20,
+           "StreamsGroupCurrentMemberAssignment": 22, "StreamsGroupTopology": 23}  # fmt: skip
+"""The types of the keys in __consumer_offsets."""
+GROUP, MEMBER = {"groupId": "s"}, {"groupId": "s", "memberId": "m"}
+
+
+def streams(name, record_key, **fields):
+    return key(STREAMS[name], f"{name}Key", **record_key), value(0, f"{name}Value", **fields)
 
 
 def streams_member(state, epoch):
-    yield "StreamsGroupMetadata", {"groupId": "s"}, {"epoch": 4, "validatedTopologyEpoch": 2}
-    member = {"groupId": "s", "memberId": "m"}
-    metadata = {"instanceId": None, "rackId": None, "clientId": "c", "clientHost": "/h", "rebalanceTimeoutMs": 1}
-    yield "StreamsGroupMemberMetadata", member, metadata
+    metadata = {"instanceId": None, "rackId": None, "clientId": "c", "clientHost": "/h", "rebalanceTimeoutMs": 1,
+                "topologyEpoch": 0, "processId": "p", "userEndpoint": None, "clientTags": []}  # fmt: skip
     tasks = {"activeTasks": [{"subtopologyId": "0", "partitions": [0, 2]}], "memberEpoch": epoch, "state": state}
-    yield "StreamsGroupCurrentMemberAssignment", member, tasks
+    pending = {name: [] for name in ("standbyTasks", "warmupTasks", "activeTasksPendingRevocation",
+                                     "standbyTasksPendingRevocation", "warmupTasksPendingRevocation")}  # fmt: skip
+    yield streams("StreamsGroupMemberMetadata", MEMBER, **metadata)
+    yield streams("StreamsGroupCurrentMemberAssignment", MEMBER, previousMemberEpoch=epoch, **tasks, **pending)
 
 
-def test_states_of_streams_groups():
-    replay = GroupReplay(0)
+def test_states_of_streams_groups(tmp_path):
+    records = [streams("StreamsGroupMetadata", GROUP, epoch=4, metadataHash=0, validatedTopologyEpoch=2)]
+    topology = [{"subtopologyId": "0", "sourceTopics": ["in"], "sourceTopicRegex": [], "stateChangelogTopics": [],
+                 "repartitionSinkTopics": [], "copartitionGroups": [],
+                 "repartitionSourceTopics": [{"name": "again", "partitions": 1, "replicationFactor": 1,
+                                              "topicConfigs": []}]}]  # fmt: skip
 
-    def state():
-        return replay.state(("streams", "s"), list(replay.members.values()))
+    def group(*more):
+        records.extend(more)
+        coordinator_partition_at(tmp_path, 0, commits(*records))
+        return groups_of(tmp_path, "--members")[1]["s"]
 
-    def take(*records):
-        for record in records:
-            replay.take(entry(0, *record))
-
-    take(next(streams_member(1, 4)))
-    assert state() is GroupState.EMPTY
-    take(*streams_member(1, 4))
-    assert state() is GroupState.NOT_READY
-    topology = [{"subtopologyId": "0", "sourceTopics": ["in"], "repartitionSourceTopics": [{"name": "again"}]}]
-    take(("StreamsGroupTopology", {"groupId": "s"}, {"epoch": 2, "subtopologies": topology}))
-    assert state() is GroupState.ASSIGNING
-    take(("StreamsGroupTargetAssignmentMetadata", {"groupId": "s"}, {"assignmentEpoch": 4}))
-    assert state() is GroupState.STABLE
-    (member,) = replay.members.values()
-    assert member.member_state == "STABLE"
-    assert [(one.topic, one.partitions) for one in replay.owned(member)] == [("in", (0, 2)), ("again", (0, 2))]
-    take(*streams_member(2, 4))
-    assert state() is GroupState.RECONCILING
-    assert [one.member_state for one in replay.members.values()] == ["UNREVOKED_TASKS"]
-    take(*streams_member(1, 3))
-    assert state() is GroupState.RECONCILING
+    assert group()["state"] == "Empty"
+    assert group(*streams_member(1, 4))["state"] == "NotReady"
+    found = group(streams("StreamsGroupTopology", GROUP, epoch=2, subtopologies=topology))
+    assert found["state"] == "Assigning"
+    found = group(streams("StreamsGroupTargetAssignmentMetadata", GROUP, assignmentEpoch=4))
+    assert (found["state"], found["members"][0]["state"]) == ("Stable", "STABLE")
+    owned = {one["topic"]: one["partitions"] for one in found["members"][0]["assignment"]}
+    assert owned == {"in": [0, 2], "again": [0, 2]}
+    found = group(*streams_member(2, 4))
+    assert (found["state"], found["members"][0]["state"]) == ("Reconciling", "UNREVOKED_TASKS")
+    assert group(*streams_member(1, 3))["state"] == "Reconciling"
 
 
 def test_topics_of_a_regular_expression_do_not_expire(tmp_path):
@@ -308,17 +286,11 @@ def test_names_of_topics_without_a_metadata_log(corpus, tmp_path):
     assert group["coordinator"]["belongs_in"] is None
 
 
-def test_the_library_and_completions(corpus):
+def test_the_library(corpus):
     data = corpus / "internal" / "data"
     run = kl.groups(data, groups=["sg-1"])
     assert [(one.group_id, one.state.value) for one in run.results] == [("sg-1", "Empty")]
     assert len(kl.open(data).groups(topics=["in-b"]).results) == 4
-
-    typed = SimpleNamespace(params={"paths": None}, args=[str(data)])
-    assert complete_groups(typed, "g-n") == ["g-new", "g-new2"]
-    assert complete_topics(typed, "in") == ["in-a", "in-b"]
-    typed.args = ["/nowhere"]
-    assert complete_groups(typed, "") == complete_topics(typed, "") == []
 
 
 def history(*argv):
@@ -390,24 +362,6 @@ def test_the_history_of_a_real_broker(corpus):
         ("g-static", "in-a", 1): 0, ("g-new", "in-b", 0): 30, ("g-new2", "in-a", 0): 50, ("g-new2", "in-a", 1): 0,
         ("g-new2", "in-b", 0): 0, ("g-tx", "in-a", 0): 5,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(("damage", "taken"), [([1, 1, 0], 2), ([0, 1, 0], 0), ([2, 1, 1], 0), ([3], 0)])
-def test_one_replay_of_equal_copies_is_in_memory_at_a_time(damage, taken):
-    class Replayed:
-        pass
-
-    def replay(entries):
-        assert not alive
-        assert list(entries) == []
-        alive.add(found := Replayed())
-        return found
-
-    alive: WeakSet[Replayed] = WeakSet()
-    readings = [SimpleNamespace(count=count, entries=lambda: iter(())) for count in damage]
-    reading, found = _undamaged(readings, replay)
-    assert readings.index(reading) == taken
-    assert list(alive) == [found]
 
 
 @pytest.fixture

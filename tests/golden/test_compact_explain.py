@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.ops.test_compact_corpus import compacted, configs, decoded
+from tests.golden.test_compact_corpus import compacted, configs, decoded
 from tests.support.commands import json_of, kafkalog, writable_copy
 
 NOW_MS = 1_795_300_000_000

@@ -15,9 +15,7 @@ import numpy as np
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.ops.inspect import MOST_HOLES
-from kafkalog_cli.output.inspect_page import inspect_page
-from tests.ops.test_find import some_logs
+from tests.model.test_find import some_logs
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS as TIME_MS
 from tests.support.logs import R, batch_v2, write_segment
@@ -73,7 +71,7 @@ def check(one, segments):
     assert (one["hole_count"], one["hole_offsets"]) == (len(holes), sum(last - first + 1 for first, last in holes))
     shown = [(hole["first_offset"], hole["last_offset"]) for hole in one["holes"]]
     assert set(shown) <= set(holes)
-    assert len(shown) == min(MOST_HOLES, len(holes))
+    assert len(shown) == min(20, len(holes))
     assert shown == sorted(shown)
     period_ms, periods = one["period_ms"], {}
     for second, size in over_time.items():
@@ -275,7 +273,8 @@ def test_many_segments_are_joined(tmp_path, monkeypatch):
     for at in range(50):
         (log / f"{at:020d}.log").write_bytes(batch_v2([R(at, TIME_MS)]))
     monkeypatch.setattr("kafkalog_cli.output.inspect_page._MOST_SEGMENTS", 10)
-    (one,) = data_of(inspect_page(kl.inspect(log).results, 0).decode())["partitions"]
+    assert kafkalog("inspect", log, "--html", tmp_path / "page.html").code == 3
+    (one,) = data_of((tmp_path / "page.html").read_text())["partitions"]
     assert [(part[3], part[4], part[6]) for part in one["segments"]] == [(at, at + 5, 5) for at in range(0, 50, 5)]
 
 

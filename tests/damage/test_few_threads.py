@@ -4,8 +4,6 @@ import threading
 
 import pytest
 
-from kafkalog_cli.log.reading.threads import started_pool
-from kafkalog_cli.ops.engine import InOrder
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
@@ -22,18 +20,6 @@ def given(request, monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", start)
     return request.param
-
-
-def test_each_task_runs_once_in_the_threads_that_there_are(given):
-    ran = []
-    with InOrder((lambda at=at: ran.append(at) or at for at in range(20)), 4, "test") as results:
-        assert list(results) == [*range(20)]
-    assert sorted(ran) == [*range(20)]
-    pool = started_pool(3, "test")
-    assert (pool is None) == (not given)
-    if pool is not None:
-        with pool:
-            assert len(pool._threads) == given
 
 
 def test_verify_of_several_partitions(given, tmp_path):

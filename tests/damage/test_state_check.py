@@ -5,7 +5,7 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from tests.ops.index_model import batch_v2
+from tests.model.index_model import batch_v2
 from tests.support.index_dumps import dumped, verdicts
 
 ABORTED = struct.Struct(">hqqqq")

@@ -2,11 +2,9 @@
 
 import pytest
 
-from kafkalog_cli.format.batch import CONTROL_MASK, Batch, BatchColumns
-from kafkalog_cli.log.transaction_ends import _marker_rows, _Markers
-from tests.ops.test_read_consumer import FOLDER
-from tests.ops.test_read_transactions import GOOD, PARTS, SHOWN, files, shown
-from tests.support.logs import TRANSACTIONAL, aborted_txns
+from tests.model.test_read_consumer import FOLDER
+from tests.model.test_read_transactions import GOOD, PARTS, SHOWN, files, shown
+from tests.support.logs import aborted_txns
 
 FIRST_OFFSETS = [0, 3, 4, 7, 8, 11, 12]
 """Per part."""
@@ -82,37 +80,3 @@ def test_a_missing_entry_is_told_of_the_segment_with_the_marker():
     code, offsets, said, _ = shown(made)
     assert (code, offsets) == (0, SHOWN)
     assert "there is no transaction index for the transaction of producer 1 aborted at offset 3" in said[0][1]
-
-
-def test_the_next_marker_is_the_first_above_the_offset():
-    for offsets in ([], [3], [3, 4], [2, 5, 6]):
-        for first in range(8):
-            markers = _Markers()
-            for offset in offsets:
-                markers.append(offset, aborts=True, is_indexed=True)
-            for asked in range(first, 8):
-                found = markers.next_after(asked)
-                assert (None if found is None else found.offset) == min(
-                    (at for at in offsets if at > asked), default=None
-                )
-
-
-def test_rows_of_transactions_and_markers_are_the_same_of_plain_and_compiled_columns():
-    rows = [
-        Batch(0, 100, 5, 6, 0, magic, 0, attributes, 0, 0, producer, 0, 0, count, valid)
-        for magic in (0, 1, 2, 3)
-        for attributes in (0, 8, TRANSACTIONAL, CONTROL_MASK, CONTROL_MASK | TRANSACTIONAL)
-        for producer in (-1, 0, 1)
-        for count in (-1, 0, 1)
-        for valid in (0, 1)
-    ]
-    plain = BatchColumns.from_rows(rows)
-    compiled = plain.arrays()
-    of_transactions = [i for i, row in enumerate(rows) if row.valid and (row.is_transactional or row.is_control)]
-    markers = [
-        i for i, row in enumerate(rows)
-        if row.valid and row.is_control and row.producer_id in (0, 1) and row.records_count == 1
-    ]  # fmt: skip
-    for columns in (plain, compiled):
-        assert [row for row in columns.in_transactions() if columns.valid[row]] == of_transactions
-        assert _marker_rows(columns) == markers

@@ -5,13 +5,11 @@ import json
 import random
 from collections import Counter
 
-import numpy as np
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.ops.log_contents import MOST_PERIODS, TimeCounter, added_up
-from tests.ops.test_find import numbered, partition, some_logs
-from tests.support.commands import kafkalog
+from tests.model.test_find import numbered, partition, some_logs
+from tests.support.commands import json_of, kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.naive_reader import read_batches, read_records
@@ -202,15 +200,14 @@ def test_damage_is_left_out_and_reported(tmp_path):
     assert kafkalog("stats", tmp_path)[0] == 3
 
 
-def test_periods_stay_bounded_and_lose_no_record():
+def test_periods_stay_bounded_and_lose_no_record(tmp_path):
     generator = random.Random(5)
-    counters, times = [TimeCounter(), TimeCounter()], []
-    for counter in counters:
-        for _ in range(40):
-            some = np.array([generator.choice([0, 10**9, 10**13]) + generator.randrange(10**8) for _ in range(500)])
-            counter.add(some)
-            times += some.tolist()
-    found = added_up(counter.result() for counter in counters)
-    assert len(found.counts) <= MOST_PERIODS
-    assert found.counts == Counter(time // found.period_ms for time in times)
-    assert sum(found.bars(min(times), max(times), 60)) == len(times)
+    times = [[generator.choice([0, 10**9, 10**13]) + generator.randrange(10**8) for _ in range(500)] for _ in range(8)]
+    for number, of_partition in enumerate(times):
+        records = [R(at, time, b"k", b"v") for at, time in enumerate(of_partition)]
+        partition(tmp_path, [(batch_v2(records), len(records) - 1)], f"t-{number}")
+    (found,) = [one for one in json_of("stats", tmp_path)[1] if one.get("scope") == "total"]
+    period_ms = found["period_ms"]
+    assert len(found["over_time"]) <= 2048
+    counts = Counter(time // period_ms * period_ms for of_partition in times for time in of_partition)
+    assert {one["start_ms"]: one["records"] for one in found["over_time"]} == counts

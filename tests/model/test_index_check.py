@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ops.index_model import (
+from tests.model.index_model import (
     APPEND_CALL,
     FIRST_OFFSET,
     LOG_APPEND_TIME,

@@ -2,14 +2,11 @@
 
 import pytest
 
-from kafkalog_cli.format.internal_topics.schema import message_schema
-from kafkalog_cli.ops.metadump.copying import metadump
-from tests.support.commands import kafkalog
+from tests.support.commands import json_of, kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.metadata_logs import LATEST, batches, topic_id, value
-from tests.support.product import RealFilesystem, definitions
+from tests.support.product import definitions, message_schema
 
-FS = RealFilesystem()
 META = "__cluster_metadata-0"
 RECORDS = [one["value"] for one in definitions()["topics"]["__cluster_metadata"]["records"]]
 KEPT = {"ConfigRecord.name", "ClientQuotaRecord.key", "FeatureLevelRecord.name", "EndPoints.Name", "Features.Name",
@@ -22,8 +19,9 @@ def copied(tmp_path, *values, hash_names=True):
     place = tmp_path / "logs"
     (place / META).mkdir(parents=True)
     (place / META / f"{0:020d}.log").write_bytes(batches([list(values)])[0])
-    made = metadump(FS, [str(place)], str(tmp_path / "out"), hash_names=hash_names)
-    assert made.counts.opaque_batches == 0
+    options = ["--hash-names"] if hash_names else []
+    code, (made, _), _ = json_of("metadump", place, tmp_path / "out", *options)
+    assert (code, made["opaque_batches"]) == (0, 0)
     raw = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert (tmp_path / "out" / META / f"{0:020d}.log").stat().st_size == (place / META / f"{0:020d}.log").stat().st_size
     return raw, kafkalog("cluster", tmp_path / "out")[1]
@@ -160,7 +158,7 @@ def test_the_quota_of_a_client_in_the_other_topics(tmp_path):
     record = value("UserScramCredentialRecord", name="mallory", mechanism=1, salt=b"SALTSALT", storedKey=b"K",
                    serverKey=b"V", iterations=1)  # fmt: skip
     (place / f"{0:020d}.log").write_bytes(batch_v2([R(0, BASE_TIME_MS, record, record)]))
-    metadump(FS, [str(tmp_path / "logs")], str(tmp_path / "out"))
+    assert json_of("metadump", tmp_path / "logs", tmp_path / "out")[0] == 0
     raw = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert b"mallory" not in raw
     assert b"SALTSALT" not in raw

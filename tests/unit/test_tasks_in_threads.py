@@ -1,0 +1,202 @@
+"""Tasks and records that are made in threads: their order, their errors, and no thread that is left."""
+
+import random
+import threading
+import time
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog_cli.errors import BadInput
+from kafkalog_cli.log.reading.threads import started_pool
+from kafkalog_cli.ops.append.columns import ROWS, RecordRun
+from kafkalog_cli.ops.append.inputs import Ahead
+from kafkalog_cli.ops.append.reading import NewRecord
+from kafkalog_cli.ops.engine import AHEAD, InOrder
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 7])
+def test_results_come_in_the_order_of_the_tasks(jobs):
+    source = random.Random(jobs)
+    waits = [source.random() / 200 for _ in range(40)]
+
+    def task(number):
+        return lambda: (time.sleep(waits[number]), number)[1]
+
+    with InOrder((task(number) for number in range(40)), jobs, "test") as results:
+        assert list(results) == list(range(40))
+
+
+def test_no_more_at_a_time_than_jobs_and_none_far_ahead():
+    lock, running, most, begun = threading.Lock(), set(), [], set()
+    hold = threading.Event()
+
+    def task(number):
+        def run():
+            with lock:
+                running.add(number)
+                begun.add(number)
+                most.append(len(running))
+            if number == 0:
+                hold.wait(300)
+            with lock:
+                running.discard(number)
+            return number
+
+        return run
+
+    with InOrder((task(number) for number in range(30)), 3, "test") as results:
+        threading.Timer(0.3, hold.set).start()
+        assert next(results) == 0
+        assert len(begun) <= AHEAD * 3  # the first held up the others
+        assert list(results) == list(range(1, 30))
+    assert max(most) <= 3
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_what_a_task_raises_comes_in_its_turn(jobs):
+    def task(number):
+        return lambda: 1 // (number != 2) * number
+
+    with InOrder((task(number) for number in range(5)), jobs, "test") as results:
+        assert [next(results), next(results)] == [0, 1]
+        with pytest.raises(ZeroDivisionError):
+            next(results)
+        assert list(results) == [3, 4]
+
+
+def test_after_a_stop_only_what_was_begun():
+    begun, go = [], threading.Event()
+
+    def task(number):
+        def run():
+            begun.append(number)
+            go.wait(300)
+            return number
+
+        return run
+
+    with InOrder((task(number) for number in range(30)), 2, "test") as results:
+        threading.Timer(0.2, go.set).start()
+        assert next(results) == 0
+        results.stop()
+        rest = list(results)
+    assert [0, *rest] == sorted(begun)
+    assert len(begun) <= AHEAD * 2 + 1
+
+
+@pytest.fixture(params=[0, 1, 2])
+def few_threads(request, monkeypatch):
+    """The number of threads that may run at a time beside those of this process."""
+    real, before = threading.Thread.start, threading.active_count()
+
+    def start(thread):
+        if threading.active_count() - before >= request.param:
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    return request.param
+
+
+def test_each_task_runs_once_in_the_threads_that_there_are(few_threads):
+    ran = []
+    with InOrder((lambda at=at: ran.append(at) or at for at in range(20)), 4, "test") as results:
+        assert list(results) == [*range(20)]
+    assert sorted(ran) == [*range(20)]
+    pool = started_pool(3, "test")
+    assert (pool is None) == (not few_threads)
+    if pool is not None:
+        with pool:
+            assert len(pool._threads) == few_threads
+
+
+# -- records for append, taken in a thread ahead
+
+
+def run_of(number):
+    return RecordRun(np.full(3, number, np.uint8), np.full((ROWS, 1), number))
+
+
+def told(found):
+    """What can be compared."""
+    return int(found.buffer[0]) if isinstance(found, RecordRun) else found
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "kafkalog-append"]
+
+
+ITEMS = st.lists(
+    st.none() | st.integers(0, 255) | st.binary(max_size=2).map(lambda key: NewRecord(key, b"v")), max_size=40
+)
+ERRORS = st.sampled_from([None, BadInput(path="it", reason="line 7: no JSON"), OSError(5, "gone"), KeyboardInterrupt()])
+
+
+@given(ITEMS, ERRORS)
+def test_the_same_in_the_same_order(items, error):
+    def source():
+        for item in items:
+            yield run_of(item) if isinstance(item, int) else item
+        if error is not None:
+            raise error
+
+    found, raised = [], None
+    with Ahead(source()) as ahead:
+        try:
+            found.extend(told(item) for item in ahead)
+        except BaseException as ended:
+            raised = ended
+    assert found == items
+    assert raised is error
+    assert not threads()
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2, 9])
+def test_who_stops_early_leaves_no_thread(taken):
+    """Nor anything open."""
+    closed = []
+
+    def source():
+        try:
+            for number in count():
+                yield run_of(number % 256)
+        finally:
+            closed.append(taken)
+
+    with Ahead(source()) as ahead:
+        left = iter(ahead)
+        assert [told(next(left)) for _ in range(taken)] == list(range(taken))
+        assert len(threads()) == (taken > 1)
+    assert not threads()
+    assert closed == [taken] * (taken > 0)
+
+
+def test_it_does_not_run_far_ahead():
+    """Memory is bounded by what waits."""
+    made = []
+
+    def source():
+        for number in range(200):
+            made.append(number)
+            yield run_of(number)
+
+    with Ahead(source()) as ahead:
+        for at, _ in enumerate(ahead):
+            assert made[-1] - at < 6
+
+
+def test_what_plain_kernels_give_is_taken_where_it_is_asked_for():
+    names = set()
+
+    def source():
+        for _ in range(50):
+            names.add(threading.current_thread().name)
+            yield NewRecord(b"k", b"v")
+
+    with Ahead(source()) as ahead:
+        assert len(list(ahead)) == 50
+    assert names == {threading.current_thread().name}

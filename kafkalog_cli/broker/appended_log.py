@@ -44,16 +44,6 @@ class Rolled(NamedTuple):
     cause: RollCause
 
 
-class LogMark(NamedTuple):
-    """A state of a log to which `AppendedLog.back_to` returns."""
-
-    base_offset: int
-    size_bytes: int
-    end_offset: int
-    first_timestamp: int
-    indexes: tuple[int, int, int, int, int]
-
-
 class AppendTarget:
     """A log before an append; it is only read, and nothing on the disk changes. Raises LoadFailed."""
 
@@ -131,23 +121,6 @@ class AppendedLog:
                 first = at
             self._take(batch)
         self._write(made, rows, first, len(rows))
-
-    def mark(self) -> LogMark:
-        """Return the present state, for `back_to`."""
-        indexes = self._indexes.mark()
-        return LogMark(self._base_offset, self._size_bytes, self.end_offset, self._first_timestamp, indexes)
-
-    def back_to(self, mark: LogMark) -> bool:
-        """Cut off what was written after `mark`: batches without a producer. Return False after a roll: it stays.
-
-        Raises OSError.
-        """
-        if mark.base_offset != self._base_offset:
-            return False
-        self._file.truncate(mark.size_bytes)
-        _, self._size_bytes, self.end_offset, self._first_timestamp, indexes = mark
-        self._indexes.back_to(indexes)
-        return True
 
     def flush(self) -> None:
         """Sync the appended batches and the leader epochs to the disk."""

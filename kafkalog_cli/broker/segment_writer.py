@@ -37,10 +37,6 @@ class EntryColumns:
         self._first.frombytes(first.tobytes())
         self._second.frombytes(second.tobytes())
 
-    def cut(self, count: int) -> None:
-        """Keep the first `count` entries."""
-        del self._first[count:], self._second[count:]
-
     @property
     def last(self) -> tuple[int, int] | None:
         """The last entry, None if there is none."""
@@ -139,17 +135,6 @@ class GrowingIndexes:
         self.offset_entries = EntryColumns(*offsets.columns())
         self.time_entries = EntryColumns(*times.columns())
         self.max_timestamp, self.offset_of_max_timestamp = largest
-
-    def mark(self) -> tuple[int, int, int, int, int]:
-        """Return the present state, for `back_to`."""
-        counts = len(self.offset_entries), len(self.time_entries)
-        return (*counts, self.max_timestamp, self.offset_of_max_timestamp, self._indexed_position)
-
-    def back_to(self, mark: tuple[int, int, int, int, int]) -> None:
-        """Forget the batches that were added after `mark`."""
-        offsets, times, self.max_timestamp, self.offset_of_max_timestamp, self._indexed_position = mark
-        self.offset_entries.cut(offsets)
-        self.time_entries.cut(times)
 
     def begin_below(self, max_timestamp: int) -> None:
         """Add a first batch that ends below the base offset, which LogSegment.append allows if other batches follow.

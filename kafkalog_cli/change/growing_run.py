@@ -144,15 +144,15 @@ class GrowingRun:
         self._manifest = done
         return done
 
-    def take_back(self, error: BaseException, *, keeps_records: bool = False) -> KafkalogError | None:
-        """Restore all files after `error`; `keeps_records`: leave them as they are, as after an interruption.
+    def take_back(self, error: BaseException) -> KafkalogError | None:
+        """Restore all files after `error`.
 
         Returns the exception to raise, None if `error` is neither an OSError nor a KafkalogError. Raises HalfChanged
         if the files are not or cannot be restored, or if a sync failed, because the state of the disk is then unknown.
         """
         run = self._manifest.run
         self._growth.close()
-        if keeps_records or isinstance(error, SyncFailed):
+        if isinstance(error, SyncFailed):
             raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from error
         try:
             restore(self._fs, self._directory, self._manifest, self._log_dir)

@@ -142,10 +142,6 @@ class StagingArea:
             raise FileNotFoundError(errno.ENOENT, "what was just written is gone", f"{self._path}/{name}")
         return status
 
-    def remove(self, name: str) -> None:
-        """Remove a finished file that no Put needs. Raises OSError."""
-        self._fs.unlink(f"{self._path}/{name}")
-
     def finish(self, file: WritableFile) -> None:
         """Set the file's mtime if `create` was given one, sync the file and close it. Raises OSError, SyncFailed."""
         with file:

@@ -12,7 +12,7 @@ from kafkalog_cli.cli.options import Delay, Input, KeyFormatOption, Metrics, Par
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, Spark, WriterSettings, session_options
 from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
-from kafkalog_cli.ops.option_values import parse_passes, parse_size_bytes
+from kafkalog_cli.ops.option_values import parse_size_bytes
 
 EXAMPLES = (
     ("Estimate the effect of compaction", "kafkalog compact /var/lib/kafka --dry-run --estimate"),
@@ -32,9 +32,6 @@ def compact(  # noqa: PLR0913
     topics: Topics,
     force: Annotated[bool, Option("--force",
         help="Clean all records again, even if the log is not dirty enough.")] = False,
-    passes: Annotated[str, Option(metavar="N|until-stable",
-        help="Number of cleaning passes: 1, like one round of a broker, or N or until-stable to repeat while more"
-        " records become removable.")] = "1",
     estimate: Annotated[bool, Option("--estimate",
         help="With --dry-run: read the logs, and count the records that would be removed.")] = False,
     explain: Annotated[str | None, Option(metavar="KEY",
@@ -94,7 +91,6 @@ def compact(  # noqa: PLR0913
         "is_forced": force,
         "memory_bytes": parse_size_bytes(memory),
         "delay_ms": delay_ms_of(delay, keeps=False) if erase_keys is None else 0,
-        "passes": parse_passes(passes),
         "version": kafka_version_of(kafka_version),
     }
     explains, erases = explain is not None, erase_keys is not None

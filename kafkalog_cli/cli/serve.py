@@ -24,8 +24,8 @@ from kafkalog_cli.ops.choices import DamageAnswer
 EXAMPLES = (
     ("Let Kafka clients read a dead broker's disk at 127.0.0.1:9092", "kafkalog serve /var/lib/kafka"),
     (
-        "Serve one topic from two brokers' disks, and keep the commits of consumers",
-        "kafkalog serve /var/lib/kafka /mnt/backup --topic orders --commit-to commits.ndjson",
+        "Serve one topic from two brokers' disks",
+        "kafkalog serve /var/lib/kafka /mnt/backup --topic orders",
     ),
     (
         "Skip damaged batches, and take a free port",
@@ -39,7 +39,6 @@ EXIT_CODES = (
         ExitCode.OK: "stopped by Ctrl-C or SIGTERM",
         ExitCode.CORRUPTION: "stopped, after clients asked for damaged batches",
         ExitCode.PARTIAL: "stopped, and some partitions were not served",
-        ExitCode.LOCKED: "another run uses the file of --commit-to",
         ExitCode.INTERRUPTED: "interrupted before clients could connect",
     }
 )
@@ -57,9 +56,6 @@ def serve(  # noqa: PLR0913, PLR0917 options
         help="Port to listen on. 0 takes a free port.")] = 9092,
     old_clients: Annotated[int | None, _server_option("--old-clients", metavar="PORT", min=0, max=65535,
         help="Also listen on PORT for clients of Kafka 0.7 and 0.8; 0 is any free port.", show_default=False)] = None,
-    commit_to: Annotated[str | None, _server_option("--commit-to", metavar="PATH",
-        help="Keep commits of consumers in a file, or append them to a directory's copy of __consumer_offsets. Default:"
-        " in memory.", show_default=False)] = None,
     on_damage: Annotated[DamageAnswer, _server_option("--on-damage",
         help="Where a batch is damaged: return an error (stop), or continue with the next good batch"
         " (skip).")] = DamageAnswer.STOP,
@@ -79,7 +75,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
 
     kafkalog speaks Kafka's protocol as a broker that leads all partitions. Consumers fetch the batches as they are on
     the disk, and consumer groups work. Committed offsets come from __consumer_offsets. Nothing on the disk is changed:
-    commits stay in memory, or in the file or the copy of --commit-to. Producing is refused.
+    commits stay in memory, and end with the server. Producing is refused.
 
     Each segment is read and its CRCs are checked before its first batch is sent. A damaged batch is never sent.
 
@@ -100,7 +96,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
 
     at_ms = None if at is None else time_of(context.obj, at, None)
     options = ServeOptions(
-        paths, selection_of(topic, None, topic_pattern), listen, port, commit_to,
+        paths, selection_of(topic, None, topic_pattern), listen, port,
         on_damage, at_ms, metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
     )  # fmt: skip
     return run_server(context.obj, options, is_json=output.is_json)

@@ -332,7 +332,6 @@ def serve(  # noqa: PLR0913
     host: str = "127.0.0.1",
     port: int = 0,
     at: Time = None,
-    commit_to: str | PathLike[str] | None = None,
     on_damage: str = "stop",
     topics: Sequence[str] = (),
     broker_config: str | PathLike[str] | None = None,
@@ -350,7 +349,7 @@ def serve(  # noqa: PLR0913
     return LogServer(
         ServeOptions(
             path_texts(paths), Selection(frozenset(topics)), host, port,
-            None if commit_to is None else fspath(commit_to), DamageAnswer(on_damage), epoch_ms(at),
+            DamageAnswer(on_damage), epoch_ms(at),
             None if metadata is None else fspath(metadata), None if broker_config is None else fspath(broker_config),
             old_clients_port=old_clients,
         )

@@ -370,14 +370,11 @@ def compact(
     paths: Paths,
     *,
     force: bool = False,
-    passes: int | None = 1,
     estimate: bool = False,
     delay_ms: int | None = None,
     **options: Unpack[VerbOptions],
 ) -> Run[Changed[CompactPlan]]:
     """Compact logs as `kafkalog compact` does, the dirtiest first.
-
-    `passes` None: repeat until a pass changes nothing.
 
     Raises as `recover`.
     """
@@ -386,7 +383,7 @@ def compact(
 
     call = Call(COMPACT, paths, options)
     partitions = call.session.writable_partitions(call.paths)
-    what = {"is_forced": force, "passes": passes, "delay_ms": delay_ms}
+    what = {"is_forced": force, "delay_ms": delay_ms}
     request = call.session.request(CompactRequest, partitions, **what)
     ordered = dirtiest_first(call.session, partitions, request)
     return call.run(CompactWork(request, estimates=estimate), ordered)

@@ -170,12 +170,3 @@ class Clock(NamedTuple):
 
     now_ms: int
     is_given: bool = False
-
-
-def parse_passes(text: str) -> int | None:
-    """Return the number of passes of compact; None for until-stable. Raises UsageError."""
-    if text == "until-stable":
-        return None
-    if not (text.isascii() and text.isdecimal() and int(text)):
-        raise UsageError(reason=f"--passes {text}: a number from 1 on, or until-stable")
-    return int(text)

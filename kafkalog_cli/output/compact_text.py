@@ -178,10 +178,6 @@ def _outcome(outcome: Compaction) -> str:
         f"{counts.records_kept} of {counts.records_read} records kept",
         f"{sized(counts.bytes_written)} of {sized(counts.bytes_read)}",
     ]
-    if not outcome.passes:
-        return f"clean up to {outcome.end_offset}, and a further pass changes nothing"
-    if outcome.passes > 1:
-        parts.insert(1, f"{outcome.passes} passes")
     if counts.causes.keyless:
         parts.append(f"{counted(counts.causes.keyless, 'record')} without a key removed")
     if counts.lost_ends:

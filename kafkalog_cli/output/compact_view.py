@@ -59,7 +59,7 @@ class CompactionOutcomeObject(TypedDict):
     """The result of a cleaning."""
 
     end_offset: Annotated[int, "the log is clean below this offset"]
-    passes: Annotated[int, "the number of cleaning passes; 0: a further pass would change nothing"]
+    passes: Annotated[int, "the number of cleaning passes, 1"]
     segments: list[CleanedSegmentsObject]
     records_read: Annotated[int, From("counts.records_read")]
     records_kept: Annotated[int, From("counts.records_kept")]

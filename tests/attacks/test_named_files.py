@@ -8,8 +8,6 @@ Beside them lies a `victim` that stays as it is, and so does whatever a user has
 import errno
 import json
 import os
-import threading
-from contextlib import closing
 
 import pytest
 
@@ -18,13 +16,11 @@ from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.disk.named_places import check_named_file, new_file
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.ops.replay.state import FORMAT, ReplayState
-from kafkalog_cli.ops.serve.committed import Commit, CommitFile, CommittedStore, OffsetKey
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
 from tests.support import commands
 
 RUN = "20260101T000000.000Z-export-abcd"
 KEPT = ("--config", "cleanup.policy=delete", "--config", "retention.ms=-1")
-KEY, COMMIT = OffsetKey("g", "t", 0), Commit(1, -1, "", 5)
 NOW_MS = 1_895_000_000_000
 
 
@@ -60,12 +56,6 @@ def progress(place, path):
     """`replay --state FILE`; no cluster is asked."""
     del place
     return answered(lambda fs: using(ReplayState(fs, path, {}), ReplayState.save))
-
-
-def commits(place, path):
-    """`serve --commit-to FILE`; no client commits."""
-    del place
-    return answered(lambda fs: using(closing(CommitFile(fs, path)), lambda file: file.append({KEY: COMMIT})))
 
 
 def using(opened, do):
@@ -110,9 +100,8 @@ FILES = {
     "--state": state,
     "--html": page,
     "--state of replay": progress,
-    "--commit-to": commits,
 }
-LOCKED = ("--state of replay", "--commit-to")
+LOCKED = ("--state of replay",)
 """The run holds FILE.lock, which stays."""
 
 
@@ -179,7 +168,7 @@ def test_temporary_names_and_a_second_name_stay(place, option, evidence):
     assert (place / "mine/out.tmp").read_bytes() == b"mine"
     assert (place / "victim/file1").read_bytes() == b"of somebody else: file1"
     assert not (place / "victim/new").exists()
-    if option not in {"--commit-to", "--state of replay", "--state"}:  # which are read first, and must be ours
+    if option not in {"--state of replay", "--state"}:  # which are read first, and must be ours
         target.unlink()
         hard_linked(place, target)
         assert FILES[option](place, str(target))[0] in (0, 3)
@@ -204,41 +193,6 @@ def test_the_lock_beside_the_file_is_no_link(place, option):
     code, err = FILES[option](place, str(place / "out"))
     assert (code, "symbolic link" in err) == (14, True), err
     assert not (place / "victim/new").exists()
-
-
-def test_a_file_of_commits_has_one_writer_and_one_name(place):
-    path = str(place / "commits")
-    assert commits(place, path) == (0, "")
-    with closing(CommitFile(RealFilesystem(), path)) as file:
-        code, err = commits(place, path)
-        assert (code, "another kafkalog serve uses this file" in err) == (11, True), err
-        assert file.known == {KEY: COMMIT}
-    os.link(path, place / "backup")
-    code, err = commits(place, path)
-    assert (code, "several names" in err) == (14, True), err
-
-
-SOUND = '"group":"g","topic":"t","partition":0,"offset":1,"leader_epoch":-1,"metadata":"","time_ms":5'
-LIES = {
-    "partition of 33 bits": SOUND.replace('"partition":0', '"partition":4294967296'),
-    "epoch of 33 bits": SOUND.replace('"leader_epoch":-1', '"leader_epoch":4294967296'),
-    "offset of 65 bits": SOUND.replace('"offset":1', '"offset":18446744073709551616'),
-    "a number of 9,000 digits": SOUND.replace('"offset":1', '"offset":' + "9" * 9000),
-    "a fraction": SOUND.replace('"offset":1', '"offset":1.5'),
-    "true": SOUND.replace('"offset":1', '"offset":true'),
-    "NaN": SOUND.replace('"offset":1', '"offset":NaN'),
-    "half a character": SOUND.replace('"t"', r'"\ud800"'),
-    "a name twice": SOUND + ',"offset":2',
-    "a name too many": SOUND + ',"more":2',
-    "deep": SOUND.replace('"offset":1', '"offset":' + "[" * 90_000 + "]" * 90_000),
-}
-
-
-@pytest.mark.parametrize("lie", LIES)
-def test_a_file_of_commits_that_lies_is_refused(place, lie):
-    (place / "commits").write_text("{" + LIES[lie] + "}\n")
-    code, err = commits(place, str(place / "commits"))
-    assert (code, "line 1 is not a commit that kafkalog serve wrote" in err) == (1, True), err
 
 
 # -- directories
@@ -364,35 +318,6 @@ def test_a_file_that_finds_no_room_is_named(place, option, what):
     code, err = kafkalog(FullDisk(), place, (*words, option, f"{place}/out"))
     assert (code, f"{place}/out: no space left on the device: the {what} cannot be written" in err) == (13, True), err
     assert not (place / "out").exists()
-
-
-class FullFile:
-    """A file of commits on a full disk, until there is room."""
-
-    path, known = "/full/commits", {}
-    has_room = False
-
-    def append(self, commits):
-        if not self.has_room:
-            raise OSError(errno.ENOSPC, "No space left on device", self.path)
-
-
-def test_commits_that_a_full_disk_refuses_are_told_once():
-    """Each consumer gets an error and tries again; the operator reads why, and nobody finds the commit."""
-    told, file = [], FullFile()
-    store = CommittedStore(None, file, told.append, threading.Lock())
-    for _ in range(3):
-        with pytest.raises(OSError, match="No space left"):
-            store.commit({KEY: COMMIT})
-    assert (store.of_group("g"), [(note.path, note.exit_code) for note in told]) == ({}, [(file.path, 13)])
-    assert "commits are refused" in told[0].message
-    file.has_room = True
-    store.commit({KEY: COMMIT})
-    assert store.of_group("g") == {KEY[1:]: COMMIT}
-    file.has_room = False
-    with pytest.raises(OSError, match="No space left"):
-        store.commit({KEY: COMMIT})
-    assert len(told) == 2
 
 
 @pytest.mark.parametrize("command", [

@@ -202,46 +202,6 @@ def logs(root):
     return found | {CHECKPOINT: sorted(files[CHECKPOINT][0].splitlines())}
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("case", ["compact-tx", "compact-plain", "compact-edge"])
-def test_many_passes_are_as_many_runs(corpus, tmp_path, case):
-    """Each run once more over the cleaned part, which is what the real cleaner's fuzz is about."""
-    one, other = tmp_path / "one", tmp_path / "other"
-    for root in (one, other):
-        shutil.copytree(corpus / case / "before", root)
-    options = (*COMPACT, *AT_ONCE, *NOW)
-    assert kafkalog("compact", one, *options)[0] == 0
-    most, before = 0, {}
-    while logs(one) != before:
-        most, before = most + 1, logs(one)
-        assert kafkalog("compact", one, *options, "--force")[0] == 0
-    assert most > 1
-    undone = tree(other)
-    code, found, _ = objects("compact", other, *options, "--passes", "until-stable")
-    assert code == 0
-    assert max(each["outcome"]["passes"] for each in found if each["outcome"]) == most
-    assert logs(other) == logs(one)
-    assert not list(other.glob("*/.kafkalog/*/*.cleaned"))
-    after = tree(other)
-    code, _, _ = objects("compact", other, *options, "--passes", "2", "--force")
-    assert (code, tree(other)) == (0, after)
-    for each in found:
-        if each["run"]:
-            assert kafkalog("undo", each["path"], each["run"], *NOW)[0] == 0
-    assert tree(other) == undone
-
-
-def test_passes_up_to_a_number(root, tmp_path):
-    options = (root / "cmp-tx-0", *COMPACT, *AT_ONCE, *NOW)
-    assert objects("compact", *options, "--passes", "2")[1][0]["outcome"]["passes"] == 2
-    code, (found,), _ = objects("compact", *options, "--passes", "until-stable", "--force")
-    assert (code, found["outcome"]["passes"] > 0) == (0, True)
-    code, out, _ = kafkalog("compact", *options, "--passes", "until-stable", "--force")
-    assert "clean up to 180, and a further pass changes nothing" in out
-    for wrong in ("0", "-1", "twice", ""):
-        assert kafkalog("compact", *options, "--passes", wrong)[0] == 2
-
-
 BOTH = ("--config", "segment.bytes=5000", "--config", "cleanup.policy=compact,delete")
 LITTLE = ("--config", "retention.bytes=1500")
 

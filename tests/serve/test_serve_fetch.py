@@ -1,7 +1,5 @@
 """The server of `serve` with a client of its own: fetches, offsets, damage, commits, and logs that change meanwhile."""
 
-import contextlib
-import json
 import shutil
 import socket
 import struct
@@ -11,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafkalog_cli.errors import BadInput, ExitCode
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.coordinators import CoordinatorTopic
 from kafkalog_cli.ops.lookup_time import TimeSearch
 from kafkalog_cli.ops.serve import committed as committed_module
@@ -232,25 +230,6 @@ def test_as_many_commits_as_the_limit(log_dir, monkeypatch):
         assert [commit(client, group, 1) for group in "abc"] == [0, 0, 16]
 
 
-@pytest.mark.parametrize("number", [1 << 31, -1 << 31, -(1 << 31) - 1])
-def test_the_numbers_of_a_commit_file(log_dir, tmp_path, number):
-    line = {
-        "group": "g",
-        "topic": "t",
-        "partition": number,
-        "offset": 1,
-        "leader_epoch": 0,
-        "metadata": "",
-        "time_ms": 1,
-    }
-    (tmp_path / "commits").write_text(f"{json.dumps(line)}\n")
-    with (
-        contextlib.nullcontext() if number == -1 << 31 else pytest.raises(BadInput),
-        serving(log_dir, commit_to=str(tmp_path / "commits")) as server,
-    ):
-        assert len(server.committed.groups()) == 1
-
-
 def test_offsets_by_time(log_dir):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
 
@@ -382,24 +361,6 @@ def test_damage_in_the_committed_offsets_is_reported(log_dir):
         assert committed(client, "g") == [("orders", [1])]
         (note,) = server.notes
         assert ("__consumer_offsets-0" in note.path, note.exit_code) == (True, ExitCode.WARNINGS)  # a damaged tail
-
-
-def test_commits_are_kept_in_a_file(log_dir, tmp_path):
-    file = tmp_path / "commits"
-    for _ in range(2):
-        with serving(log_dir, commit_to=str(file)) as server, KafkaClient(server.server.address) as client:
-            assert commit(client, "g", 11) == 0
-            assert commit(client, "g", 12, committedMetadata="m" * 4097) == 12
-            assert committed(client, "g") == [("orders", [11])]
-            assert file.read_bytes().count(b"\n") >= 1
-        with file.open("ab") as out:
-            out.write(b'{"group": "torn')
-    with serving(log_dir, commit_to=str(file)) as server, KafkaClient(server.server.address) as client:
-        assert committed(client, "g") == [("orders", [11])]
-        assert commit(client, "g", 13) == 0
-    assert b"torn" not in file.read_bytes()
-    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
-        assert committed(client, "g") == []
 
 
 def test_one_thread_decodes_records_at_a_time(log_dir, monkeypatch):

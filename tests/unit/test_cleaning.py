@@ -121,7 +121,7 @@ def test_an_erasure_without_compaction_removes_the_records_of_the_keys_only(comp
     stays = [(r.offset, r.key, r.value) for r in records if r.key not in erased]
     assert [record for _, found in written(files) for record in found] == stays
     assert cleaner.counts.causes == Causes(erased=len(records) - len(stays))
-    assert [group.sources for group in groups] == [range(at, at + 1) for at in range(len(segments))]
+    assert [group.sources for group in groups] == [(base,) for base, _ in segments]
     for base, batches in segments:
         data = files.made[f"{base:020d}.log.cleaned"]
         for kind, codec, of_batch in batches:
@@ -171,7 +171,7 @@ def test_what_a_dictionary_says(compiled, case, memory_bytes):
     assert marks.end_offset == 10**6
     assert cleaner.counts.records_kept == len(want)
     assert cleaner.counts.records_read == sum(len(records) for _, batches in segments for _, _, records in batches)
-    assert [at for group in groups for at in group.sources] == list(range(len(segments)))
+    assert [base for group in groups for base in group.sources] == [base for base, _ in segments]
     for batch, records in found:
         assert batch.magic == 2
         assert batch.base_offset <= records[0][0] <= records[-1][0] <= batch.last_offset

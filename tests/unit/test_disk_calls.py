@@ -50,7 +50,6 @@ MAY_CHANGE_THE_DISK = {
     "cli/process.py": "opens the null device where a standard descriptor is closed",
 }
 MAY_ASK_FOR_CHANGES = {
-    "ops/serve/committed.py": "writes the file of --commit-to, outside of logs",
     "ops/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
     "ops/demo.py": "makes a log directory of its own",
     "ops/metadump/copying.py": "writes into a directory that it makes, outside of any log directory",

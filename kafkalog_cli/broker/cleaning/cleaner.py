@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -65,9 +65,9 @@ class CleaningRequest(NamedTuple):
 
 
 class CleanedGroup(NamedTuple):
-    """A group of segments, given by their positions, and the segments that replace them."""
+    """A group of segments, given by their base offsets, and the segments that replace them."""
 
-    sources: range
+    sources: tuple[int, ...]
     segments: tuple[CleanedSegment, ...]
 
 
@@ -88,18 +88,6 @@ class CleaningCounts:
     batches_gone: int = 0
     lost_ends: int = 0
     causes: Causes = NO_CAUSES
-
-    def followed_by(self, again: CleaningCounts) -> CleaningCounts:
-        """Return the counts of two cleanings, where `again` read the segments that this cleaning wrote."""
-        return replace(
-            again,
-            records_read=self.records_read,
-            bytes_read=self.bytes_read,
-            batches_rewritten=self.batches_rewritten + again.batches_rewritten,
-            batches_gone=self.batches_gone + again.batches_gone,
-            lost_ends=self.lost_ends + again.lost_ends,
-            causes=self.causes.plus(again.causes),
-        )
 
 
 class _Fate(IntEnum):
@@ -154,7 +142,7 @@ class Cleaner:
                     " cleaner gives up here, too"
                 )
                 raise Damaged(segments[0].log.path, Fault(FaultKind.INVALID_ENTRY, 0, message))
-            yield CleanedGroup(places, tuple(self._out.close()))
+            yield CleanedGroup(tuple(segment.base_offset for segment in segments), tuple(self._out.close()))
 
     def _next_offset(self, segment: Segment) -> int:
         return segment_end(self._log.fs, segment, like_clean_start=False).next_offset

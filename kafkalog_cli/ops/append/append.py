@@ -19,7 +19,7 @@ from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NotChanged, SyncFailed
+from kafkalog_cli.errors import BadInput, ExitCode, NotChanged
 from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
 from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
@@ -51,16 +51,10 @@ _LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class AppendRequest(LogRequest):
-    """How to append. `flush_clock` returns the time in ms, for flush.ms.
-
-    `refused` is called with the error for which records were not appended, and the append goes on with the next
-    records, which have no producer. Records that were appended before any error stay. None: an error takes the whole
-    append back.
-    """
+    """How to append. `flush_clock` returns the time in ms, for flush.ms."""
 
     writing: Writing = field(default=Writing())
     flush_clock: Callable[[], int] | None = None
-    refused: Callable[[OSError | KafkalogError], None] | None = None
 
 
 class AppendCounts(NamedTuple):
@@ -325,28 +319,19 @@ class _Append:
             run.take_back(error)
             raise BadInput(path=plan.path, reason=f"a broker would not take it: {error}") from error
         except BaseException as error:
-            keeps_records = self._request.refused is not None and self._counts.records > 0
-            told = run.take_back(error, keeps_records=keeps_records)
+            told = run.take_back(error)
             if told is not None:
                 raise told from error
             raise
 
     def _append(self, log: AppendedLog, run: GrowingRun, made: EncodedBatches) -> None:
-        refused, mark, before = self._request.refused, log.mark(), self._counts
-        try:
-            self._checks.batches(made)
-            log.append(made)
-            self._counts = before.plus(made)
-            if self._flusher.is_due(self._counts.records - before.records):
-                log.flush()
-                run.change_lines(self._recovery_point(log.end_offset))
-        except SyncFailed:  # it is not known what is on the disk
-            raise
-        except (OSError, KafkalogError) as error:
-            if refused is None or not log.back_to(mark):
-                raise
-            self._counts = before
-            refused(error)
+        before = self._counts
+        self._checks.batches(made)
+        log.append(made)
+        self._counts = before.plus(made)
+        if self._flusher.is_due(self._counts.records - before.records):
+            log.flush()
+            run.change_lines(self._recovery_point(log.end_offset))
 
     def _end_type(self, *, has_records: bool) -> int | None:
         """Return the type of the marker for an open transaction (of this or an earlier run), None if none is due."""

@@ -1,6 +1,6 @@
 """The verb `append`: records from files or standard input, to one partition, to a topic's, or to a new partition."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kafkalog_cli.change.new_partition import Made
 from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
-from kafkalog_cli.errors import KafkalogError, NotChanged, PartitionLeft, UsageError
+from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.append.append import AppendCounts, AppendPlan, AppendRequest, apply_append, plan_append, rehearse
 from kafkalog_cli.ops.append.arrow import ArrowReader
@@ -82,13 +82,6 @@ class ArrowInput(NamedTuple):
     parts: Iterable[Any]
 
 
-class ProgramRecords(NamedTuple):
-    """Records of a program, and None where no record comes for a while. `refused`: see AppendRequest."""
-
-    records: Iterator[NewRecord | None]
-    refused: Callable[[OSError | KafkalogError], None] | None = None
-
-
 class Appending:
     """One append, to one or several partitions.
 
@@ -96,9 +89,7 @@ class Appending:
     partition.
     """
 
-    def __init__(
-        self, session: Session, options: AppendOptions, inputs: AppendInputs | ArrowInput | ProgramRecords
-    ) -> None:
+    def __init__(self, session: Session, options: AppendOptions, inputs: AppendInputs | ArrowInput) -> None:
         self._session = session
         self._options = options
         self._inputs = inputs
@@ -299,7 +290,6 @@ class Appending:
             kernels=context.kernels,
             writing=writing,
             flush_clock=lambda: int(context.clock() * 1000),
-            refused=self._inputs.refused if isinstance(self._inputs, ProgramRecords) else None,
         )
 
     # ---- the records
@@ -310,7 +300,7 @@ class Appending:
 
     @property
     def _is_of_a_program(self) -> bool:
-        return isinstance(self._inputs, ArrowInput | ProgramRecords)
+        return isinstance(self._inputs, ArrowInput)
 
     def _records(self, work: Work) -> Records:
         """Yield the records for a partition, without those to skip. Raises BadInput, and as `open_read` does."""
@@ -324,9 +314,6 @@ class Appending:
     def _all_records(self, work: Work) -> Records:
         if self._sorted is not None:
             yield from self._taken_apart("the input", self._sorted_pieces(work, self._sorted))
-            return
-        if isinstance(self._inputs, ProgramRecords):
-            yield from self._inputs.records
             return
         if isinstance(self._inputs, ArrowInput):
             yield from ArrowReader(self._session.context.kernels, work.clock.now_ms).records(self._inputs.parts)

@@ -57,17 +57,15 @@ class CompactRequest(LogRequest):
     """A request to compact. `is_forced`: clean even a log that is not dirty enough.
 
     `memory_bytes`: the memory for keys and marks. `delay_ms`: how long `.deleted` files stay; None: as
-    file.delete.delay.ms says. `most_keys`: stop early, like a broker whose
-    offset map is full with this number of keys. `passes`: the largest number of cleaning passes; None: until another
-    pass would change nothing. `erased`: keys whose records are all removed; a topic that is not compacted loses no
-    other record. `version`: the Kafka whose cleaner is mirrored.
+    file.delete.delay.ms says. `most_keys`: stop early, like a broker whose offset map is full with this number of keys.
+    `erased`: keys whose records are all removed; a topic that is not compacted loses no other record. `version`: the
+    Kafka whose cleaner is mirrored.
     """
 
     is_forced: bool = False
     memory_bytes: int = MEMORY_BYTES
     delay_ms: int | None = None
     most_keys: int | None = None
-    passes: int | None = 1
     erased: SoughtKeys | None = None
     version: KafkaVersion = NEWEST
 
@@ -110,12 +108,12 @@ class SegmentChange(NamedTuple):
 
 
 class Compaction(NamedTuple):
-    """The result of a cleaning. The log is clean below `end_offset`. `passes` is the number of cleaning passes."""
+    """The result of a cleaning. The log is clean below `end_offset`."""
 
     end_offset: int
     counts: CleaningCounts
     segments: tuple[SegmentChange, ...]
-    passes: int = 1
+    passes: int = 1  # always: JSON output had runs with more
 
 
 @dataclass(frozen=True, slots=True)

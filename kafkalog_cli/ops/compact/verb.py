@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kafkalog_cli.broker.cleaning.cleaner import CleanedGroup
 from kafkalog_cli.broker.cleaning.explaining import explain_key
 from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.log import Damaged
@@ -33,6 +34,7 @@ from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.append.reading import PieceLines, file_pieces
 from kafkalog_cli.ops.apply_changes import Applied, MarkerState, MarkerUse, apply_changes
+from kafkalog_cli.ops.compact.cleaning import LogCleaning, log_of, marking_request
 from kafkalog_cli.ops.compact.erasing import (
     ErasureProof,
     KeyFile,
@@ -41,7 +43,6 @@ from kafkalog_cli.ops.compact.erasing import (
     with_holders,
     with_stored_keys,
 )
-from kafkalog_cli.ops.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
 from kafkalog_cli.ops.compact.plan import (
     Choice,
     Compaction,
@@ -330,7 +331,7 @@ def estimate(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest)
     """Return the plan with an estimate: the counts of a cleaning that writes nothing. Raises Damaged."""
     if not plan.choice.is_cleaned:
         return plan
-    counts, _ = Passes(log_of(fs, open_partition(fs, plan.path), plan, request), plan, request).measure()
+    counts, _ = LogCleaning(log_of(fs, open_partition(fs, plan.path), plan, request), plan, request).measure()
     gone = counts.records_read - counts.records_kept
     return replace(plan, estimate=Estimate(counts.records_read, gone, counts.causes))
 
@@ -365,60 +366,58 @@ class _Compaction:
         self._fs = fs
         self._partition = partition
         self._plan = plan
-        self._passes = Passes(log_of(fs, partition, plan, request), plan, request) if plan.choice.is_cleaned else None
+        self._cleaning: LogCleaning | None = None
+        if plan.choice.is_cleaned:
+            self._cleaning = LogCleaning(log_of(fs, partition, plan, request), plan, request)
 
     def done(self, manifest: Manifest | None) -> Compacted:
         """Return the result of the compaction."""
-        return Compacted(manifest, None if self._passes is None else self._passes.compaction)
+        return Compacted(manifest, None if self._cleaning is None else self._cleaning.compaction)
 
     def apply(self, run: RunInfo, held: LockHandle | None) -> Manifest | None:
         """Clean the log, swap new segments in, and update the checkpoint. Raises Damaged, and as `journal.apply`."""
         plan = self._plan
-        if self._passes is not None:
-            self._passes.mark()
+        if self._cleaning is not None:
+            self._cleaning.mark()
         edits = CheckpointEdits(plan.log_dir, self.line_edits) if plan.log_dir and self.line_edits else None
-        changes = () if self._passes is None else self.changes
-        try:
-            return journal.apply(self._fs, plan.path, changes, run=run, checkpoints=edits, held=held)
-        except Unchanged:
-            return journal.apply(self._fs, plan.path, (), run=run, checkpoints=edits, held=held)
+        changes = () if self._cleaning is None else self.changes
+        return journal.apply(self._fs, plan.path, changes, run=run, checkpoints=edits, held=held)
 
     @property
     def line_edits(self) -> tuple[LineEdit, ...]:
         """The cleaner checkpoint's line: the offset up to which the log is clean now."""
         plan = self._plan
-        if self._passes is None or plan.dirt is None or plan.choice is Choice.ERASING_ONLY:
+        if self._cleaning is None or plan.dirt is None or plan.choice is Choice.ERASING_ONLY:
             return plan.line_edits
-        end_offset = max(plan.dirt.first_dirty, self._passes.end_offset)
+        end_offset = max(plan.dirt.first_dirty, self._cleaning.end_offset)
         return (LineEdit(FileKind.CLEANER_CHECKPOINT, plan.topic, plan.partition, end_offset),)
 
     def changes(self, area: StagingArea) -> Sequence[Change]:
-        """Write new segments into the run's directory, and return the changes to swap them in. Raises Unchanged."""
-        assert self._passes is not None
+        """Write new segments into the run's directory, and return the changes to swap them in."""
+        assert self._cleaning is not None
         changes: list[Change] = []
-        for unit in self._passes.write(area):
-            changes += self._swap(unit, area)
+        for group in self._cleaning.write(area):
+            changes += self._swap(group, area)
         names = {change.new_name for change in changes if isinstance(change, Move)}
         there = {file.status.path.rpartition("/")[2] for file in self._partition.leftovers}
         return [*(Drop(name) for name in sorted(names & there)), *changes]
 
-    def _swap(self, unit: Unit, area: StagingArea) -> Iterator[Change]:
+    def _swap(self, group: CleanedGroup, area: StagingArea) -> Iterator[Change]:
         """Yield the changes in a broker's order: its start completes or undoes them (LocalLog.replaceSegments)."""
-        new = sorted(unit.made, reverse=True)
+        new = sorted(group.segments, reverse=True)
         for segment in new:
             for name in segment.names:
-                staged = unit.prefix + name
-                yield Put(name, Staged(staged, area.status(staged).size_bytes), replaces=False)
+                yield Put(name, Staged(name, area.status(name).size_bytes), replaces=False)
         swaps = [name.removesuffix(WorkState.CLEANED.value) for segment in new for name in segment.names]
         for name in swaps:
             yield Move(name + WorkState.CLEANED.value, name + WorkState.SWAP.value)
-        for base_offset in unit.sources:
+        for base_offset in group.sources:
             for kind in _SEGMENT_FILES:
                 yield from self._delete(segment_file_name(base_offset, kind))
         for name in swaps:
             yield Move(name + WorkState.SWAP.value, name)
         bases = {segment.base_offset for segment in new}
-        for base_offset in unit.sources:
+        for base_offset in group.sources:
             if base_offset not in bases:
                 yield from self._delete(segment_file_name(base_offset, FileKind.PRODUCER_SNAPSHOT))
 

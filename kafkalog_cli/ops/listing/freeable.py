@@ -11,7 +11,7 @@ from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
-from kafkalog_cli.ops.compact.passes import MeasuredGroup, Passes, log_of
+from kafkalog_cli.ops.compact.cleaning import LogCleaning, MeasuredGroup, log_of
 from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest, plan_compact
 from kafkalog_cli.ops.listing.usage import Freeable
 from kafkalog_cli.ops.partition_facts import PartitionFacts
@@ -203,4 +203,4 @@ def measured(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest)
     """
     if not plan.choice.is_cleaned:
         return []
-    return Passes(log_of(fs, open_partition(fs, plan.path), plan, request), plan, request).measure()[1]
+    return LogCleaning(log_of(fs, open_partition(fs, plan.path), plan, request), plan, request).measure()[1]

@@ -3,5 +3,5 @@
 `server` accepts connections, `connection` reads requests and sends responses. `dialects` has the requests that a
 listener understands, and the table of the functions that answer them (`answer_*`). `catalog` is the view of the logs:
 its files stay open from the start. `segment_map` checks each segment once before its bytes are sent. `groups`,
-`consumer_groups` and `committed` are the group coordinator. `commit_copy` appends commits to a copy of its topic.
+`consumer_groups` and `committed` are the group coordinator.
 """

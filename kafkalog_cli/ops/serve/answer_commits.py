@@ -1,6 +1,6 @@
 """OffsetCommit and OffsetFetch: the committed offsets of groups."""
 
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import Broker, Request, by_topic, of_each_partition
@@ -13,7 +13,7 @@ _SEVERAL_GROUPS = 8
 
 
 def commit(broker: Broker, request: Request) -> Message:
-    """Commit offsets; the answer follows the write."""
+    """Commit offsets."""
     body = request.body
     group_id = body["groupId"]
     epoch, member_id = body.get("generationIdOrMemberEpoch", NO_GENERATION), body.get("memberId", "")
@@ -38,9 +38,7 @@ def commit(broker: Broker, request: Request) -> Message:
     if taken:
         try:
             broker.committed.commit(taken)
-        except TimeoutError:
-            errors |= dict.fromkeys(taken, ApiError.COORDINATOR_NOT_AVAILABLE)
-        except (KafkalogError, OSError):  # as a broker whose log of commits is elsewhere, or fails: clients try again
+        except Refused:  # as a broker whose log of commits is elsewhere: clients try again
             errors |= dict.fromkeys(taken, ApiError.NOT_COORDINATOR)
     return of_each_partition(
         request, "name", lambda topic, one: {

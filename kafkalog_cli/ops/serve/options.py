@@ -22,16 +22,14 @@ class ServerLimits(NamedTuple):
 class ServeOptions:
     """The logs to serve, and the server's settings.
 
-    `commit_to` is the path of a file for commits, or of a log directory with a copy of `__consumer_offsets`; None keeps
-    them in memory. `at_ms` is the time as of which the logs are served, in epoch ms; None serves all records.
-    `old_clients_port` is the port for clients of Kafka 0.7 and 0.8; None serves none of them, and no log of 0.7.
+    `at_ms` is the time as of which the logs are served, in epoch ms; None serves all records. `old_clients_port` is the
+    port for clients of Kafka 0.7 and 0.8; None serves none of them, and no log of 0.7.
     """
 
     paths: Sequence[str]
     selection: Selection = field(default=Selection())
     host: str = LOOPBACK
     port: int = DEFAULT_PORT
-    commit_to: str | None = None
     on_damage: DamageAnswer = DamageAnswer.STOP
     at_ms: int | None = None
     metadata: str | None = None

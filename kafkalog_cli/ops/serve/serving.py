@@ -6,10 +6,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from threading import Event, Thread
 
-from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.catalog import ServedCatalog
-from kafkalog_cli.ops.serve.committed import CommitFile, CommitPlace, CommittedStore
+from kafkalog_cli.ops.serve.committed import CommittedStore
 from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.dialects import Dialect, of_old_clients, of_today
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
@@ -23,15 +22,14 @@ from kafkalog_cli.ops.session.options import Context
 class Serving:
     """A server that is ready to run. `report` is called from several threads.
 
-    Raises as `ServedCatalog`, `CommitFile` and `Server`.
+    Raises as `ServedCatalog` and `Server`.
     """
 
     def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
         with ExitStack() as opened:
             self.catalog = ServedCatalog(context, options, report)
             opened.callback(self.catalog.close)
-            self.committed = CommittedStore(*self._commits(context, options, report), report, self.catalog.decoding)
-            opened.callback(self.committed.close)
+            self.committed = CommittedStore(self.catalog.log_dirs, report, self.catalog.decoding)
             broker = Broker(
                 self.catalog, GroupCoordinator(context.clock),
                 ConsumerGroupCoordinator(context.clock, self.catalog.assignable), self.committed,
@@ -47,22 +45,6 @@ class Serving:
             opened.callback(warming.join)
             warming.start()
             self._opened = opened.pop_all()
-
-    def _commits(
-        self, context: Context, options: ServeOptions, report: Callable[[Note], None]
-    ) -> tuple[LogDirs, CommitPlace | None]:
-        """Return the log directories with the committed offsets, and the place for new commits."""
-        path, log_dirs = options.commit_to, self.catalog.log_dirs
-        if path is None:
-            return log_dirs, None
-        status = context.fs.status(path)
-        if status is None or not status.is_directory:
-            return log_dirs, CommitFile(context.fs, path)
-        from kafkalog_cli.ops.serve.commit_copy import CommitCopy, check_outside_of  # a fifth of the start
-
-        check_outside_of(log_dirs, path)
-        copy = CommitCopy(context, path, options.broker_config)
-        return copy.log_dirs, copy
 
     @property
     def bootstrap(self) -> str:

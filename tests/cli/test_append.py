@@ -9,13 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.support import commands
 from tests.support.commands import tree, writable_copy
 from tests.support.logs import BASE_TIME_MS
 from tests.support.naive_reader import read_batches, read_records
+from tests.support.product import Environment, KernelChoice, run
 from tests.support.strategies import contents, headers, timestamps
 
 NOW_MS = 1795228795800

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.cli.test_append import ANY_TIME, NOW, kafkalog, tree
 from tests.support.logs import BASE_TIME_MS
+from tests.support.product import KernelChoice
 
 LINES = [
     json.dumps({"key": f"k{at % 500}", "value": "vä" * (at % 90), "timestamp_ms": BASE_TIME_MS + at}).encode()

@@ -11,12 +11,11 @@ import time
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.append.partitioning import partition_of_key
 from tests.support import commands
 from tests.support.commands import writable_copy
 from tests.support.naive_reader import read_batches, read_records
+from tests.support.product import Environment, run
 
 NOW_MS = 1795228795800
 SETTINGS = (

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.commands import COMMANDS
 from tests.cli.trials import UNPRIVILEGED
 from tests.support.commands import kafkalog, options_of
+from tests.support.product import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")

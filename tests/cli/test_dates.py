@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.ops.option_values import parse_time_ms
 from kafkalog_cli.spark.options import read_options
 from tests.support.commands import kafkalog
 from tests.support.logs import R, batch_v2, write_segment
 from tests.support.metadata_logs import batches, topic_id, value
+from tests.support.product import KafkalogError, UsageError
 
 NOON_MS = 1_795_694_400_000
 """2026-11-26T12:00:00Z"""

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.errors import KafkalogError, next_step
+from kafkalog_cli.errors import next_step
 from tests.support.commands import kafkalog
+from tests.support.product import KafkalogError
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "kafkalog.error-1.json"
 COMMANDS = (

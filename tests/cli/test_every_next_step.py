@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.change.new_partitions import staged_name
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -41,6 +40,7 @@ from tests.support.damaged_nodes import DAMAGES, node
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
 from tests.support.metadata_logs import snapshot
+from tests.support.product import RealFilesystem
 
 COMMAND = re.compile(r"`([^`]+)`")
 RUN = ("kafkalog", "sudo", "mv", "cp", "rm", "sed", "sh", "truncate")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.commands import COMMANDS
 from tests.support.commands import kafkalog, options_of
+from tests.support.product import COMMANDS
 
 PARTITION = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 SIDECARS = sorted(p for p in PARTITION.iterdir() if p.suffix in {".index", ".timeindex", ".snapshot"})

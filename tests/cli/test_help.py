@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.commands import COMMANDS, GROUPS
+from kafkalog_cli.cli.commands import GROUPS
 from tests.support.commands import kafkalog, options_of
+from tests.support.product import COMMANDS
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 

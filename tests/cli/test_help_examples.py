@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.commands import COMMANDS, EXAMPLES, kafkalog_command
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.commands import EXAMPLES
 from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 from tests.support.metadata_logs import batches, partition, topic_id, value
+from tests.support.product import COMMANDS, Environment, kafkalog_command, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 LOG_DIR = "/var/lib/kafka"

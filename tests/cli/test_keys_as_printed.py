@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.errors import UsageError
 from tests.support.commands import json_of, kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
+from tests.support.product import UsageError
 
 UUID_BYTES = bytes.fromhex("123e4567e89b12d3a456426614174000")
 UUID_TEXT = "123e4567-e89b-12d3-a456-426614174000"

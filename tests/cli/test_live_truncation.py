@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from tests.crash.log_directories import PARTITION, ROOT, batch
 from tests.crash.test_live import busy_disk
 from tests.crash.writers import NOW_MS, kafkalog
+from tests.support.product import RealFilesystem
 
 HOLD = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); print(); sys.stdin.read()"
 ACTIVE = "t-0/00000000000000000014"

@@ -10,10 +10,9 @@ import shutil
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import KafkalogError
 from tests.cli.test_append import NOW, kafkalog, partition, records, root  # noqa: F401 - fixtures
 from tests.support.commands import tree
+from tests.support.product import KafkalogError, KernelChoice
 
 BYTES = "must be null, a string, or an object with encoding and data"
 FUTURE = 2**62

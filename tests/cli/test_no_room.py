@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
+from tests.support.product import RealFilesystem
 from tests.support.watched_fs import FailingFilesystem
 
 PURGE = "next: make room: `kafkalog purge {0} --older-than 0s` removes what earlier runs keep for undo"

@@ -12,12 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import ExitCode
 from tests.cli.trials import RETAINS, Trial, check_words
 from tests.support.commands import writable_copy
+from tests.support.product import Environment, ExitCode, RealFilesystem, run
 
 LAST = "00000000000000000115"
 COMMANDS = {

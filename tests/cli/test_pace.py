@@ -15,14 +15,11 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.session.runner import Interruptions
 from tests.support import commands
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.plain_changes import files
+from tests.support.product import Environment, RealFilesystem, UsageError, run
 from tests.support.watched_fs import WatchedFilesystem
 
 MARKER = ".kafka_cleanshutdown"

@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from tests.support.commands import a_broker_on
+from tests.support.product import Environment, KernelChoice, RealFilesystem, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs/example"
 UNUSED_BYTES = 100_000

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.change.changes import Cut, Drop, Move
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.change.runs import new_run_id
-from kafkalog_cli.disk.fs import RealFilesystem
 from tests.cli.test_undo import NOW_MS, fits_its_schema, kafkalog, partitions, tree
 from tests.support.locks import held_by_another_process
+from tests.support.product import Cut, Drop, Move, RealFilesystem
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 DAY_MS = 86_400_000

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.cli.commands import COMMANDS
-from kafkalog_cli.errors import ExitCode
 from tests.support.commands import everything, kafkalog, options_of, writable_copy
+from tests.support.product import COMMANDS, ExitCode
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 NOT_TRIED = {"serve", "replay", "warmup", "demo", "sql", "export", "import"}

@@ -10,14 +10,11 @@ from itertools import accumulate
 import crc32c
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.format.batch import encode_start
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, xerial
 from tests.support.naive_consumer import consume
 from tests.support.naive_reader import read_batches
+from tests.support.product import Environment, KernelChoice, run
 
 FOLDER = "/logs/orders-3"
 FIRST, SECOND = f"{FOLDER}/{0:020d}.log", f"{FOLDER}/{40:020d}.log"
@@ -174,13 +171,6 @@ def test_fetch_responses_have_what_a_consumer_gets():
     for option in (("--format", "json"), ("--until", "0"), ("--max-records", 3)):
         assert read(FILES, "--framing", "fetch", *option)[0] == 2
     assert read(FILES, "--framing", "fetch", out=Terminal())[0] == 2
-
-
-def test_the_start_of_a_fetch_response():
-    assert encode_start(3) == struct.pack(">ih", 5, 0)
-    assert encode_start(0) == struct.pack(">ih", 2, 0)
-    with pytest.raises(ValueError, match="do not fit"):
-        encode_start(1 << 31)
 
 
 # -- damage

@@ -7,14 +7,11 @@ import shutil
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.metered_fs import MeteredFilesystem
-from kafkalog_cli.errors import Unreadable
 from tests.support.commands import kafkalog
 from tests.support.logs import R, batch_v2, write_segment
 from tests.support.plain_changes import files
+from tests.support.product import Environment, RealFilesystem, Unreadable, run
 from tests.support.watched_fs import WatchedFilesystem
 
 MARKER = ".kafka_cleanshutdown"

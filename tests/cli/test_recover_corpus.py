@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.format import checkpoint, producer_snapshot
+from tests.support.product import Environment, run
 
 REFUSED = {
     "crash-flip-offset": "IllegalArgumentException",

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
 from tests.support.commands import kafkalog
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.product import ExitCode
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 NOW_MS = 1795228795800

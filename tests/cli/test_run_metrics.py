@@ -2,10 +2,10 @@
 
 import pytest
 
-from kafkalog_cli.cli.commands import COMMANDS
 from tests.cli.test_append import kafkalog
 from tests.support.commands import options_of, writable_copy
 from tests.support.logs import BASE_TIME_MS
+from tests.support.product import COMMANDS
 
 NOW = ("--now", str(BASE_TIME_MS + 10**9), "--single-replica", "--config", f"segment.ms={2**62}")
 COMMAND_LINES: dict[str, tuple[tuple, dict]] = {

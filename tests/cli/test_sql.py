@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.product import Environment, run
 
 
 def sql(*argv):

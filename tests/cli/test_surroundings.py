@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.cli import warmup
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk import kernels
-from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support.product import Environment, KernelChoice, run
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example"

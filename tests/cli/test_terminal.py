@@ -18,10 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.output.human import TextColumn, TextTable, write_table
 from kafkalog_cli.output.stream import Paint, ResultStream, columns_of
+from tests.support.product import Environment, run
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = Path("docs") / "example"

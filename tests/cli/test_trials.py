@@ -11,8 +11,8 @@ from itertools import count
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from tests.cli.trials import READERS, RECOVERED, TORN, UNPRIVILEGED, WRITERS, Trial, check_words, logs, tree
+from tests.support.product import RealFilesystem
 from tests.support.watched_fs import CHANGES, FailingFilesystem, RecordingFilesystem
 
 NO_WAY_ON = {

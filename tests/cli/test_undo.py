@@ -12,18 +12,17 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.change.changes import Cut, Drop, Move, Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker
 from kafkalog_cli.change.journal import CheckpointEdits, apply
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from tests.crash.journal_cases import Bytes
 from tests.support import commands
 from tests.support.locks import held_by_another_process
 from tests.support.logs import R, batch_v2
 from tests.support.memory_fs import MemoryFilesystem
+from tests.support.product import Cut, Drop, Move, Put, RealFilesystem
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 CASES = ["txn", "crash-torn", "clean-asis", "crash-zero-tail", "upgraded", "v1", "retention"]

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.values.value_format import VALUE_HEADER
 from kafkalog_cli.library.warning import LogWarning
 from tests.cli.test_read_values import framed, log_dir, partition, registered
 from tests.support.commands import kafkalog
 from tests.support.logs import R
+from tests.support.product import UsageError
 
 __all__ = ["log_dir"]
 

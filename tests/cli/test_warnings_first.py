@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.session.work import Work
+from tests.support.product import Environment, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 COMMANDS = {

@@ -13,10 +13,8 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
 from tests.support.commands import writable_copy
+from tests.support.product import Environment, RealFilesystem, run
 
 ROOT = Path(__file__).parents[2]
 TORN, RECOVERED = "torn-0", "recovered-0"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.ops.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
+from tests.interop.real_kafka import CACHE, HERE, fetch
 
 # Sizes after the tag of a class file's constants (JVM specification, 4.4); of UTF-8 constants, tag 1, the length is in the file.
 SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
@@ -30,18 +31,22 @@ def text_constants(class_file):
         index += 2 if tag in TWO_SLOTS else 1
 
 
-@pytest.fixture(scope="module")
-def constants(real_kafka, newest_kafka):
+def constants_of(jars):
     wanted = {name for text in ALL for name in text.where.split(", ")}
     found = {}
-    for jar in f"{real_kafka.class_path}:{newest_kafka.class_path}".split(":"):
-        if "kafka" in Path(jar).name and jar.endswith(".jar"):
-            with zipfile.ZipFile(jar) as classes:
-                for name in classes.namelist():
-                    simple = name.rpartition("/")[2].removesuffix(".class").partition("$")[0]
-                    if name.endswith(".class") and simple in wanted:
-                        found.setdefault(simple, []).extend(text_constants(classes.read(name)))
+    for jar in jars:
+        with zipfile.ZipFile(jar) as classes:
+            for name in classes.namelist():
+                simple = name.rpartition("/")[2].removesuffix(".class").partition("$")[0]
+                if name.endswith(".class") and simple in wanted:
+                    found.setdefault(simple, []).extend(text_constants(classes.read(name)))
     return found
+
+
+@pytest.fixture(scope="module")
+def constants(real_kafka, newest_kafka):
+    jars = f"{real_kafka.class_path}:{newest_kafka.class_path}".split(":")
+    return constants_of(jar for jar in jars if "kafka" in Path(jar).name and jar.endswith(".jar"))
 
 
 def is_said(text, constants):
@@ -56,9 +61,29 @@ def is_one_of(text, constant):
     return len("".join(parts).split()) >= 3 and re.fullmatch(".+".join(map(re.escape, parts)), text) is not None
 
 
-@pytest.mark.parametrize("text", ALL, ids=lambda text: text.text[:50])
+@pytest.mark.parametrize("text", [text for text in ALL if not text.until], ids=lambda text: text.text[:50])
 def test_kafka_says_it(text, constants):
     assert any(is_said(text.text, constants.get(name, [])) for name in text.where.split(", "))
+
+
+FORMER = "3.6.2"
+
+
+@pytest.fixture(scope="module")
+def former_constants():
+    jars = CACHE / f"kafka-{FORMER}"
+    fetch(jars, HERE / "kafka-server-pom.xml", f"-Dkafka.version={FORMER}")
+    return constants_of([jars / f"kafka_2.13-{FORMER}.jar"])
+
+
+@pytest.mark.parametrize("text", [text for text in ALL if text.until], ids=lambda text: text.text[:50])
+def test_a_former_kafka_says_it_and_today_s_does_not(text, constants, former_constants):
+    """Scala joins a text at run time: each part of it between two values is one constant, or several in a row."""
+    assert text.until == FORMER.rpartition(".")[0]
+    assert not is_said(text.text, constants.get(text.where, []))
+    known = {one.strip(" `'\n") for one in former_constants[text.where] if len(one.strip(" `'\n")) > 1}
+    whole = re.compile(rf"(?:(?:{'|'.join(map(re.escape, sorted(known, key=len, reverse=True)))})[ `']*)+")
+    assert all(whole.fullmatch(part.strip()) for part in text.text.split("{}") if part.strip(" .")), text.text
 
 
 def test_a_text_that_kafka_does_not_say_is_noticed(constants):

@@ -14,6 +14,7 @@ OPERATING_SYSTEM, JAVA = "the operating system", "Java"
 _TEXT = re.compile(r"^(?:# |- )`(.*?)`(?: \((.*)\))?$", re.MULTILINE)
 _SAID_BY = re.compile(r"^Said by (.*?)\.( Another line names the cause\.)?$", re.MULTILINE)
 _STEP = re.compile(r"```sh\n(.*?)\n```\n\nThis (.*?)\.(?=\n\n|\Z)", re.DOTALL)
+_FORMER = re.compile(r"(.*?)(?: of Kafka (\S+) and before)?")
 _TWO_WORDS = re.compile("[a-z][^ ]* [a-z]")
 
 _MOST_OF_A_VALUE = 500  # characters; values are paths, names and offsets
@@ -23,11 +24,13 @@ _MOST_OF_A_VALUE = 500  # characters; values are paths, names and offsets
 class BrokerText:
     """A text of Kafka, `{}` for each value. `where`: its classes (of several versions), OPERATING_SYSTEM, or JAVA.
 
-    `beginning` finds a line that has the first sentence, or the words before the first value.
+    `until` is the last version that prints it, "" if today's do. `beginning` finds a line that has the first sentence,
+    or the words before the first value.
     """
 
     text: str
     where: str
+    until: str
     whole: re.Pattern[str]
     beginning: re.Pattern[str]
 
@@ -86,9 +89,9 @@ def _page(slug: str, page: str) -> BrokerMessage:
 def _text(text: str, where: str) -> BrokerText:
     sentence, words = text.partition(". ")[0], text.partition("…")[0].rstrip(" [('=")
     beginnings = [part for part, least in ((words, 5), (sentence, 6)) if len(part.split()) >= least]
-    names = where.replace("`", "").replace(" or ", ", ")
+    names, until = _FORMER.fullmatch(where.replace("`", "").replace(" or ", ", ")).groups("")  # type: ignore[union-attr]
     beginning = _pattern(min(beginnings, default=text, key=len))
-    return BrokerText(text.replace("…", "{}"), names, _pattern(text), beginning)
+    return BrokerText(text.replace("…", "{}"), names, until, _pattern(text), beginning)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

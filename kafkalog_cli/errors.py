@@ -322,7 +322,9 @@ The directory of a run in `.kafkalog` may end with a number too.
 
 
 def next_step(error: BaseException) -> str:
-    """Return the next step after an error of the operating system among the causes of `error`; "" if none is known."""
+    """Return the next step of `error`, or after an error of the system among its causes; "" if none is known."""
+    if isinstance(error, KafkalogError) and "next_step" in error.details:
+        return str(error.details["next_step"])
     number = _number_of(error)
     if number is None:
         return ""

@@ -186,6 +186,11 @@ class LogLoader:
         self._cut: list[CutSegment] = []
         self._removed: list[int] = []
 
+    @property
+    def last_epoch(self) -> int | None:
+        """The newest leader epoch of the loaded log (LeaderEpochFileCache.latestEpoch), None if it has none."""
+        return self._epochs.latest_epoch
+
     def load(self) -> LoadedLog:
         """Load the partition. Raises LoadFailed if the broker cannot; the draft keeps the changes made until then."""
         self._epochs = self._read_epochs()

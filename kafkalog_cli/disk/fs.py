@@ -50,7 +50,10 @@ PIECE_BYTES = 1 << 20
 
 
 class FileStatus(NamedTuple):
-    """The status of a directory entry. `mtime_ms` is in epoch milliseconds, `mode` has the permission bits."""
+    """The status of a directory entry. `mtime_ms` is in epoch milliseconds, `mode` has the permission bits.
+
+    `given_path` is where a file is that was given on its own; `path` is then where a broker would have it.
+    """
 
     path: str
     size_bytes: int
@@ -63,6 +66,7 @@ class FileStatus(NamedTuple):
     owner_id: int = 0
     group_id: int = 0
     mode: int = 0o777
+    given_path: str = ""
 
     @property
     def name(self) -> str:

@@ -225,9 +225,13 @@ def _runs(fs: Filesystem, path: str, entries: list[FileStatus]) -> tuple[str, ..
         return ()
 
 
+def _as_given(entry: FileStatus) -> FileStatus:
+    return entry._replace(path=entry.given_path) if entry.given_path else entry
+
+
 def _sorted_out(path: str, directory: DirectoryName, entries: list[FileStatus], runs: tuple[str, ...]) -> Partition:
     of_runs = (entry for entry in entries if entry.is_file and not is_passed_over(entry))
-    files = [PartitionFile(classify_file(_name(entry.path)), entry) for entry in of_runs]
+    files = [PartitionFile(classify_file(entry.name), _as_given(entry)) for entry in of_runs]
     in_place = [f for f in files if f.name.state is WorkState.IN_PLACE]
     by_kind: dict[FileKind, list[PartitionFile]] = {}
     for file in in_place:

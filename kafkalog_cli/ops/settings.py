@@ -116,6 +116,12 @@ class SettingsSource:
         named = next((word.partition(",")[0].strip() for word in words if word.strip()), None)
         return named is not None and os.path.realpath(named) == os.path.realpath(log_dir)
 
+    def are_of_one_broker(self, *log_dirs: str) -> bool:
+        """Whether server.properties was given and has all these directories in log.dirs (or log.dir)."""
+        names = self._broker_properties.get("log.dirs") or self._broker_properties.get("log.dir", "")
+        own = {os.path.realpath(name.strip()) for name in names.split(",") if name.strip()}
+        return all(os.path.realpath(path) in own for path in log_dirs)
+
     def has_dynamic_quorum(self, log_dir: str) -> bool | None:
         """Whether the quorum of a node is dynamic (KIP-853); None if neither server.properties nor a file says so.
 

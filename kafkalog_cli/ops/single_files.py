@@ -6,7 +6,7 @@ Readers take partitions, so `SingleFiles` lists each such file as the one segmen
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, cast
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, WritableFilesystem, file_pieces
@@ -18,7 +18,7 @@ from kafkalog_cli.disk.names import (
     classify_file,
     segment_file_name,
 )
-from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
+from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable, shell_word
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, directory_name
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.selection import expand
@@ -26,7 +26,9 @@ from kafkalog_cli.ops.selection import expand
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _OF_RECORDS = (FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT, FileKind.OTHER)
 _PIECE_BYTES = 1 << 20
-_NOT_OF_KAFKA = "its name is not that of a Kafka file, and no batch is in it, so that it cannot be verified or read"
+_ZSTD_BYTES = 1 << 11
+"""Of compressed bytes: a block of 128 KiB has at least four."""
+_NO_BATCH = "no batch is in it, so that it cannot be verified or read"
 
 
 class _Unpacked(ReadableFile):
@@ -43,8 +45,7 @@ class _Unpacked(ReadableFile):
         self.size_bytes = 0
         packed = cast("IO[bytes]", io.BufferedReader(_Raw(file), _PIECE_BYTES))
         try:
-            source = _decompressed(packed, magic)
-            while piece := source.read(_PIECE_BYTES):
+            for piece in _decompressed(packed, magic):
                 self.size_bytes += len(piece)
                 if self.size_bytes > MAX_SEGMENT_BYTES:
                     raise Unreadable(path=file.path, reason=f"it unpacks to more than {MAX_SEGMENT_BYTES} bytes")
@@ -52,7 +53,7 @@ class _Unpacked(ReadableFile):
             self._file.flush()
         except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
             reason = f"it cannot be decompressed: {error}"
-            raise Unreadable(path=file.path, reason=reason) from error
+            raise Unreadable(path=file.path, reason=reason, next_step=_step_to_the_rest(file.path, magic)) from error
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         return os.preadv(self._file.fileno(), [buffer], position)
@@ -61,14 +62,35 @@ class _Unpacked(ReadableFile):
         """The temporary file is kept: it may be opened again."""
 
 
-def _decompressed(packed: IO[bytes], magic: bytes) -> IO[bytes]:
+def _step_to_the_rest(path: str, magic: bytes) -> str:
+    part = f"{path}.part"
+    script = f"{'gzip' if magic == _GZIP else 'zstd'} -dc {shell_word(path)} > {shell_word(part)}"
+    return (
+        f"copy it again from its origin. If there is none, `sh -c {shell_word(script)}` writes the bytes before the"
+        f" damage, and `kafkalog verify {shell_word(part)}` checks them"
+    )
+
+
+def _decompressed(packed: IO[bytes], magic: bytes) -> Iterator[bytes]:
+    """Yield the bytes of a compressed file. Raises EOFError, OSError, zlib.error or ZstdError where it is damaged."""
     if magic == _GZIP:
         import gzip
 
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=packed))
+        file = gzip.GzipFile(fileobj=packed)
+        while data := file.read(_PIECE_BYTES):
+            yield data
+        return
     import zstandard
 
-    return cast("IO[bytes]", zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True))
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    while data := packed.read(_ZSTD_BYTES):
+        while data:
+            if frame.eof:  # of one frame: another may follow
+                frame = zstandard.ZstdDecompressor().decompressobj()
+            yield frame.decompress(data)
+            data = frame.unused_data
+    if not frame.eof:  # the stream reader of zstandard does not report this
+        raise EOFError("the last frame is incomplete")
 
 
 class _Raw(io.RawIOBase):
@@ -92,7 +114,6 @@ class SingleFiles:
     def __init__(self, fs: Filesystem) -> None:
         self._fs = fs
         self._listings: dict[str, list[FileStatus]] = {}
-        self._files: dict[str, str] = {}
         self._unpacked: dict[str, _Unpacked] = {}
 
     def __getattr__(self, name: str) -> object:
@@ -100,46 +121,43 @@ class SingleFiles:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the paths of the files: a task of Spark opens them again."""
-        return _with_files, (self._fs, [*self._files.values()])
+        given = [one.given_path for listing in self._listings.values() for one in listing if one.given_path]
+        return _with_files, (self._fs, given)
 
     def add(self, path: str, status: FileStatus) -> str:
-        """Return the path of the file as a segment of its directory. Raises NotKafkaLayout, Unreadable.
+        """Return the directory in which the file is a segment. Raises NotKafkaLayout, Unreadable.
 
         The directory is that of the file if it is named like a partition, which gives the topic, or if the file has a
         broker's name. Else the file itself counts as a directory.
         """
-        name = classify_file(status.name.removesuffix(".gz").removesuffix(".zst"))
+        parsed = classify_file(status.name.removesuffix(".gz").removesuffix(".zst"))
         with self._open(path) as file:
             size_bytes = file.size_bytes
             is_brokers = is_segment_of_broker(status.name) and path not in self._unpacked
-            base = name.offset if is_brokers else _first_offset(file)
-        if base is None and name.kind is FileKind.LOG:
-            base = name.offset
+            base = parsed.offset if is_brokers else _first_offset(file)
+        if base is None and parsed.kind is FileKind.LOG and not size_bytes:
+            base = parsed.offset  # a segment that was copied before its first batch was written
         if base is None:
-            raise NotKafkaLayout(path=path, reason=_NOT_OF_KAFKA)
+            not_of_kafka = "" if parsed.kind is FileKind.LOG else "its name is not that of a Kafka file, and "
+            raise NotKafkaLayout(path=path, reason=f"{not_of_kafka}{_NO_BATCH}")
         parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
         is_partition = directory_name(parent).kind is not DirectoryKind.OTHER
         directory = parent if is_brokers or is_partition else path
-        shown = f"{directory.rstrip('/')}/{segment_file_name(base, FileKind.LOG)}"
-        shown = path if is_brokers else shown
+        name = status.name if is_brokers else segment_file_name(base, FileKind.LOG)
         listing = self._listings.setdefault(directory, [])
-        if any(one.path == shown for one in listing):
+        if any(one.name == name for one in listing):
             raise NotKafkaLayout(path=path, reason=f"another file was given that begins at offset {base} too")
-        listing.append(status._replace(path=shown, size_bytes=size_bytes, is_symlink=False))
+        shown = f"{directory.rstrip('/')}/{name}"
+        listing.append(status._replace(path=shown, size_bytes=size_bytes, is_symlink=False, given_path=path))
         if is_brokers:
             stem = path.removesuffix(FileKind.LOG.value)
             indexes = (self._fs.status(stem + suffix) for suffix in INDEX_SUFFIXES)
             listing += (one for one in indexes if one is not None and one.is_file)
-        self._files[shown] = path
-        return shown
-
-    def given(self, shown: str) -> str:
-        """Return the path of the file that is shown under a path."""
-        return self._files.get(shown, shown)
+        return directory
 
     def open_read(self, path: str) -> ReadableFile:
         """See Filesystem."""
-        return self._open(self.given(path))
+        return self._open(path)
 
     def _open(self, path: str) -> ReadableFile:
         if path in self._unpacked:
@@ -206,5 +224,5 @@ def directories_of(fs: WritableFilesystem, paths: Sequence[str]) -> tuple[Writab
     for path in expand(fs, list(paths)):
         status = fs.status(path)
         is_segment = status is not None and status.is_file and classify_file(status.name).kind in _OF_RECORDS
-        found[view.add(path, status).rpartition("/")[0] if status is not None and is_segment else path] = None
+        found[view.add(path, status) if status is not None and is_segment else path] = None
     return cast(WritableFilesystem, view), [*found]

@@ -307,6 +307,7 @@ class JsonLines:
         """Write a line for stderr about an exception that ends the run; its details become fields."""
         details = {name: value if _is_json(value) else str(value) for name, value in error.details.items()}
         path, step = details.pop("path", None), next_step(error)
+        details.pop("next_step", None)
         self.error(
             type(error).__name__,
             str(error),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import kafkalog
+from tests.support.metadata_logs import topic_id
 from tests.support.metadata_nodes import (
     BAD_RECORDS,
     END,
@@ -342,3 +343,26 @@ def test_a_batch_with_offsets_past_the_end_of_the_log_ends_the_start(disk):
     data[at + 6] ^= 0x40
     path.write_bytes(data)
     assert any("16505, and the log ends at 145" in step["message"] for step in steps(disk, "does-not-start"))
+
+
+def test_a_log_whose_last_segments_are_empty_ends_the_start_and_the_printed_step_lets_it_start(disk):
+    """The node reads until the end of the log, which is where its last segment begins (tried with Kafka 4.2.0)."""
+    begin_at_snapshot(disk)
+    (disk / METADATA / f"{90:020d}.log").write_bytes(b"")
+    (disk / METADATA / f"{END:020d}.log").touch()
+    code, found = findings(disk)
+    assert code == 4
+    [waiting] = [one for one in found if one["kind"] == "metadata-log"]
+    assert "waits for offsets 90 to 144 for ever" in waiting["message"]
+    assert len(steps(disk, "does-not-start")) == 1
+    subprocess.run(shlex.split(waiting["next_step"].split("`")[1]), check=True)
+    assert not steps(disk, "does-not-start")
+
+
+def test_partitions_of_topics_after_the_newest_snapshot_are_set_aside_where_the_log_ends_before_it(disk):
+    log = disk / METADATA / LOG
+    log.write_bytes(bytes(range(256)) * 2)
+    made = disk / "made-0"
+    shutil.copytree(disk / "in-a-0", made)
+    (made / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id(77)}\n")
+    assert [one["path"] for one in steps(disk, "sets-aside")] == [str(made)]

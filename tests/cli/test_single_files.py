@@ -2,7 +2,10 @@
 
 import gzip
 import random
+import re
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -65,6 +68,35 @@ def test_offsets_come_from_the_batches_of_a_copy(copy_of):
     assert f"offsets {first} to 125" in kafkalog("verify", path)[1]
 
 
+def test_an_empty_segment_that_was_deleted_is_sound(copy_of):
+    path = copy_of(f"{7:020}.log.deleted", b"")
+    assert kafkalog("verify", path)[:2] == (
+        0,
+        f"{path}: OK  offsets 7 to 7, 1 segment, 0 bytes\nnot checked: record contents (--level deep)\n",
+    )
+
+
+@pytest.mark.parametrize("name", ["0a1b2c.log", "0a1b2c.log.gz"])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_each_path_that_is_printed_of_a_copy_is_that_of_the_file(copy_of, name, is_damaged):
+    data = DATA[:100] + b"!" + DATA[101:] if is_damaged else DATA
+    path = copy_of(name, data)
+    commands = [
+        ("read",),
+        ("find", "--count"),
+        ("stats",),
+        ("lookup-offset", "77"),
+        ("lookup-offset", "3"),
+        ("verify",),
+    ]
+    for verb, *options in [*commands, ("lookup-time", "2020-01-01"), ("lookup-time", "--latest")]:
+        _, lines, errors = json_of(verb, path, *options)
+        paths = {line["path"] for line in [*lines, *errors] if line.get("path")}
+        assert paths <= {str(path)}, verb
+        if verb.startswith("lookup"):
+            assert f"{path}/" not in "".join(kafkalog(verb, path, *options)[1:])
+
+
 def test_two_copies_are_two_logs_and_a_segment_in_its_place_is_one_of_its_partition(copy_of):
     found = json_of("stats", copy_of("a.log.gz"), copy_of("b.log"), SEGMENT)[1]
     assert [one["topic"] for one in found if one.get("scope") == "topic"] == ["a.log.gz", "b.log", "mixed"]
@@ -72,7 +104,17 @@ def test_two_copies_are_two_logs_and_a_segment_in_its_place_is_one_of_its_partit
 
 
 @pytest.mark.parametrize(
-    "name", [*PLAIN[:3], *PACKED[1:], "my.checkpoint", "0-0.checkpoint.part", "any", "backup.index"]
+    "name",
+    [
+        *PLAIN,
+        *PACKED,
+        f"{0:020}.log.gz",
+        f"{0:020}.log.cleaned",
+        "my.checkpoint",
+        "0-0.checkpoint.part",
+        "any",
+        "backup.index",
+    ],
 )
 def test_a_file_in_which_nothing_is_of_kafka_ends_with_10(name, copy_of):
     path = copy_of(name, GARBAGE)
@@ -81,10 +123,6 @@ def test_a_file_in_which_nothing_is_of_kafka_ends_with_10(name, copy_of):
 
 
 KINDS = (
-    "log.gz",
-    "log.swap",
-    "log.cleaned",
-    "log.deleted",
     "index",
     "index.swap",
     "timeindex.deleted",
@@ -139,6 +177,31 @@ def test_a_cut_compressed_copy_is_an_error_that_names_it(copy_of):
     assert f"{path}" in err
     assert "cannot be decompressed" in err
     assert kafkalog("verify", path)[0] == 1
+
+
+@pytest.mark.parametrize("name", ["x.log.gz", "x y.log.zst"])
+def test_the_next_step_of_a_cut_copy_writes_the_batches_before_the_cut(copy_of, name):
+    if shutil.which("zstd") is None and name.endswith(".zst"):
+        pytest.skip("the printed command needs zstd")
+    batches = DATA * 200  # more than one block of either format
+    path = copy_of(name, batches)
+    path.write_bytes(path.read_bytes()[:-30])
+    code, _, (error,) = json_of("verify", path)
+    unpack, verify = re.findall(r"`([^`]+)`", error["next_step"])
+    assert [code, error["exit_code"]] == [1, 1]
+    subprocess.run(["sh", "-c", unpack], check=False, capture_output=True)
+    part = Path(f"{path}.part").read_bytes()
+    assert 0 < len(part) < len(batches)
+    assert batches.startswith(part)
+    assert f"{path}.part: " in kafkalog(*shlex.split(verify)[1:])[1]
+
+
+def test_a_zstandard_copy_of_several_frames_is_read_whole(copy_of):
+    path = copy_of("x.log")
+    path = path.rename(path.with_suffix(".zst"))
+    half = len(DATA) // 2
+    path.write_bytes(zstandard.compress(DATA[:half]) + zstandard.compress(DATA[half:]))
+    assert records_of("read", path) == records_of("read", SEGMENT.parent)
 
 
 def test_a_copy_in_a_partition_directory_has_the_topic_of_the_directory(tmp_path):

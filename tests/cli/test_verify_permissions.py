@@ -15,6 +15,7 @@ STEM = f"{57:020d}"
 WATCHERS = [User(0, 0), User(OWNER_ID, GROUP), User(21005, GROUP)]
 CASES = {
     "meta.properties of root": ("meta.properties", 0, 0o600, "does-not-start"),
+    "bootstrap.checkpoint of root": ("bootstrap.checkpoint", 0, 0o600, "does-not-start"),
     ".lock of root": (".lock", 0, 0o600, "takes-offline"),
     "checkpoint of root": ("recovery-point-offset-checkpoint", 0, 0o640, "takes-offline"),
     "clean-shutdown file of root": (".kafka_cleanshutdown", 0, 0o600, None),

@@ -7,7 +7,10 @@ import subprocess
 import pytest
 
 from tests.support.commands import json_of, kafkalog
-from tests.support.damaged_nodes import DAMAGES, FLAVOURS, node
+from tests.support.damaged_nodes import DAMAGES, FLAVOURS, OTHER_ID, node
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.metadata_logs import value
+from tests.support.naive_reader import read_batches
 
 COMMAND = re.compile(r"`([^`]+)`")
 
@@ -57,11 +60,12 @@ def test_a_damaged_node_is_reported_and_its_commands_mend_it(name, flavour, tmp_
 
 
 def test_the_root_of_a_volume_names_the_log_directory_in_it(tmp_path):
-    node("static", tmp_path).rename(tmp_path / "kafka-log0")
-    (tmp_path / "lost+found").mkdir()
+    volume = tmp_path / "volume"
+    (volume / "lost+found").mkdir(parents=True)
+    node("static", tmp_path).rename(volume / "kafka-log0")
     for verb in ("verify", "ls", "doctor", "recover"):
-        code, _, err = kafkalog(verb, tmp_path)
-        assert (code != 0, f"There is a log directory in it: {tmp_path}/kafka-log0" in err) == (True, True), err
+        code, _, err = kafkalog(verb, volume)
+        assert (code != 0, f"There is a log directory in it: {volume}/kafka-log0" in err) == (True, True), err
 
 
 def test_a_second_directory_of_a_node_is_held_against_the_metadata_log_in_the_first(tmp_path):
@@ -92,3 +96,70 @@ def test_a_lost_metadata_log_is_judged_by_the_quorum_of_server_properties(flavou
     partitions = sorted(str(path.parent) for path in data.glob("*/partition.metadata"))
     assert aside == (partitions if flavour == "static" else [])
     assert ("does-not-start" in [one["action"] for one in steps]) is (flavour == "dynamic")
+
+
+OTHER_CLUSTER = "b3RoZXItY2x1c3Rlci0wMQ"
+
+
+def second_directory(data, other, **ids):
+    """A log directory with a partition and a meta.properties as that of `data`, but for these ids."""
+    other.mkdir()
+    shutil.copytree(data / "in-b-0", other / "in-b-0")
+    text = (data / "meta.properties").read_text()
+    for name, one in ids.items():
+        text = re.sub(rf"^{name}\.id=.*", f"{name}.id={one}", text, flags=re.MULTILINE)
+    (other / "meta.properties").write_text(text)
+
+
+def differing(*argv):
+    return [one for one in findings(*argv) if one["kind"] == "meta-properties-differ"]
+
+
+def test_two_nodes_of_two_clusters_that_are_given_together_are_sound(tmp_path):
+    """Both have node id 1: each has its own metadata log, so that nothing says that one node would have both."""
+    one, other = tmp_path / "b1", tmp_path / "b2"
+    for data in (one, other):
+        node("static", tmp_path).rename(data)
+    register_directories(other, [OTHER_ID])
+    second_directory(other, tmp_path / "meta", cluster=OTHER_CLUSTER, directory=OTHER_ID)
+    (tmp_path / "meta" / "meta.properties").replace(other / "meta.properties")
+    assert [found["kind"] for found in findings(one, other)] == []
+    (tmp_path / "server.properties").write_text(f"log.dirs={one}, {other}\n")
+    (found,) = differing(one, other, "--broker-config", tmp_path / "server.properties")
+    assert (found["path"], found["got"]) == (f"{other}/meta.properties", OTHER_CLUSTER)
+    assert "do not change its cluster.id" in found["next_step"]
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_disk_of_another_cluster_is_to_be_left_out_and_no_command_changes_its_cluster_id(tmp_path, is_first):
+    data, other = node("static", tmp_path), tmp_path / "other"
+    second_directory(data, other, cluster=OTHER_CLUSTER, directory=OTHER_ID)
+    argv = (other, data) if is_first else (data, other)
+    (found,) = differing(*argv)
+    assert found["path"] == f"{other}/meta.properties"
+    assert all(command.startswith("kafkalog dump-index") for command in COMMAND.findall(found["next_step"]))
+    steps = [line for line in json_of("doctor", *argv)[1] if line["type"] == "start-step"]
+    assert [line["path"] for line in steps if line["ends_start"]] == [f"{other}/meta.properties"]
+
+
+def test_a_changed_cluster_id_of_a_directory_that_the_node_registered_is_set_back_by_the_printed_commands(tmp_path):
+    data, other = node("static", tmp_path), tmp_path / "other"
+    second_directory(data, other, cluster=OTHER_CLUSTER, directory=OTHER_ID)
+    shutil.rmtree(other / "in-b-0")
+    own = re.search("directory.id=(.*)", (data / "meta.properties").read_text())[1]
+    register_directories(data, [own, OTHER_ID])
+    (found,) = differing(data, other)
+    assert (found["path"], found["expected"]) == (f"{other}/meta.properties", "bGFiLWNsdXN0ZXItMDAwMA")
+    do_commands([found])
+    assert differing(data, other) == []
+
+
+def register_directories(data, ids):
+    """Add the record of a broker with these directories to the metadata log of node 1."""
+    logs = sorted((data / "__cluster_metadata-0").glob("*.log"))
+    last = [batch for log in logs for batch in read_batches(log.read_bytes())][-1]
+    (broker,) = [line for line in json_of("cluster", data)[1] if line["type"] == "cluster-broker"]
+    fields = {"brokerId": 1, "brokerEpoch": broker["epoch"], "logDirs": ids}
+    record = R(last.last_offset + 1, BASE_TIME_MS, None, value("BrokerRegistrationChangeRecord", 2, **fields))
+    with logs[-1].open("ab") as file:
+        file.write(batch_v2([record], epoch=last.leader_epoch))

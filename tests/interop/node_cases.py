@@ -212,7 +212,9 @@ def follow(data, told, properties):
 
 
 def is_to_do(command):
-    return command["argv"] and command["effect"] != "nothing" and not OF_REPLICAS.search(command["why"])
+    is_for_both = "no other replica" in command["why"] and (command["argv"] or [])[:2] == ["kafkalog", "recover"]
+    needs_replica = OF_REPLICAS.search(command["why"]) and not is_for_both
+    return command["argv"] and command["effect"] != "nothing" and not needs_replica
 
 
 def execute(argv, folder):

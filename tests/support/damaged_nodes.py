@@ -119,6 +119,13 @@ DAMAGES = {
     "meta.properties of ZooKeeper": other_directory(of_zookeeper),
     "metadata log missing": without_log(removed("__cluster_metadata-0"), None),
     "metadata log empty": without_log(emptied("__cluster_metadata-0"), "metadata-log-lost"),
+    "all segments of the metadata log empty": Damage(
+        lambda data: [path.write_bytes(b"") for path in (data / "__cluster_metadata-0").glob("*.log")],
+        ("metadata-log", "metadata-log-lost"),
+        (False, True),
+        ("does-not-start", "sets-aside"),
+        mends=False,
+    ),
     "a file in the place of the metadata log": both(
         lambda data: [shutil.rmtree(data / "__cluster_metadata-0"), (data / "__cluster_metadata-0").touch()],
         "metadata-log-lost",

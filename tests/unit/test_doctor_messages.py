@@ -113,23 +113,35 @@ def test_the_topic_of_a_command_is_that_of_the_partition():
     assert _with_places(words, MessagePlaces("/logs")) is None
 
 
-def test_doctor_gives_the_commands_of_steps_with_their_sentences():
-    copies = (
-        Step("if no other replica is in sync", end=", "),
-        Step("copy it: ", ("cp", "-a", "a. b", "c")),
-        Step("Else, ", ("rm", "-r", "d"), " removes it"),
-    )
-    commands = list(commands_in(copies))
-    assert [one.argv for one in commands] == [("cp", "-a", "a. b", "c"), ("rm", "-r", "d")]
-    assert [one.why for one in commands] == ["if no other replica is in sync, copy it", "Else, removes it"]
-    by_hand = (Step("restore it from a backup"),)
-    assert [(one.argv, one.why) for one in commands_in(by_hand)] == [((), "restore it from a backup")]
-    both = (
-        Step("", ("mv", "-nT", "a", "b"), " moves it away", ", and "),
-        Step("", ("kafkalog", "verify", "c"), " checks the rest"),
-    )
-    assert [one.why for one in commands_in(both)] == ["moves it away", "checks the rest"]
-    assert not [*commands_in((nothing(),)), *commands_in(())]
+MV, LS, RM = ("mv", "-nT", "a", "b"), ("ls", "a"), ("rm", "-r", "d")
+
+
+@pytest.mark.parametrize(("steps", "commands"), [
+    ((Step("restore it from a backup"),), [((), "restore it from a backup")]),
+    ((nothing(),), []),
+    ((), []),
+    (
+        (
+            Step("if no other replica is in sync", end=", "), Step("copy it: ", ("cp", "-a", "a. b", "c")),
+            Step("Else, ", RM, " removes it"),
+        ),
+        [(("cp", "-a", "a. b", "c"), "if no other replica is in sync, copy it"), (RM, "Else, removes it")],
+    ),
+    ((Step("", MV, " moves it away", ", and "), Step("", LS, " lists the rest")), [(MV, "moves it away"), (LS, "lists the rest")]),
+    ((Step("", MV, end=" and "), Step("", LS, " show both: keep one")), [(MV, "show both: keep one"), (LS, "show both: keep one")]),
+    ((Step("", MV, " keeps it"), Step("Then ", RM, " removes d")), [(MV, "keeps it"), (RM, "removes d")]),
+    ((Step("", MV, " moves it"), Step("Restore it"), Step("Do not move c")), [(MV, "moves it. Restore it. Do not move c")]),
+    ((Step("find out who made it", end="; "), Step("", RM, " removes it")), [(RM, "find out who made it. This removes it")]),
+    (
+        (Step("if alone, ", LS, " lists it"), Step("Else, wait"), Step("", LS, " lists it")),
+        [(LS, "if alone, lists it. Else, wait. This lists it")],
+    ),
+])  # fmt: skip
+def test_the_commands_of_steps_have_all_their_sentences_as_reasons(steps, commands):
+    assert [(one.argv, one.why) for one in commands_in(steps)] == commands
+
+
+def test_commands_have_their_trials_and_undos():
     changes = (Step("", ("kafkalog", "recover", "a"), end="; "), Step("", ("mv", "-nT", "a", "b")))
     (mv, trial, recover) = sorted(in_safe_order(commands_in(changes)), key=lambda one: one.line)[::-1]
     assert [one.undo for one in (mv, trial)] == ["mv -nT b a", ""]

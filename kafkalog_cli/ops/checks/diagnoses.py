@@ -45,10 +45,9 @@ def _restore(what: str) -> tuple[Step, ...]:
 
 
 NEVER_LED = "with controller.quorum.bootstrap.servers and no other controller, the node waits for a leader for ever"
-SET_ALL_ASIDE = (
-    "with controller.quorum.voters and no other controller, the node begins an empty cluster and renames every"
-    " partition to -stray"
-)
+BEGINS_ANEW = "the node begins an empty cluster and renames every partition to -stray"
+SET_ALL_ASIDE = f"with controller.quorum.voters and no other controller, {BEGINS_ANEW}"
+VOTES_ALONE = f"the first snapshot has the voters: if there is no other, {BEGINS_ANEW}"
 """What a node does without its metadata log, by the kind of its quorum."""
 
 

@@ -116,17 +116,35 @@ def _undo(argv: Sequence[str]) -> str:
 
 
 def commands_in(steps: Steps) -> Iterator[NextCommand]:
-    """Yield the commands of next steps, each with its sentence as its reason.
+    """Yield the commands of next steps, each once, with the sentences that name it as its reason.
 
-    Steps without a command are one step by hand, unless they say that nothing has to be done.
+    A sentence without a command belongs to the next command, or to the last one. Steps without a command are one step
+    by hand, unless they say that nothing has to be done.
     """
     found = [*flat(steps)]
-    if found and not any(step.argv for step in found) and found[0].is_needed:
-        yield NextCommand((), text_of(steps))
+    reasons: dict[tuple[str, ...], list[str]] = {}
+    pending: list[str] = []
     for sentence in _sentences(found):
-        for at, step in enumerate(sentence):
-            if step.argv:
-                yield NextCommand(tuple(map(_word, step.argv)), _reason(sentence, at))
+        commands = [*_commands_of(sentence)]
+        for argv, before, after in commands:
+            why = ", ".join(words for words in (before, after) if words)
+            known = reasons.setdefault(argv, [])
+            known += [*pending, f"This {why}" if (known or pending) and not before else why]
+            pending = []
+        pending += [] if commands else [text_of(tuple(sentence))]
+    if reasons:
+        reasons[next(reversed(reasons))] += pending
+    elif found and found[0].is_needed:
+        reasons[()] = [text_of(steps)]
+    yield from (NextCommand(argv, _joined(sentences)) for argv, sentences in reasons.items())
+
+
+def _joined(sentences: Iterable[str]) -> str:
+    text = ""
+    for sentence in filter(None, sentences):
+        between = "" if not text else ". " if sentence[0].isupper() else "; "
+        text += between + sentence
+    return text
 
 
 def _sentences(steps: Iterable[Step]) -> Iterator[list[Step]]:
@@ -136,15 +154,21 @@ def _sentences(steps: Iterable[Step]) -> Iterator[list[Step]]:
         if step.end in (". ", "; "):
             yield sentence
             sentence = []
-    yield sentence
+    if sentence:
+        yield sentence
 
 
-def _reason(sentence: Sequence[Step], at: int) -> str:
-    """Return a sentence without its command, which is printed beside it, and without its other commands."""
-    earlier, own = sentence[:at], sentence[at]
-    before = "" if any(step.argv for step in earlier) else "".join(f"{step.text}{step.end}" for step in earlier)
-    parts = ((before + own.before).rstrip(": ,"), own.after.strip(" :"))
-    return ", ".join(part for part in parts if part).strip(" ,")
+def _commands_of(sentence: Sequence[Step]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Yield the commands of a sentence, each with the words before it, if it is the first, and those after it.
+
+    Of "`a` and `b` do it", both have the words "do it".
+    """
+    places = [at for at, step in enumerate(sentence) if step.argv]
+    for at in places:
+        before = "".join(f"{step.text}{step.end}" for step in sentence[:at]) if at == places[0] else ""
+        before = (before + sentence[at].before if at == places[0] else "").rstrip(": ,")
+        after = next((step.after for step in sentence[at:] if step.after), "").strip(" :,")
+        yield tuple(map(_word, sentence[at].argv)), "" if before == "Then" else before, after
 
 
 def _word(word: str | Word) -> str:

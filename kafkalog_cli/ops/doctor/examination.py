@@ -27,7 +27,7 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE
+from kafkalog_cli.ops.checks.diagnoses import BEGINS_ANEW, NEVER_LED, SET_ALL_ASIDE
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.doctor.broker_pages import Recognised, messages, recognised
 from kafkalog_cli.ops.doctor.commands import (
@@ -94,7 +94,8 @@ class _Results(SilentObserver):
 
 
 def _note_of(error: KafkalogError, path: str | None) -> Note:
-    return Note(type(error).__name__, str(error), path, is_error=True, exit_code=error.exit_code)
+    message = str(error) if path is None else str(error).removeprefix(f"{path}: ")
+    return Note(type(error).__name__, message, path, is_error=True, exit_code=error.exit_code)
 
 
 @dataclass(slots=True)
@@ -143,7 +144,7 @@ def examine_all(
         except (PathNotFound, NotKafkaLayout) as error:
             if not lines and len(log_dirs) == 1:
                 raise
-            seen.notes.append(_note_of(error, log_dir)._replace(message=str(error).removeprefix(f"{log_dir}: ")))
+            seen.notes.append(_note_of(error, log_dir))
     if directories:
         _verify(context, options, [*directories], level, seen)
     of_text = next((one for one in log_dirs if os.path.abspath(one) in text), log_dirs[0])  # noqa: PTH100
@@ -380,13 +381,15 @@ def _of_identity(at_root: Iterable[Finding]) -> Iterator[StartStep]:
 def _of_lost_metadata(at_root: Iterable[Finding], directories: Iterable[PartitionPath]) -> Iterator[StartStep]:
     """Yield what a node without its metadata log does, by the kind of its quorum if that is known."""
     for one in (each for each in at_root if each.kind is FindingKind.METADATA_LOG_LOST):
-        if one.broker_effect != SET_ALL_ASIDE:
-            why = one.broker_effect.removeprefix(f"{SET_ALL_ASIDE}; ")
+        effects = one.broker_effect.split("; ")
+        anew = next((effect for effect in effects if BEGINS_ANEW in effect), "")
+        why = "; ".join(effect for effect in effects if effect != anew)
+        if why:
             yield StartStep(StartAction.DOES_NOT_START, one.path, f"{one.message}: {why}")
-        for directory in directories if SET_ALL_ASIDE in one.broker_effect else ():
+        for directory in directories if anew else ():
             name = directory.directory
             if name.kind is DirectoryKind.PARTITION and not name.is_metadata_log:
-                message = f"the metadata log is lost: {SET_ALL_ASIDE}"
+                message = f"the metadata log is lost: {anew}"
                 yield StartStep(StartAction.SETS_ASIDE, directory.path, message)
 
 

@@ -4,7 +4,7 @@ A node in KRaft mode reads them first (KafkaRaftServer.initializeLogDirs, MetaPr
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -20,17 +20,18 @@ from kafkalog_cli.format.meta_properties import ODD_CLUSTER_ID, MetaProperties
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
-from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE
+from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE, VOTES_ALONE
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.steps import MOVE_ASIDE, Step, Steps, Word, path_word
+from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, Word, all_of, path_word
 
 _NO_LEADER = "its partitions have no leader, since the cluster assigns them to another directory id"
 _OTHER_VOTER = (
     "the node waits for a leader for ever, since the voter of the quorum is the node with the other directory id"
 )
 _ENDS = "a node does not start with it"
+_ENDS_IF_IN_LOG_DIRS = "a node does not start with both in log.dirs"
 
 
 class _Identity(NamedTuple):
@@ -95,9 +96,6 @@ def _against_cluster(  # noqa: PLR0913, PLR0917
             message = f"directory.id is that of another directory of the node: expected {expected.directory_id}"
         got = meta.directory_id or "none"
         yield _differs(path, message, str(expected.directory_id), got, steps, effect)._replace(kind=kind)
-    if expected.cluster_id is not None and meta.cluster_id not in (None, expected.cluster_id):
-        message = f"cluster.id {meta.cluster_id}, in another directory of node {meta.node_id} {expected.cluster_id}"
-        yield _differs(path, message, expected.cluster_id, str(meta.cluster_id), steps, _ENDS)
 
 
 def _differs(path: str, message: str, expected: str, got: str, steps: Steps, effect: str) -> Finding:  # noqa: PLR0913, PLR0917
@@ -114,10 +112,69 @@ def _is_voter(fs: Filesystem, root: LogDirRoot, metadata: ClusterMetadata, node_
     return node_id in metadata.voter_directories and metadata_log_in(fs, root.path) is not None
 
 
-def restore_steps(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) -> Steps:
+def of_several_clusters(
+    fs: Filesystem, roots: Iterable[LogDirRoot], settings: SettingsSource
+) -> Iterator[tuple[str, Finding]]:
+    """Yield the findings about directories with one node id and several cluster ids, each with the directory's path.
+
+    The directories of two nodes may be given together: each has its own metadata log, which does not know the other
+    directory. Raises as `SettingsSource.metadata`.
+    """
+    first_of: dict[int, LogDirRoot] = {}
+    for root in roots:
+        if root.meta is None or root.meta.node_id is None or root.meta.cluster_id is None:
+            continue
+        first = first_of.setdefault(root.meta.node_id, root)
+        assert first.meta is not None
+        if first.meta.cluster_id == root.meta.cluster_id:
+            continue
+        logs = [metadata_log_in(fs, one.path) for one in (first, root)]
+        known = [_directories(settings, one) for one in (first, root)]
+        ids = first.meta.directory_id, root.meta.directory_id
+        is_one_node = any({*ids} <= directories for directories in known)
+        if is_one_node or None in logs or settings.are_of_one_broker(first.path, root.path):
+            # the metadata log knows its own directory, and a directory without one may be of any cluster
+            is_first = logs[0] is None and logs[1] is not None
+            pair = (first, root) if is_first else (root, first)
+            yield pair[0].path, _of_other_cluster(fs, *pair, settings, is_one_node=is_one_node)
+
+
+def _directories(settings: SettingsSource, root: LogDirRoot) -> frozenset[str]:
+    metadata = settings.metadata(root.path)
+    return frozenset() if metadata is None or root.meta is None else metadata.directories_of(root.meta.node_id)
+
+
+def _of_other_cluster(
+    fs: Filesystem, root: LogDirRoot, other: LogDirRoot, settings: SettingsSource, *, is_one_node: bool
+) -> Finding:
+    """Return the finding about `root`; `is_one_node`: the metadata log has the directory ids of both."""
+    assert root.meta is not None
+    assert other.meta is not None
+    path, ours, theirs = _meta_path(root), str(root.meta.cluster_id), str(other.meta.cluster_id)
+    message = f"cluster.id {ours}, and {theirs} in {other.path}, with node.id {root.meta.node_id} in both"
+    steps: Steps
+    if is_one_node:
+        first = Step("first see that the other nodes of the cluster have the same cluster.id as " + other.path)
+        steps = (first, *restore_steps(fs, root, settings, cluster_id=theirs))
+    else:
+        dumps: list[Argv] = [("kafkalog", "dump-index", path_word(_meta_path(one))) for one in (root, other)]
+        steps = (
+            *all_of(dumps, " print the ids of both: the directories are of two clusters"),
+            Step(
+                "Leave the directory of the other cluster out of log.dirs, and do not change its cluster.id: the node"
+                " would take its partitions for those of its own cluster"
+            ),
+        )
+    return _differs(path, message, theirs, ours, steps, _ENDS_IF_IN_LOG_DIRS)
+
+
+def restore_steps(
+    fs: Filesystem, root: LogDirRoot, settings: SettingsSource, *, cluster_id: str | None = None
+) -> Steps:
     """Return the steps that write meta.properties with the ids that it should have.
 
-    None where the metadata log does not show node.id and directory.id. Raises as `SettingsSource.metadata`.
+    None where the metadata log does not show node.id and directory.id. `cluster_id` is known to be right. Raises as
+    `SettingsSource.metadata`.
     """
     metadata = settings.metadata(root.path)
     if metadata is None or not metadata.is_complete:
@@ -125,7 +182,7 @@ def restore_steps(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
     ids = _expected(fs, root, settings, metadata)
     if ids.node_id is None or ids.directory_id is None:
         return ()
-    why, cluster_id = "", ids.cluster_id
+    why, cluster_id = "", cluster_id or ids.cluster_id
     own_cluster_id = None if root.meta is None else root.meta.cluster_id
     if cluster_id is None:
         why, cluster_id = ". Put in the cluster.id that meta.properties of any other node has", "CLUSTER_ID"
@@ -157,10 +214,10 @@ def _expected(fs: Filesystem, root: LogDirRoot, settings: SettingsSource, metada
     if node_id is None:
         known = {*metadata.brokers, *metadata.voters}
         node_id = next(iter(known)) if len(known) == 1 else None
-    clusters = {one.cluster_id for one in others if one.node_id == node_id and one.directory_id != own_id}
-    cluster_id = next(iter(clusters)) if len(clusters) == 1 else None
-    if cluster_id is None and meta is not None:
-        cluster_id = meta.cluster_id
+    cluster_id = None if meta is None else meta.cluster_id
+    if cluster_id is None:
+        clusters = {one.cluster_id for one in others if one.node_id == node_id and one.directory_id != own_id}
+        cluster_id = next(iter(clusters)) if len(clusters) == 1 else None
     taken = {one.directory_id for one in others}
     return _Identity(cluster_id, node_id, _directory_id(fs, root, metadata, node_id, own_id, taken))
 
@@ -214,8 +271,10 @@ def _metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
         message = "missing"
     else:
         return
-    is_dynamic = settings.has_dynamic_quorum(root.path)
+    is_dynamic, metadata = settings.has_dynamic_quorum(root.path), settings.metadata(root.path)
     effect = "" if is_dynamic is None else NEVER_LED if is_dynamic else SET_ALL_ASIDE
+    if is_dynamic and metadata is not None and metadata.voter_directories:
+        effect = VOTES_ALONE
     yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect)
 
 

@@ -38,7 +38,7 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.ops.steps import KEEP_A_COPY, MOVE_ASIDE, Step, Steps, Word, flat, nothing
+from kafkalog_cli.ops.steps import KEEP_A_COPY, MOVE_ASIDE, Argv, Step, Steps, Word, all_of, flat, nothing, path_word
 from kafkalog_cli.ops.verify.places import read_topic_id
 
 ENDS = "the node does not start"
@@ -71,8 +71,9 @@ def metadata_findings(
             is_told = True
             yield one._replace(broker_effect=start.effect, steps=start.steps)
         elif one.kind in _SMALL:
-            is_told |= one.severity is Severity.CORRUPTION
-            yield one._replace(broker_effect=start.effect if start.failure else one.broker_effect, steps=_ASIDE)
+            fails = bool(start.failure) and not start.waits
+            is_told |= one.severity is Severity.CORRUPTION and not start.waits
+            yield one._replace(broker_effect=start.effect if fails else one.broker_effect, steps=_ASIDE)
         elif any(argv[:2] == ("kafkalog", "recover") for argv in commands):
             yield one._replace(broker_effect=_REBUILDS, steps=(nothing(),))
         else:
@@ -152,12 +153,11 @@ class _Quorum(NamedTuple):
 class _Walk:
     """The facts of one pass over the batches with right CRCs, also after damage.
 
-    `end` is the offset after the last batch, `epoch` that of the last batch before the cut. For the end offsets of
-    snapshots, `times` has the timestamp of the batch that ends there, and `split` those in the middle of a batch.
+    `end` is the offset after the last batch. For the end offsets of snapshots, `times` has the timestamp of the batch
+    that ends there, and `split` those in the middle of a batch.
     """
 
     end: int = 0
-    epoch: int = 0
     times: dict[int, int] = field(default_factory=dict)
     split: set[int] = field(default_factory=set)
 
@@ -173,22 +173,29 @@ class _NodeStart:
         from kafkalog_cli.change.draft import Draft
 
         self._fs, self._partition = context.fs, partition
-        self.failure, self.first, self.cut, self.cuts_bytes = "", 0, 0, False
+        self.failure, self.first, self.cut, self._epoch, self.cuts_bytes = "", 0, 0, 0, False
         try:
             settings = LoadSettings(0, limits=context.limits)
-            loaded = LogLoader(Draft(context.fs, partition.path), StartState(is_clean=False), settings).load()
+            loader = LogLoader(Draft(context.fs, partition.path), StartState(is_clean=False), settings)
+            loaded = loader.load()
             self.first, self.cut = loaded.log_start_offset, loaded.log_end_offset
             self.cuts_bytes = bool(loaded.cut or loaded.removed)
+            self._epoch = loader.last_epoch or 0
         except (LoadFailed, KafkalogError, OSError) as error:
             self.failure = str(error)
             self.first = partition.segments[0].base_offset if partition.segments else 0
-        self._walk = _walked(context.fs, partition, self.cut)
+        self._walk = _walked(context.fs, partition)
         if self._walk.end > self.cut and not self.cuts_bytes and not self.failure:
             # the base offset is not in the CRC: the controller's snapshots in memory cannot go back
             self.failure = f"a batch has offsets up to {self._walk.end - 1}, and the log ends at {self.cut}"
         self._newest = self._newest_id()
         self.restarts_at = self._restart()
         self.end = self.cut if self.restarts_at is None else self.restarts_at
+        self._begun = self._walk.end if self._newest is None else max(self._walk.end, self._newest.end_offset)
+        self.waits = not self.failure and self.restarts_at is None and self._begun < self.cut
+        if self.waits:  # KRaftControlRecordStateMachine.maybeLoadLog reads until the log's end
+            missing = f"offsets {self._begun} to {self.cut - 1}"
+            self.failure = f"the node waits for {missing} for ever, since no segment has a record of them"
         self.state = read_as_node(context.fs, partition, self.end)
         self._lost = [*_records_from(context.fs, partition, self.end)] if self.end < self._walk.end else []
         named = [one for one in partition.metadata_snapshots if one.name.offset is not None]  # else: bad-name
@@ -202,7 +209,7 @@ class _NodeStart:
 
     def _restart(self) -> int | None:
         """Return the offset at which a log begins that is behind the newest snapshot (truncateToLatestSnapshot)."""
-        newest, epoch = self._newest, self._walk.epoch
+        newest, epoch = self._newest, self._epoch
         if newest is None or newest.epoch < epoch or (newest.epoch == epoch and newest.end_offset <= self.cut):
             return None
         return newest.end_offset
@@ -260,7 +267,7 @@ class _NodeStart:
     def steps(self) -> Steps:
         """The steps for damage in the log."""
         if self.failure:
-            return self.quorum.fetching()
+            return self._without_empty_segments() or self.quorum.fetching()
         if self.end >= self._walk.end and not self.is_behind:
             return (nothing(),)
         if self.quorum.others:
@@ -273,10 +280,15 @@ class _NodeStart:
             Step("Partitions of lost topics become -stray directories with their records"),
         )
 
+    @property
+    def _newest_is_bad(self) -> bool:
+        newest = newest_snapshot(self._partition)
+        return newest is not None and newest.status.path in self._bad
+
     def findings(self, *, is_told: bool) -> Iterator[Finding]:
         """Yield the findings that no check of an ordinary partition makes; `is_told`: a finding has `effect`."""
         path, newest = self._partition.path, self._newest
-        is_newest_bad = any(one.status.path in self._bad for one in [newest_snapshot(self._partition)] if one)
+        is_newest_bad = self._newest_is_bad
         if not is_told and (self.failure or (self.end < self._walk.end and not is_newest_bad)):
             message = self.failure or f"the log does not go on from its newest snapshot, {_name(newest)}"
             yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, steps=self.steps)
@@ -303,7 +315,8 @@ class _NodeStart:
 
     def lost_partitions(self) -> Iterator[Finding]:
         """Yield a finding for each partition beside the log that the state at the start no longer has."""
-        if self.failure or self.quorum.others or self.end >= self._walk.end or not self.state.is_complete:
+        loses_records = self.end < self._walk.end or self.is_behind
+        if self.failure or self.quorum.others or not loses_records or not self.state.is_complete:
             return
         for entry in self._fs.list_directory(os.path.dirname(os.path.abspath(self._partition.path))):  # noqa: PTH100, PTH120
             name = classify_directory(entry.name)
@@ -369,6 +382,20 @@ class _NodeStart:
             return (Step("", MOVE_ASIDE, f": the node then has its state from {source}"),)
         return self._restore("restore the file")
 
+    def _without_empty_segments(self) -> Steps:
+        """Return the steps for a log whose last segments are empty, if it has others; else none."""
+        empty = [one.log for one in self._partition.segments if one.base_offset > self._begun]
+        if not empty or any(log.size_bytes for log in empty):
+            return ()
+        if self.quorum.others or not self._begun or self._newest_is_bad:
+            return ()
+        moves: list[Argv] = [("mv", "-nT", path_word(log.path), path_word(f"{log.path}.aside")) for log in empty]
+        return (
+            Step(f"only a backup of this directory brings the records from {self._begun} on back", end="; "),
+            *self.quorum.fetching(),
+            *all_of(moves, " moves what is empty aside: the node starts with the state before", "Without a backup, "),
+        )
+
     def _restore(self, what: str) -> Steps:
         if self.quorum.others:
             return self.quorum.fetching()
@@ -391,14 +418,12 @@ class _NodeStart:
         )
 
 
-def _walked(fs: Filesystem, partition: Partition, cut: int) -> _Walk:
+def _walked(fs: Filesystem, partition: Partition) -> _Walk:
     walk = _Walk()
     snapshots = [one.name.offset or 0 for one in partition.metadata_snapshots]
     for chunk in _chunks(fs, partition):
         for batch in filter(_is_sound, chunk.batches.rows()):
             walk.end = max(walk.end, batch.last_offset + 1)
-            if batch.last_offset < cut:
-                walk.epoch = max(walk.epoch, batch.leader_epoch)
             for offset in snapshots:
                 if offset == batch.last_offset + 1:
                     walk.times[offset] = batch.max_timestamp

@@ -19,6 +19,7 @@ _CANNOT_DELETE = "a broker starts, but cannot delete the partition with its topi
 _OPENED_FOR_WRITING = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _AT_ROOT = {
     FileKind.META_PROPERTIES: (READ, DOES_NOT_START),
+    FileKind.BOOTSTRAP_SNAPSHOT: (READ, DOES_NOT_START),
     FileKind.LOCK: (READ_WRITE, TAKES_OFFLINE),
     FileKind.CLEAN_SHUTDOWN: (READ, "a broker starts as after an unclean stop: it leaves every in-sync replica set"),
     **dict.fromkeys(OFFSET_CHECKPOINTS, (READ, TAKES_OFFLINE)),

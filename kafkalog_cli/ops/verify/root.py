@@ -18,7 +18,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, Shutdown
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, all_of, compare_command, nothing, path_word
-from kafkalog_cli.ops.verify.identity import identity_findings, restore_steps, second_metadata_log
+from kafkalog_cli.ops.verify.identity import identity_findings, of_several_clusters, restore_steps, second_metadata_log
 from kafkalog_cli.ops.verify.metadata_log import bootstrap_findings
 from kafkalog_cli.ops.verify.permissions import root_permissions
 
@@ -302,13 +302,15 @@ def _undo_steps(root: LogDirRoot) -> Steps:
     return all_of(commands, " restores the marker, with the bytes that were cut off")
 
 
-def findings_across(fs: Filesystem, roots: Sequence[LogDirRoot]) -> dict[str, list[Finding]]:
+def findings_across(fs: Filesystem, roots: Sequence[LogDirRoot], settings: SettingsSource) -> dict[str, list[Finding]]:
     """Compare the log directories of one run; returns findings by the path of the later directory of each pair.
 
     A directory.id must be unique among all of them. Markers of a clean shutdown are compared only within one broker,
     since directories of several brokers may be given together.
     """
     found: dict[str, list[Finding]] = {root.path: [] for root in roots}
+    for path, one in of_several_clusters(fs, roots, settings):
+        found[path].append(one)
     first_of: dict[tuple[str | None, int | None], LogDirRoot] = {}
     directories: dict[str, LogDirRoot] = {}
     metadata_logs: dict[object, str] = {}

@@ -130,7 +130,8 @@ class VerifyPlanner:
         session.observer.begin(session.shared.verb.name, total_bytes)
         if total_bytes is not None and not is_here:
             session.context.kernels.expect(total_bytes)  # each process sees only a few of the partitions
-        across = findings_across(self._fs, [root for path in log_dirs if (root := self._root(path)) is not None])
+        roots = [root for path in log_dirs if (root := self._root(path)) is not None]
+        across = findings_across(self._fs, roots, settings)
         yield from self._failed
         if not targets and not self._failed:
             yield _failed("", nothing_selected(self._fs, list(paths), self._selection))
@@ -241,15 +242,14 @@ class VerifyPlanner:
         if status is None:
             raise PathNotFound(path=path)
         files = SingleFiles(self._fs)
-        directory, _, name = files.add(path, status).rpartition("/")
-        wanted = frozenset({name})
+        directory, wanted = files.add(path, status), frozenset({status.name})
         partition = open_partition_of(files, directory, wanted)
         context = ReadContext(files, self.request.limits, session.context.kernels, session.context.sleep)
         task = VerifyTask(partition, self.request.level, session.shared.clock.now_ms, wanted=wanted)
         found = settled_verification(context, task)
         steps = (Step("", ("kafkalog", "read", path_word(path)), " prints the records that can be read"),)
         own = (one._replace(path=path, broker_effect="", steps=steps) for one in found.findings)
-        return replace(found, path=path, files=frozenset({status.name}), findings=tuple(own))
+        return replace(found, path=path, files=wanted, findings=tuple(own))
 
     def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:
         log_dir, root = self._log_dir(partition.path), self.root_of(partition.path)

@@ -19,6 +19,48 @@
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "kafkalog runs on little-endian processors only"
+/* Why a record is not one: it ends past the batch; a varint has no end in it, or too many bytes; the fields do not fill
+ * the record; the number of headers or the size of a header's key is impossible. */
+enum { BAD_SHORT = -1, BAD_VARINT = -2, BAD_SIZE = -3, BAD_LENGTH = -4, BAD_HEADER_COUNT = -5, BAD_HEADER_KEY = -6 };
+
+/* Decode the records of `count` batches v2. The (decompressed) records of batch i are bytes starts[i] to ends[i] of
+ * `data`; `batches` are its columns. `out` gets RECORD_COLUMNS columns with the stride `capacity`, and record_ends[i]
+ * the number of records up to and including batch i. It stops before a batch that is damaged or does not fit.
+ * `result` gets two integers: the number of batches, and of records. */
+EXPORT void kafkalog_decode_batches(const uint8_t *data, int64_t size, const int64_t *starts, const int64_t *ends,
+                                    int64_t count, const int64_t *batches, int64_t stride, int64_t *out,
+                                    int64_t capacity, int64_t *record_ends, int64_t *result);
+
+/* The same for batches as they are stored in `data`, which contains the log from byte `position` on. It stops also before
+ * a batch that has another format, a codec, control records, or more than `most` records. */
+EXPORT void kafkalog_decode_stored(const uint8_t *data, int64_t size, int64_t position, int64_t most, int64_t count,
+                                   const int64_t *batches, int64_t stride, int64_t *out, int64_t capacity,
+                                   int64_t *record_ends, int64_t *result);
+
+/* Decode at most `count` records of one batch v2, those in bytes `at` to `end`. `out` may be NULL: then they are only
+ * checked. `result` gets five integers: the number of records, the position after them, 0 or BAD_*, and two details:
+ * of BAD_SIZE the stated size and the bytes left, otherwise the number that is wrong. */
+EXPORT void kafkalog_decode_records(const uint8_t *data, int64_t size, int64_t at, int64_t end, int64_t count,
+                                    const int64_t *batch, int64_t stride, int64_t *out, int64_t capacity,
+                                    int64_t *result);
+
+/* Write batches v2 from number `first` on to `out`, from byte `at` on. Batch i contains the records begins[i] to ends[i]
+ * (exclusive) of the `rows` in `records`, those whose byte in `keep` is not 0 (NULL: all). Their bytes are in `data`.
+ *
+ * `batches` has BATCH_COLUMNS columns with the stride `count`, which are the wanted headers, and become those written.
+ * The base timestamp is the first record's unless there is a delete horizon, and the largest timestamp the records'
+ * unless it is the append time. A batch with a codec gets its records without compression, after space for the header.
+ * It stops before a batch that does not fit. `result` gets the number of batches that are done, the position after
+ * them, and whether it stopped at a record whose fields are not inside of `data`. */
+EXPORT void kafkalog_encode_batches(const uint8_t *data, int64_t size, const int64_t *records, int64_t record_stride,
+                                    int64_t rows, const uint8_t *keep, const int64_t *begins, const int64_t *ends,
+                                    int64_t count, int64_t *batches, int64_t first, uint8_t *out, int64_t capacity,
+                                    int64_t at, int64_t *result);
+
+/* Write the headers of `count` batches whose records, as stored, are in `out` after space for them. Positions in the
+ * columns are those in `out`. Returns how many are done: it stops at a batch that is not inside of `out`. */
+EXPORT int64_t kafkalog_finish_batches(uint8_t *out, int64_t size, int64_t *batches, int64_t count);
+
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
@@ -43,7 +85,7 @@ enum {
     AT_OLD_CRC = 12, AT_OLD_ATTRIBUTES = 17, AT_V1_TIMESTAMP = 18, V0_HEADER = 18, V1_HEADER = 26
 };
 
-enum { CODEC = 0x07, APPEND_TIME = 0x08, DELETE_HORIZON = 0x40 };
+enum { CODEC = 0x07, APPEND_TIME = 0x08, CONTROL = 0x20, DELETE_HORIZON = 0x40 };
 
 static inline uint64_t load_be64(const uint8_t *at)
 {
@@ -100,5 +142,117 @@ enum { SCAN_CONTINUES, SCAN_END, SCAN_TRAILING, SCAN_TOO_SMALL, SCAN_TOO_LARGE, 
  */
 EXPORT void kafkalog_scan(const uint8_t *data, int64_t size, int64_t left, int64_t position, int64_t max_batch,
                           int check, int64_t *rows, int64_t capacity, int64_t *result);
+
+/* Why a record is not one: it ends past the batch; a varint has no end in it, or too many bytes; the fields do not fill
+ * the record; the number of headers or the size of a header's key is impossible. */
+enum { BAD_SHORT = -1, BAD_VARINT = -2, BAD_SIZE = -3, BAD_LENGTH = -4, BAD_HEADER_COUNT = -5, BAD_HEADER_KEY = -6 };
+
+/* Decode the records of `count` batches v2. The (decompressed) records of batch i are bytes starts[i] to ends[i] of
+ * `data`; `batches` are its columns. `out` gets RECORD_COLUMNS columns with the stride `capacity`, and record_ends[i]
+ * the number of records up to and including batch i. It stops before a batch that is damaged or does not fit.
+ * `result` gets two integers: the number of batches, and of records. */
+EXPORT void kafkalog_decode_batches(const uint8_t *data, int64_t size, const int64_t *starts, const int64_t *ends,
+                                    int64_t count, const int64_t *batches, int64_t stride, int64_t *out,
+                                    int64_t capacity, int64_t *record_ends, int64_t *result);
+
+/* The same for batches as they are stored in `data`, which contains the log from byte `position` on. It stops also before
+ * a batch that has another format, a codec, control records, or more than `most` records. */
+EXPORT void kafkalog_decode_stored(const uint8_t *data, int64_t size, int64_t position, int64_t most, int64_t count,
+                                   const int64_t *batches, int64_t stride, int64_t *out, int64_t capacity,
+                                   int64_t *record_ends, int64_t *result);
+
+/* Decode at most `count` records of one batch v2, those in bytes `at` to `end`. `out` may be NULL: then they are only
+ * checked. `result` gets five integers: the number of records, the position after them, 0 or BAD_*, and two details:
+ * of BAD_SIZE the stated size and the bytes left, otherwise the number that is wrong. */
+EXPORT void kafkalog_decode_records(const uint8_t *data, int64_t size, int64_t at, int64_t end, int64_t count,
+                                    const int64_t *batch, int64_t stride, int64_t *out, int64_t capacity,
+                                    int64_t *result);
+
+/* Write batches v2 from number `first` on to `out`, from byte `at` on. Batch i contains the records begins[i] to ends[i]
+ * (exclusive) of the `rows` in `records`, those whose byte in `keep` is not 0 (NULL: all). Their bytes are in `data`.
+ *
+ * `batches` has BATCH_COLUMNS columns with the stride `count`, which are the wanted headers, and become those written.
+ * The base timestamp is the first record's unless there is a delete horizon, and the largest timestamp the records'
+ * unless it is the append time. A batch with a codec gets its records without compression, after space for the header.
+ * It stops before a batch that does not fit. `result` gets the number of batches that are done, the position after
+ * them, and whether it stopped at a record whose fields are not inside of `data`. */
+EXPORT void kafkalog_encode_batches(const uint8_t *data, int64_t size, const int64_t *records, int64_t record_stride,
+                                    int64_t rows, const uint8_t *keep, const int64_t *begins, const int64_t *ends,
+                                    int64_t count, int64_t *batches, int64_t first, uint8_t *out, int64_t capacity,
+                                    int64_t at, int64_t *result);
+
+/* Write the headers of `count` batches whose records, as stored, are in `out` after space for them. Positions in the
+ * columns are those in `out`. Returns how many are done: it stops at a batch that is not inside of `out`. */
+EXPORT int64_t kafkalog_finish_batches(uint8_t *out, int64_t size, int64_t *batches, int64_t count);
+
+/* The columns of a run of records on the way into a log: those of a record, the bytes of its headers, and where its bytes
+ * begin. */
+enum { RUN_HEADERS_SIZE = RECORD_COLUMNS, RUN_BEGIN, RUN_COLUMNS };
+
+/* A hash table of keys; see keys.c. The caller has all memory, and keeps the table from one call to the next. `slots`
+ * has a power of two of them, at least one more than `entry_count`. */
+struct key_table {
+    int64_t *slots, *entries;
+    uint8_t *arena;
+    int64_t slot_count, entry_count, arena_bytes, count, used;
+};
+
+enum { KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL, KEYS_OUTSIDE };
+
+/* Add the keys of records `first` to `end` of `records`; set bit 0 in `flags` of earlier records with the same keys.
+ * The flag of row r is flags[place + r]. Keys whose hash does not match `part` under `mask` are skipped. `result` gets
+ * the next row, and KEYS_*: there is no room, or a new key is found and there are `most` keys already (below 0: no
+ * limit), or a key or a flag is outside of what was given. */
+EXPORT void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t size, const int64_t *records,
+                              int64_t stride, int64_t first, int64_t end, int64_t place, int64_t mask, int64_t part,
+                              int64_t most, uint8_t *flags, int64_t flag_count, int64_t *result);
+
+/* Set bit 0 in `flags` of the records whose key is in the table; return their number, -1 for one outside. */
+EXPORT int64_t kafkalog_mark_keys(const struct key_table *table, const uint8_t *data, int64_t size,
+                                  const int64_t *records, int64_t stride, int64_t first, int64_t end, int64_t place,
+                                  int64_t mask, int64_t part, uint8_t *flags, int64_t flag_count);
+
+/* Insert all keys into new slots, which must be 0. */
+EXPORT void kafkalog_fill_slots(struct key_table *table);
+
+/* Copy the fields at[i], sizes[i] of `data` to `out`, one after another; nothing for a size below 0, which is null.
+ * `ends` (rows + 1) gets the start of each and the end of the last. Returns the bytes, -1 for a field outside. */
+EXPORT int64_t kafkalog_copy_fields(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *sizes,
+                                    int64_t rows, int64_t *ends, uint8_t *out, int64_t capacity);
+
+/* Put the bytes of all header keys and of all header values into `result`; counts[i] headers are at byte at[i] of
+ * `data`. Returns 0, -1 for headers outside. */
+EXPORT int64_t kafkalog_header_bytes(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *counts,
+                                     int64_t rows, int64_t *result);
+
+/* Copy the keys and values of all headers as kafkalog_copy_fields does; `valid` gets 0 for each null value. All arrays
+ * have room for `most` headers. Returns the number of headers, -1 if something is outside. */
+EXPORT int64_t kafkalog_copy_headers(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *counts,
+                                     int64_t rows, int64_t most, int64_t *key_ends, uint8_t *keys, int64_t key_bytes,
+                                     int64_t *value_ends, uint8_t *values, int64_t value_bytes, uint8_t *valid);
+
+/* A column of byte fields: field i is bytes ends[i] to ends[i + 1] of `data`, or null where `valid` is 0 (NULL: none). */
+struct field_column {
+    const uint8_t *data;
+    int64_t size;
+    const int64_t *ends;
+    const uint8_t *valid;
+};
+
+/* Copy key, value and headers of each record into `out`, record after record; return the bytes, -1 if they do not fit.
+ * Record i has the headers header_ends[i] to header_ends[i + 1]. `columns` gets RUN_COLUMNS with the stride `rows`. */
+EXPORT int64_t kafkalog_join_columns(const struct field_column *keys, const struct field_column *values,
+                                     const int64_t *header_ends, int64_t header_count,
+                                     const struct field_column *header_keys, const struct field_column *header_values,
+                                     const int64_t *timestamps, int64_t rows, uint8_t *out, int64_t capacity,
+                                     int64_t *columns);
+
+/* Read NDJSON lines from byte `at` of `text` on, as dump-log prints them, until one is unusual or `columns` is full. The
+ * last line ends in a newline, and 8 more bytes follow it. `out` gets the bytes of the records; its capacity is at least
+ * that of the lines and 64 more. `columns` gets RUN_COLUMNS with a stride, which is also the largest number of records.
+ * `now_ms` is the timestamp of a record whose line has none. `result` gets the position after the lines, the bytes in
+ * `out`, the number of records, and of lines. */
+EXPORT void kafkalog_read_lines(const uint8_t *text, int64_t size, int64_t at, int64_t now_ms, uint8_t *out,
+                                int64_t capacity, int64_t *columns, int64_t stride, int64_t *result);
 
 #endif

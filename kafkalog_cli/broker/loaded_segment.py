@@ -210,7 +210,7 @@ class LoadedSegment:
 
     def _reader(self, log: ReadableFile, start: int, end: int | None = None) -> SegmentReader:
         settings = self._settings
-        return SegmentReader(log, start=start, end=end, limits=settings.limits, kernels=settings.kernels)
+        return SegmentReader(log, start=start, end=end, limits=settings.limits)
 
     def _chain(self, log: ReadableFile, position: int) -> Iterator[Batch]:
         """Yield batches by their headers, also with a negative magic, which the broker treats as an old message set.

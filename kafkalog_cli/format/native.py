@@ -10,16 +10,20 @@ import os
 import sys
 import threading
 import zlib
+from array import array as integers
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined, unused-ignore]
+    from collections.abc import Sequence
+    from typing import TypeAlias
 
-BATCH_COLUMNS = 15
-SCAN_ROWS = 1 << 16
-"""Largest number of batches that one call returns."""
+    Buffer: TypeAlias = Any  # collections.abc.Buffer of Python 3.12
+
+BATCH_COLUMNS, RECORD_COLUMNS = 15, 11
+SCAN_ROWS = RECORD_ROWS = (1 << 16) + 64
+"""Largest number of rows that one call returns. With a power of two, all columns would share a part of the cache."""
 SMALLEST_ENTRY_BYTES = 26
 
 _FOLDER = os.path.dirname(__file__)
@@ -67,6 +71,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kafkalog_crc32c_by_table": (ctypes.c_uint32, [_BYTES, _INT, ctypes.c_uint32]),
     "kafkalog_crc32": (ctypes.c_uint32, [_BYTES, _INT, ctypes.c_uint32]),
     "kafkalog_take_rows": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES]),
+    "kafkalog_decode_batches": (None, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES, _BYTES]),
+    "kafkalog_decode_stored": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES, _BYTES]),
+    "kafkalog_decode_records": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_scan": (None, [_BYTES, _INT, _INT, _INT, _INT, ctypes.c_int, _BYTES, _INT, _BYTES]),
     "kafkalog_render": (_INT, [_BYTES, _BYTES, _BYTES, _INT]),
 }
@@ -172,6 +179,95 @@ def scan(data: Buffer, position: int, end: int, max_batch_bytes: int, *, check: 
     return ScannedRows(columns, count, consumed, needed, why)
 
 
+class Matrix(NamedTuple):
+    """Columns of 64-bit integers in memory: column c of row r is at [c * stride + r] from `address` on."""
+
+    memory: object
+    """What keeps the memory in its place."""
+    address: int
+    stride: int
+    rows: int
+
+    def at(self, row: int) -> int:
+        """Return the address of a row in the first column."""
+        return self.address + 8 * row
+
+
+def new_matrix(columns: int, rows: int) -> tuple[bytearray, Matrix]:
+    """Return memory for `rows` rows, and the matrix in it."""
+    data = bytearray(8 * columns * rows)
+    memory = Memory(data)
+    return data, Matrix(memory, memory.address, rows, rows)
+
+
+def matrix_of(columns: Sequence[Any], array: Any = None) -> Matrix:
+    """Return columns of 64-bit integers as a matrix: `array`, if they are its rows, otherwise a copy."""
+    if array is not None:
+        array = array if array.strides[1] == array.itemsize else array.copy()
+        return Matrix(array, array.__array_interface__["data"][0], array.strides[0] // array.itemsize, array.shape[1])
+    memory = Memory(b"".join(each if isinstance(each, memoryview) else integers("q", each) for each in columns))
+    return Matrix(memory, memory.address, len(columns[0]), len(columns[0]))
+
+
+class DecodedRows(NamedTuple):
+    """How many batches were decoded, into how many records; `ends` is the number of records up to each batch's end."""
+
+    batches: int
+    records: int
+    ends: memoryview
+
+
+def decode_stored(
+    source: Memory, position: int, most: int, batches: Matrix, first: int, end: int, out: Matrix
+) -> DecodedRows:
+    """Decode the batches `first` to `end` as stored, up to an unusual one. See kafkalog_decode_stored."""
+    results, ends = _scratch(), bytearray(8 * (end - first))
+    library().kafkalog_decode_stored(
+        *(source.address, source.size, position, most, end - first, batches.at(first), batches.stride),
+        *(out.address, out.stride, Memory(ends).address, results.results_at),
+    )
+    done, records, *_ = results.results
+    return DecodedRows(done, records, memoryview(ends).cast("q")[:done])
+
+
+def decode_batches(
+    source: Memory, starts: Buffer, ends: Buffer, batches: Matrix, first: int, out: Matrix
+) -> DecodedRows:
+    """Decode consecutive batches from `first` on, whose records are at 64-bit `starts` and `ends`, up to a bad one."""
+    results, begin, end = _scratch(), Memory(starts), Memory(ends)
+    count = begin.size // 8
+    record_ends = bytearray(8 * count)
+    library().kafkalog_decode_batches(
+        *(source.address, source.size, begin.address, end.address, count, batches.at(first), batches.stride),
+        *(out.address, out.stride, Memory(record_ends).address, results.results_at),
+    )
+    done, records, *_ = results.results
+    return DecodedRows(done, records, memoryview(record_ends).cast("q")[:done])
+
+
+BAD_SHORT, BAD_VARINT, BAD_SIZE, BAD_LENGTH, BAD_HEADER_COUNT, BAD_HEADER_KEY = range(-1, -7, -1)
+
+
+class DecodedPart(NamedTuple):
+    """Records of a batch: their number, the position after them, and why the next is bad (0: it was not asked for)."""
+
+    records: int
+    position: int
+    why: int
+    details: tuple[int, int]
+
+
+def decode_records(source: Memory, at: int, end: int, count: int, header: Buffer, out: Matrix | None) -> DecodedPart:
+    """Decode records of the batch with the columns `header`; without `out`, only check them."""
+    results = _scratch()
+    address, stride = (0, 0) if out is None else (out.address, out.stride)
+    library().kafkalog_decode_records(
+        *(source.address, source.size, at, end, count, Memory(header).address, 1, address, stride, results.results_at)
+    )
+    records, position, why, first, second, *_ = results.results
+    return DecodedPart(records, position, why, (first, second))
+
+
 def crc32c(data: Buffer, before: int = 0, *, by_table: bool = False) -> int:
     """Return the CRC-32C of `data` after bytes with the CRC `before`; `by_table`: without the instruction for it."""
     kernels, source = library(), Memory(data)
@@ -231,7 +327,7 @@ class Columns(NamedTuple):
 class Rendering:
     """Lines that are being rendered. `state.status` says what the last call did, and `state` where."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         program: RenderProgram,
         buffer: Buffer,

@@ -86,6 +86,12 @@ class RecordColumns:
         return RecordColumns(*(columns or ((),) * len(RECORD_COLUMN_NAMES)))
 
     @staticmethod
+    def from_memory(memory: bytearray | memoryview, stride: int, rows: int) -> RecordColumns:
+        """Return the first `rows` rows of columns that are 64-bit integers in memory, `stride` of them per column."""
+        column = memoryview(memory).cast("q")
+        return RecordColumns(*(column[at * stride : at * stride + rows] for at in range(len(RECORD_COLUMN_NAMES))))
+
+    @staticmethod
     def from_matrix(matrix: Integers) -> RecordArrays:
         """Return columns over the rows of an array with two dimensions, in the order of the fields."""
         return RecordArrays(matrix)
@@ -114,10 +120,11 @@ class RecordColumns:
         """Return the same records as arrays: these or, of plain integers, a copy."""
         import numpy as np
 
-        return RecordColumns.from_matrix(np.array([list(column) for column in self.columns()], dtype=np.int64))
+        return RecordColumns.from_matrix(np.array(self.columns(), dtype=np.int64))
 
 
 RECORD_COLUMN_NAMES = tuple(column.name for column in fields(RecordColumns))
+NO_RECORDS = RecordColumns.from_rows([])
 
 
 class RecordArrays(RecordColumns):

@@ -152,9 +152,7 @@ class TransactionEnds:
                 if position:  # markers before it are not read, so their entries must not be reported as wrong
                     entries = [entry for entry in entries if entry.last_offset >= self._first_offset]
                 index = _IndexOfSegment(segment, entries, self._say)
-                reader = SegmentReader(
-                    log, DamagePolicy.RESYNC, start=position, limits=self._limits, kernels=self._choice
-                )
+                reader = SegmentReader(log, DamagePolicy.RESYNC, start=position, limits=self._limits)
                 for batches in reader.batches():
                     self._note(log, batches, index)
                     yield True

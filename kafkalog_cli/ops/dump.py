@@ -82,11 +82,10 @@ class SegmentDump:
             start=options.start,
             end=options.end,
             limits=options.limits,
-            kernels=self._choice,
             seven_base_offset=options.seven_base_offset,
             knows_brokers=options.knows_brokers,
         )
-        for run in reader.chains(deep=options.deep):
+        for run in reader.chains():
             if reader.skipped is not None:
                 yield reader.skipped
             for chunk, blocks in reader.ahead(run, self._rows if options.deep else None, work):

@@ -325,7 +325,7 @@ class LogWalk:
         if self._next_offset is None:
             self._next_offset = segment.base_offset
         with self._fs.open_read(path) as file:
-            reader = SegmentReader(file, kernels=self._kernels)
+            reader = SegmentReader(file)
             for columns in reader.header_columns():
                 found = self._take(columns.arrays(), found)
             if reader.fault is not None:

@@ -122,9 +122,9 @@ def _measure_segment(  # noqa: PLR0913, PLR0917
     with fs.open_read(path) as file:
         seven = segment.base_offset if segment.is_seven else None
         reader = SegmentReader(
-            file, DamagePolicy.RESYNC, limits=limits, kernels=choice, seven_base_offset=seven
+            file, DamagePolicy.RESYNC, limits=limits, seven_base_offset=seven
         )  # fmt: skip
-        for chain in reader.chains(deep=True):
+        for chain in reader.chains():
             for chunk, blocks in reader.ahead(chain, lambda chunk: good_rows(chunk.batches.for_clients())):
                 batches = chunk.batches.for_clients()
                 collector.batches(batches)

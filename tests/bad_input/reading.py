@@ -67,9 +67,8 @@ def read(data: bytes, *, seven: bool = False, compiled: bool = False, limits: Li
         BytesFile(data),
         limits=limits,
         seven_base_offset=0 if seven else None,
-        choice=COMPILED if compiled else PLAIN,
-        deep=True,
     )
+    scan._is_large = compiled and not seven
     return outcome_of(scan, limits)
 
 

@@ -13,10 +13,10 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.resync import next_good_batch
-from kafkalog_cli.log.reading.scan import FIRST_CHUNK_BYTES, Scan
+from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Scan
 from tests.bad_input.log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, SIDECARS, run_command
 from tests.bad_input.makers import SmallLog, batch, log_seven, record, words
-from tests.bad_input.reading import PLAIN, Fact, outcome_of, read
+from tests.bad_input.reading import Fact, outcome_of, read
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem, short_preads
 
 PATH = "/t-0/00000000000000000000.log"
@@ -74,7 +74,7 @@ def test_an_unreadable_range_in_mid_file(fs, begin, end, options):
 @pytest.mark.parametrize("size", [BLOCK, 3 * BLOCK])
 def test_the_fault_tells_the_range(fs, size):
     fs.fail_read(PATH, 5 * BLOCK, 5 * BLOCK + size)
-    scan = Scan(fs.open_read(PATH), choice=PLAIN)
+    scan = Scan(fs.open_read(PATH))
     outcome = outcome_of(scan)
     assert outcome.chain_fault == Fact("unreadable", 5 * BLOCK, size)
     assert outcome.valid_bytes == LOG.starts[len(touched(5 * BLOCK, 0)[0])]
@@ -136,13 +136,13 @@ def test_a_directory_that_cannot_be_listed(fs):
 
 @pytest.mark.parametrize("left", [0, 1, BLOCK, LOG.starts[50], LOG.starts[50] + 30])
 def test_a_file_that_shrinks(fs, left):
-    log = many_batches(400)
+    log = many_batches(6000)
     fs.files[PATH] = log.data
     fs.change_while_read(PATH, log.data[:left], begin=len(log.data) - 1)
     done = dump(fs)
-    in_first_chunk = [start for start, end in zip(log.starts, log.starts[1:], strict=False) if end <= FIRST_CHUNK_BYTES]
+    in_first_chunk = [start for start, end in zip(log.starts, log.starts[1:], strict=False) if end <= CHUNK_BYTES]
     assert (done.code, done.errors, positions(done)) == (ExitCode.OK, "", in_first_chunk)
-    rest = len(log.data) - FIRST_CHUNK_BYTES
+    rest = len(log.data) - CHUNK_BYTES
     assert done.out.endswith(f"Found {rest} invalid bytes at the end of {PATH.rpartition('/')[2]}\n")
 
 
@@ -151,7 +151,7 @@ def test_a_file_that_shrinks_tells_where_it_ends_now():
     fs = FaultyFilesystem({PATH: data})
     file = fs.open_read(PATH)
     fs.files[PATH] = data[: LOG.starts[7] + 5]
-    outcome = outcome_of(Scan(file, choice=PLAIN))
+    outcome = outcome_of(Scan(file))
     assert len(outcome.batches) == 7
     assert outcome.chain_fault == Fact("trailing-bytes", LOG.starts[7] + 5, len(data) - LOG.starts[7] - 5)
 
@@ -219,7 +219,7 @@ def test_short_reads_of_the_operating_system_change_nothing(tmp_path, monkeypatc
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(small.data)
     with short_preads(monkeypatch.setattr, most_bytes) as given, RealFilesystem().open_read(str(path)) as file:
-        outcome = outcome_of(Scan(file, choice=PLAIN))
+        outcome = outcome_of(Scan(file))
     assert outcome == read(small.data)
     assert max(given) == most_bytes
     assert read_all(RealFilesystem(), str(path)) == small.data

@@ -4,7 +4,6 @@ import tracemalloc
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import MEBIBYTE
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
@@ -22,7 +21,7 @@ def test_the_fields_are_the_same_and_not_copied_twice():
         "/t-0/0.log"
     ) as file:
         found = []
-        for chunk in Scan(file, choice=KernelChoice(forced=False)):
+        for chunk in Scan(file):
             for block in RecordReader().blocks(chunk):
                 tracemalloc.start()
                 found += record_batches(block, record_schema(["key", "value"]))
@@ -47,10 +46,7 @@ def test_values_that_are_not_copied_stay_as_they_are(is_compiled):
         reader = RecordReader()
         schema = record_schema(["offset", "key", "value"])
         parts = [
-            part
-            for chunk in Scan(file, choice=KernelChoice(forced=is_compiled))
-            for block in reader.blocks(chunk)
-            for part in record_batches(block, schema)
+            part for chunk in Scan(file) for block in reader.blocks(chunk) for part in record_batches(block, schema)
         ]
     rows = [tuple(row.values()) for part in parts for row in part.to_pylist()]
     assert [row[0] for row in rows] == list(range(12))

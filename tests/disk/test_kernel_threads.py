@@ -18,7 +18,7 @@ def offsets(choice):
     with RealFilesystem().open_read(sys.argv[1]) as file:
         return [
             [int(offset) for offset in block.records.offset]
-            for chunk in Scan(file, choice=choice)
+            for chunk in Scan(file)
             for block in RecordReader().blocks(chunk)
         ]
 

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.batch_encoder import BatchEncoder, WantedBatches, encode_end_marker
 from kafkalog_cli.format.compression import compress, decompress
@@ -33,7 +32,7 @@ NOBODY = Batch(0, 0, 0, 0, -1, 2, 0, 0, -1, -1, -1, -1, -1, 0, 1)
 def blocks(data, compiled):
     """(block, chunk) of a log in memory, while the block lives."""
     reader = RecordReader()
-    for chunk in Scan(BytesFile(data), choice=KernelChoice(forced=compiled), deep=True):
+    for chunk in Scan(BytesFile(data)):
         yield from reader.blocks(chunk)
 
 

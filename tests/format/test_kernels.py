@@ -5,7 +5,6 @@ import random
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
@@ -17,7 +16,8 @@ def everything(path, forced):
     """Batches, records and faults of a file, as plain values."""
     batches, records, faults = [], [], []
     with FS.open_read(str(path)) as file:
-        scan = Scan(file, choice=KernelChoice(forced=forced), deep=True)
+        scan = Scan(file)
+        scan._is_large = forced
         reader = RecordReader()
         for chunk in scan:
             batches += chunk.batches.rows()

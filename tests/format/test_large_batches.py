@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format import decode, legacy
 from kafkalog_cli.format.compression import compress
-from kafkalog_cli.format.kernels import plain_records
-from kafkalog_cli.log.reading import read as plain_read
-from kafkalog_cli.log.reading import read_compiled
+from kafkalog_cli.log.reading import read as record_reader
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.bad_input.makers import CONTROL, GZIP, START_MS, batch, record, seven
@@ -28,13 +27,13 @@ from tests.support.naive_reader import NaiveBatch, NaiveRecord
 from tests.support.strategies import batches_v2, control_batches, logs, message_sets
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
-HAVE_THE_SIZE = (plain_records, plain_read, read_compiled, read_compiled)
+HAVE_THE_SIZE = (decode, legacy, record_reader)
 
 
 @contextmanager
 def parts_of(records):
     """Batches of more records than this are read in parts."""
-    before = plain_records.PART_RECORDS  # type: ignore[attr-defined]
+    before = decode.PART_RECORDS  # type: ignore[attr-defined]
     try:
         for module in HAVE_THE_SIZE:
             module.PART_RECORDS = records  # type: ignore[attr-defined]
@@ -47,8 +46,9 @@ def parts_of(records):
 def batch_by_batch(data, compiled):
     """The records of each batch, put together from its parts."""
     found, parts = [], 0
-    reader = RecordReader()
-    for chunk in Scan(BytesFile(data), choice=KernelChoice(forced=compiled), deep=True):
+    reader, chunks = RecordReader(), Scan(BytesFile(data))
+    chunks._is_large = compiled
+    for chunk in chunks:
         for block in reader.blocks(chunk):
             rows, begin = list(block.rows()), 0
             assert not block.faults

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.faulty_fs import BytesFile
@@ -16,7 +15,8 @@ KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", ma
 def read(data, compiled):
     """Batches, the records of each whose CRC holds, and where the chain of batches ended."""
     batches, records = [], []
-    scan = Scan(BytesFile(data), choice=KernelChoice(forced=compiled), deep=True)
+    scan = Scan(BytesFile(data))
+    scan._is_large = compiled
     reader = RecordReader()
     for chunk in scan:
         batches += [NaiveBatch(*batch) for batch in chunk.batches.rows()]

@@ -280,7 +280,7 @@ def decoded(path):
     found = []
     reader = RecordReader()
     with FS.open_read(str(path)) as file:
-        for chunk in Scan(file, choice=KernelChoice(forced=False)):
+        for chunk in Scan(file):
             for block in reader.blocks(chunk):
                 records = [tuple(record[:-1]) for record in block.rows()]
                 batch = block.batches.row(block.first_row)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.log.reading import record_arrow
 from kafkalog_cli.log.reading.read import RecordReader
@@ -17,7 +16,7 @@ KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", ma
 def arrow_of(data, compiled, columns=None):
     """The record batches of all blocks, each as a dictionary of lists."""
     found = []
-    for chunk in Scan(BytesFile(data), choice=KernelChoice(forced=compiled)):
+    for chunk in Scan(BytesFile(data)):
         for block in RecordReader().blocks(chunk):
             found += [part.to_pydict() for part in record_batches(block, record_schema(columns))]
     return found

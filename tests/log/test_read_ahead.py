@@ -7,7 +7,6 @@ from itertools import islice
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.reading import read_ahead, scan
 from kafkalog_cli.log.reading.read import RecordReader
@@ -40,7 +39,7 @@ def a_log(seed, batches=300):
 @pytest.fixture(autouse=True, params=[0, 1 << 30], ids=["threads", "one-thread"])
 def small_chunks(request, monkeypatch):
     monkeypatch.setattr(read_ahead, "SMALL_BATCH_BYTES", request.param)
-    monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 4096)
+    monkeypatch.setattr(scan, "LARGE_LOG_BYTES", 0)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 8192)
     monkeypatch.setattr(read_ahead, "TASK_BYTES", 2048)
     monkeypatch.setattr(read_ahead, "LEAST_PACKED_BYTES", 1)
@@ -59,7 +58,7 @@ def everything(pairs):
 
 
 def in_order(data):
-    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
+    chunks = Scan(BytesFile(data))
     reader = RecordReader()
     *_, found = everything((chunk, reader.blocks(chunk)) for chunk in chunks)
     return found, chunks.fault, chunks.valid_bytes
@@ -71,7 +70,7 @@ def in_order(data):
 def test_the_same_batches_and_records(seed, pause):
     data = a_log(seed)
     expected, fault, valid_bytes = in_order(data)
-    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
+    chunks = Scan(BytesFile(data))
     ahead = ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])
     count = 0
     for found in everything(ahead):  # noqa: B007
@@ -88,7 +87,7 @@ def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
         read_ahead, "RecordReader", lambda limits, **options: made.append(limits) or RecordReader(limits, **options)
     )
     logs = [a_log(seed, 80) for seed in range(6)]
-    scans = [Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True) for data in logs]
+    scans = [Scan(BytesFile(data)) for data in logs]
     rows = [everything(ReadAhead(scan, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])) for scan in scans]
     readers, found = [], [None] * len(logs)
     for at, parts in enumerate(rows):  # each begins while those before are in the middle
@@ -106,7 +105,7 @@ def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
 
 def test_without_records():
     data = a_log(9)
-    reader = SegmentReader(BytesFile(data), kernels=KernelChoice(forced=True))
+    reader = SegmentReader(BytesFile(data))
     before = threading.active_count()
     batches = []
     for chain in reader.chains():
@@ -118,7 +117,7 @@ def test_without_records():
 
 def test_threads_end_with_whoever_stops_early():
     before = threading.active_count()
-    chunks = Scan(BytesFile(a_log(3)), choice=KernelChoice(forced=True), deep=True)
+    chunks = Scan(BytesFile(a_log(3)))
     ahead = iter(ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))]))
     for _, blocks in islice(ahead, 3):
         next(blocks)
@@ -136,14 +135,14 @@ def test_what_fails_in_a_thread_fails_in_its_turn():
         return [(0, len(chunk.batches))]
 
     def work(read):
-        for number, block in enumerate(read(None)):
+        for number, block in enumerate(read()):
             if block.batches.position[0] > len(data) // 3:
                 raise EOFError(number)
             yield block
 
     for kwargs, error, most in (((rows,), ZeroDivisionError, 2), ((rows, work), EOFError, 3)):
         before = threading.active_count()
-        chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
+        chunks = Scan(BytesFile(data))
         seen = 0
         with pytest.raises(error):  # noqa: PT012
             for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, *kwargs):
@@ -155,7 +154,7 @@ def test_what_fails_in_a_thread_fails_in_its_turn():
 
 
 def test_rows_that_are_not_wanted_are_not_read():
-    chunks = Scan(BytesFile(a_log(4)), choice=KernelChoice(forced=True), deep=True)
+    chunks = Scan(BytesFile(a_log(4)))
     for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(1, 2)] if len(chunk.batches) > 1 else []):
         expected = (
             [row for block in RecordReader().blocks(chunk, 1, 2) for row in block.rows()]

@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.reading import scan, segment_reader, strips
 from kafkalog_cli.log.reading.scan import Scan
@@ -43,7 +42,7 @@ def a_log(seed, damaged=0.0, inner=0.0, large=0.0):
 
 def scanned(data, end=None):
     """All that a caller learns of a scan of columns."""
-    found = Scan(BytesFile(data), end=end, choice=KernelChoice(forced=True))
+    found = Scan(BytesFile(data), end=end)
     rows = [row for chunk in columns_of(found) for row in chunk.batches.rows()]
     return rows, found.fault, found.valid_bytes, found.good_bytes
 
@@ -63,6 +62,7 @@ def assert_the_same(monkeypatch, data, end=None):
     assert not of_strips
     with monkeypatch.context() as patched:
         patched.setattr(segment_reader, "LONG_BYTES", 64 << 10)
+        patched.setattr(scan, "LARGE_LOG_BYTES", 0)
         assert scanned(data, end) == expected
     assert not strips._TURN.locked()
     return sum(of_strips), expected
@@ -119,7 +119,7 @@ def test_an_error_in_a_strip_is_raised_and_gives_the_turn_back(monkeypatch):
             return super().read_into(position, buffer)
 
     monkeypatch.setattr(segment_reader, "LONG_BYTES", 64 << 10)
-    found = Scan(Ended(a_log(1)), choice=KernelChoice(forced=True))
+    found = Scan(Ended(a_log(1)))
     with pytest.raises(KeyboardInterrupt):
         list(columns_of(found))
     assert not strips._TURN.locked()

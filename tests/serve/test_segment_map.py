@@ -52,14 +52,14 @@ def test_parts_change_nothing(tmp_path, monkeypatch, seed):
     with RealFilesystem().open_read(str(path)) as file:
         whole = asked(SegmentMap(file, None), last, random.Random(seed))
         monkeypatch.setattr(segment_map, "_PART_BYTES", 1)
-        monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 150)
+        monkeypatch.setattr(scan, "CHUNK_BYTES", 150)
         monkeypatch.setattr(scan, "CHUNK_BYTES", 150)
         assert asked(SegmentMap(file, None), last, random.Random(seed + 1)) == whole
 
 
 def test_the_first_records_do_not_wait_for_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(segment_map, "_PART_BYTES", 1000)
-    monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 500)
+    monkeypatch.setattr(scan, "CHUNK_BYTES", 500)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 500)
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(batch_v2([R(n, BASE_TIME_MS, b"k", b"v" * 100)]) for n in range(1000)))
@@ -86,7 +86,7 @@ def small_parts(monkeypatch):
     """Read the segment batch by batch, and keep a place in the map for each."""
     monkeypatch.setattr(segment_map, "_PART_BYTES", 1)
     monkeypatch.setattr(segment_map, "_STEP_BYTES", 1)
-    monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 60)
+    monkeypatch.setattr(scan, "CHUNK_BYTES", 60)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 60)
 
 
@@ -180,7 +180,7 @@ def test_a_part_is_read_ahead_as_far_as_a_slice_needs(tmp_path, monkeypatch):
 def test_a_large_part_is_not_kept_in_memory(tmp_path, monkeypatch, room):
     parts = [batch_v2([R(at, BASE_TIME_MS, b"k", bytes(100))]) for at in range(2)]
     monkeypatch.setattr(segment_map, "_PART_BYTES", 1)
-    monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 60)
+    monkeypatch.setattr(scan, "CHUNK_BYTES", 60)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 60)
     monkeypatch.setattr(segment_map, "CHUNK_BYTES", 1 << 20)
     with opened(tmp_path / "log", parts) as file:

@@ -238,7 +238,7 @@ def blocks(data, compiled):
     from tests.support.faulty_fs import BytesFile
 
     reader = RecordReader()
-    for chunk in Scan(BytesFile(data), choice=KernelChoice(forced=compiled), deep=True):
+    for chunk in Scan(BytesFile(data)):
         yield from reader.blocks(chunk)
 
 

@@ -21,7 +21,6 @@ from kafkalog_cli.broker.producer_state import (
     is_expired,
 )
 from kafkalog_cli.broker.producer_table import ProducerTable
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.control import usual_marker
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -147,7 +146,7 @@ def replayed(data, state, *, at_once, forced):
     )
     replay = ProducerReplay(state, DEFAULT_LIMITS, note)
     with FaultyFilesystem({"/log": data}).open_read("/log") as file:
-        for chunk in Scan(file, choice=KernelChoice(forced=forced)):
+        for chunk in Scan(file):
             replay.apply(chunk)
     replay.finish()
     return ended
@@ -246,7 +245,7 @@ def test_transactions_that_end_in_the_read_in_which_they_began_are_not_held_as_o
             bits = TRANSACTIONAL | CONTROL
             data += batch_v2([marker], base=base + 1, last=base + 1, producer=(7, 0, -1), bits=bits)
         with FaultyFilesystem({"/log": data}).open_read("/log") as file:
-            for chunk in Scan(file, choice=KernelChoice(forced=False)):
+            for chunk in Scan(file):
                 replay.apply(chunk)
         assert sum(map(len, replay._started.values())) == (number == 49)
     replay.finish()
@@ -268,7 +267,7 @@ def test_a_marker_is_read_at_once_as_a_reader_reads_it(monkeypatch):
 
     def outcome(data, reads):
         monkeypatch.setattr(read, "usual_marker", reads)
-        (chunk,) = Scan(BytesFile(data), choice=KernelChoice(forced=False))
+        (chunk,) = Scan(BytesFile(data))
         marker = chunk.batches.row(0)
         return (
             result_of(lambda: ProducerReplay(ProducerState(), DEFAULT_LIMITS)._marker(chunk, marker)),

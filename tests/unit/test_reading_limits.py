@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import FaultKind
@@ -265,7 +264,7 @@ def test_a_log_that_has_its_size_again_was_not_overtaken():
 
 
 def resyncing(data, end=None):
-    reader = SegmentReader(BytesFile(data), DamagePolicy.RESYNC, end=end, kernels=KernelChoice(forced=False))
+    reader = SegmentReader(BytesFile(data), DamagePolicy.RESYNC, end=end)
     return reader, [row.base_offset for part in reader.batches() for row in part.rows()]
 
 
@@ -288,7 +287,7 @@ class Listener:
 def held(data, path="00000000000000000000.log", records=None):
     file = BytesFile(data)
     file.path = path
-    reader = SegmentReader(file, DamagePolicy.HOLD, kernels=KernelChoice(forced=False))
+    reader = SegmentReader(file, DamagePolicy.HOLD)
     rows = [row for part in reader.held_batches(Listener(), records) for row in part.rows()]
     return reader, [(row.base_offset, row.valid) for row in rows]
 
@@ -327,24 +326,13 @@ def test_records_before_a_batch_that_is_astray_are_read():
     assert seen == [5, 5]
 
 
-@pytest.mark.parametrize("sizes", [(1, 200_000), (100, 100)])
-def test_a_small_first_batch_does_not_stand_for_all(monkeypatch, sizes):
-    """The kernels are chosen by the rows per byte of the first batches, with the bytes of the batch after them."""
-    asked = []
-    monkeypatch.setattr(KernelChoice, "compiled", lambda *words: asked.append(words[2]))
-    parts = [batch_v2([R(at, 0, b"k", bytes(size))]) for at, size in enumerate(sizes)]
-    count = (2 << 20) // sum(map(len, parts))
-    found = [len(chunk.batches) for chunk in Scan(BytesFile(b"".join(parts) * count))]
-    assert sum(found) == count * 2
-    assert 0.4 <= asked[0] / sum(found[1:]) <= 1.1
-
-
 # -- records
 
 
 def records_of(data, compiled, rows=None, **scan):
-    reader = RecordReader()
-    for chunk in Scan(BytesFile(data), choice=KernelChoice(forced=compiled), **scan):
+    reader, chunks = RecordReader(), Scan(BytesFile(data), **scan)
+    chunks._is_large = compiled
+    for chunk in chunks:
         yield from reader.blocks(chunk, *(rows or ()))
 
 

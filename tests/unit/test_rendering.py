@@ -23,7 +23,6 @@ from kafkalog_cli.output.rendering import BlockLines, LineForm, Lines, RenderedB
 from tests.bad_input import makers
 from tests.support.effort import DIAL
 from tests.support.faulty_fs import BytesFile
-from tests.support.product import KernelChoice
 
 FORM = record_form(SegmentContext("orders", 3, f"{0:020}.log"), RecordJsonOptions())
 HEADER = (Path(__file__).parents[2] / "native" / "render.h").read_text()
@@ -60,7 +59,7 @@ def some_log(chance, most=40):
 
 
 def blocks(data):
-    for chunk in Scan(BytesFile(data), choice=KernelChoice(forced=False), deep=True):
+    for chunk in Scan(BytesFile(data)):
         yield from RecordReader().blocks(chunk)
 
 
@@ -207,7 +206,6 @@ def test_numbers_of_programs_are_those_of_the_header(prefix, numbers):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 4096)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 8192)
 
 
@@ -222,7 +220,8 @@ def long_log():
 
 
 def read_ahead(data, lines):
-    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
+    chunks = Scan(BytesFile(data))
+    chunks._is_large = True
     for _, found in ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))], lines.ahead):
         yield from found
 

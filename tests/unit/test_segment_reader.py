@@ -5,7 +5,6 @@ from itertools import accumulate
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from tests.support.faulty_fs import BytesFile
@@ -39,7 +38,7 @@ ASTRAY = with_length(STARTS[HURT + 2] + 30 - STARTS[HURT] - 12)
 
 
 def reader(file, policy=DamagePolicy.STOP, **options):
-    return SegmentReader(file, policy, kernels=KernelChoice(forced=False), **options)
+    return SegmentReader(file, policy, **options)
 
 
 def found(batches):

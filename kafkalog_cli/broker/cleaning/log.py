@@ -197,7 +197,7 @@ class SegmentChunks:
     def __iter__(self) -> Iterator[Chunk]:
         with self._log.fs.open_read(self._segment.log.path) as file:
             reader = self._reader(file)
-            for chain in reader.chains(deep=True):
+            for chain in reader.chains():
                 yield from self._checked(chain)
 
     def begins_below(self, offset: int) -> bool:
@@ -210,12 +210,12 @@ class SegmentChunks:
         """Yield each chunk with the records of the rows that `rows` selects; threads call `rows` in chunk order."""
         with self._log.fs.open_read(self._segment.log.path) as file:
             reader = self._reader(file)
-            for chain in reader.chains(deep=True):
+            for chain in reader.chains():
                 for chunk, blocks in reader.ahead(chain, rows, chosen=self._checked):
                     yield chunk, sound(blocks, self._segment.log.path)
 
     def _reader(self, file: ReadableFile) -> SegmentReader:
-        return SegmentReader(file, limits=self._log.limits, kernels=self._log.kernels, chunk_bytes=_CHUNK_BYTES)
+        return SegmentReader(file, limits=self._log.limits, chunk_bytes=_CHUNK_BYTES)
 
     def _checked(self, chain: Scan) -> Generator[Chunk, None, None]:
         """Yield the chunks after checking each. Raises Damaged."""

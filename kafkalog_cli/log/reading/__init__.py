@@ -4,8 +4,8 @@
 methods go as deep as the caller needs: headers, batches, records. The other modules are its parts.
 
 `header` reads single batch headers. `scan` reads a file in chunks and returns the columns of its batches (`Scan`,
-`Chunk`). `read` decompresses and decodes the records of a chunk (`RecordReader`): `read_compiled` does so with compiled
-kernels. `read_ahead` does all this in threads. `record_arrow` turns records into Arrow.
+`Chunk`). `read` decompresses and decodes the records of a chunk (`RecordReader`). `read_ahead` does all this in
+threads. `record_arrow` turns records into Arrow.
 
 Damage is a `Fault`. After damage, `resync` finds the next good batch. `SegmentReader.held_batches` holds doubtful
 batches back. `unused_end` knows the zeros that a running broker preallocates. `allowance` bounds the memory of readers

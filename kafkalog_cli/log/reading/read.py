@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
-from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchArrays, BatchColumns
+from kafkalog_cli.format import legacy, native
+from kafkalog_cli.format.batch import (
+    CODEC_MASK,
+    CONTROL_MASK,
+    NO_OFFSET,
+    RECORD_BATCH,
+    RECORD_BATCH_MAGIC,
+    Batch,
+    BatchColumns,
+)
+from kafkalog_cli.format.columns import IntColumn
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.control import usual_marker
+from kafkalog_cli.format.decode import decode_batch
 from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
-from kafkalog_cli.format.kernels import plain_records, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import PART_RECORDS, Part, RecordBlock, RecordColumns, Row
-from kafkalog_cli.log.reading.allowance import LARGE_TURN, NOT_YET, Allowance
+from kafkalog_cli.format.records import NO_RECORDS, PART_RECORDS, Part, RecordBlock, RecordColumns, Row
+from kafkalog_cli.log.reading.allowance import AHEAD_BYTES, ARENA_BYTES, LARGE_TURN, NOT_YET, Allowance
 from kafkalog_cli.log.reading.scan import Chunk, Generation
 
-if TYPE_CHECKING:
-    from kafkalog_cli.log.reading.read_compiled import CompiledReader
-
-Decoded = Iterator[tuple[memoryview, list[Row], Fault | None]]
+Decoded = Iterator[tuple[memoryview, RecordColumns, Fault | None]]
 """Parts of one batch, each with the buffer that contains it."""
 _Decode = Callable[[Chunk, Batch, Limits], Decoded]
 
+KEPT_ARENA_BYTES = 2 * AHEAD_BYTES
+"""A larger arena is not kept for further batches, because each reader has its own arena."""
+_OVER_ALLOWANCE = -2
 _NO_BYTES = memoryview(b"")
 _LEGACY_CODECS = (1, 2, 3)
 _SEVEN_CODECS = (1, 2)
 _SEVEN_NESTING = 8
+_V2_CODECS = (1, 2, 3, 4)
 
 
 def usual_marker_in(chunk: Chunk, batch: Batch) -> tuple[int, int] | None:
@@ -47,27 +58,21 @@ class RecordReader:
     the block. `timestamps_only`: unreadable key and value lengths in messages v0 and v1 are not a fault. `strict`:
     problems in message sets that Kafka's iterators ignore are faults too; the records that Kafka returns are still
     returned.
+
+    `expansion` is the decompressed size of the newest compressed block divided by its size in the log; None before it.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False, strict: bool = False) -> None:
+        self.expansion: float | None = None
         self._limits = limits
-        self._timestamps_only = timestamps_only
-        self._strict = strict
-        self._compiled: CompiledReader | None = None
+        decode = _decode_strictly if strict else _decode
+        self._decode: _Decode = partial(decode, timestamps_only=timestamps_only)
+        self._arena = bytearray()
+        self._rows: tuple[bytearray, native.Matrix] | None = None
         self._job = LARGE_TURN.current()
 
-    @property
-    def expansion(self) -> float | None:
-        """The decompressed size of the newest compressed block divided by its size in the log; None if not known."""
-        return None if self._compiled is None else self._compiled.expansion
-
     def blocks(
-        self,
-        chunk: Chunk,
-        first_row: int = 0,
-        end_row: int | None = None,
-        *,
-        ahead: bool = False,
+        self, chunk: Chunk, first_row: int = 0, end_row: int | None = None, *, ahead: bool = False
     ) -> Iterator[RecordBlock]:
         """Yield the records of rows `first_row` to `end_row` (exclusive) of the chunk's batches, in one or more blocks.
 
@@ -76,22 +81,172 @@ class RecordReader:
         end = len(chunk.batches) if end_row is None else end_row
         is_seven = chunk.generation is Generation.SEVEN  # its sets are nested: their sizes add up part by part
         allowance = Allowance(self._limits, ahead=(ahead or self._job is not None) and not is_seven)
-        decode = partial(_decode_strictly if self._strict else _decode, timestamps_only=self._timestamps_only)
-        plain = partial(_read_plain, chunk, allowance, decode)
-        if chunk.kernels is None or not isinstance(chunk.batches, BatchArrays):
-            blocks = plain(first_row, end)
-        else:
-            if self._compiled is None:
-                from kafkalog_cli.log.reading.read_compiled import CompiledReader
-
-                self._compiled = CompiledReader()
-            blocks = self._compiled.blocks(chunk, (first_row, end), allowance, plain)
+        blocks = self._blocks(chunk, first_row, end, allowance)
         if self._job is not None:
             yield from _in_turn(self._job, blocks, allowance, ahead=ahead, is_large=is_seven)
             return
         for block in blocks:
             yield block
             allowance.grant()
+
+    def _blocks(self, chunk: Chunk, row: int, end: int, allowance: Allowance) -> Iterator[RecordBlock]:
+        if chunk.generation is Generation.SEVEN:
+            for at in range(row, end):
+                yield from self._one(chunk, at, allowance)
+            return
+        batches = native.matrix_of(chunk.batches.columns(), getattr(chunk.batches, "matrix", None))
+        source = native.Memory(chunk.view)
+        while row < end:
+            out = self._matrix()
+            found = native.decode_stored(source, chunk.position, PART_RECORDS, batches, row, end, out)
+            if found.batches:
+                yield self._block(chunk, chunk.view, row, found)
+                row += found.batches
+            elif _is_packed(batch := chunk.batches.row(row)) and batch.records_count <= PART_RECORDS:
+                after = self._end_of_packed(chunk, row, end)
+                yield from self._packed(chunk, batches, row, after, allowance)
+                row = after
+            else:
+                yield from self._one(chunk, row, allowance)
+                row += 1
+
+    def _matrix(self) -> native.Matrix:
+        if self._rows is None:
+            self._rows = native.new_matrix(native.RECORD_COLUMNS, native.RECORD_ROWS)
+        return self._rows[1]
+
+    def _block(self, chunk: Chunk, view: memoryview, first: int, found: native.DecodedRows) -> RecordBlock:
+        assert self._rows is not None
+        data, out = self._rows
+        records = RecordColumns.from_memory(data, out.stride, found.records)
+        return _block_of(chunk, view, first, first + found.batches, found.ends, records)
+
+    @staticmethod
+    def _end_of_packed(chunk: Chunk, row: int, end: int) -> int:
+        """Return the end of the run of compressed batches that begins at `row`."""
+        for at, batch in enumerate(chunk.batches.rows(row, end), row):
+            if not _is_packed(batch) or batch.records_count > PART_RECORDS:
+                return at
+        return end
+
+    def _packed(
+        self, chunk: Chunk, batches: native.Matrix, begin: int, end: int, allowance: Allowance
+    ) -> Iterator[RecordBlock]:
+        """Decompress batches into the arena, and decode them whenever it is full."""
+        starts, ends = array("q"), array("q")
+        filled, first = 0, begin
+        for row, batch in enumerate(chunk.batches.rows(begin, end), begin):
+            start = batch.position - chunk.position
+            stored_end = start + (batch.size_bytes if batch.records_count > 0 else RECORD_BATCH.size)
+            stored = chunk.view[start + RECORD_BATCH.size : stored_end]
+            written = self._into_arena(batch.codec, stored, filled, allowance)
+            if written == _OVER_ALLOWANCE:
+                if starts:
+                    yield from self._of_arena(chunk, batches, first, starts, ends, allowance)
+                    starts, ends, filled, first = array("q"), array("q"), 0, row
+                    written = self._into_arena(batch.codec, stored, filled, allowance)
+                if written == _OVER_ALLOWANCE:
+                    yield NOT_YET
+                    written = self._into_arena(batch.codec, stored, filled, allowance)
+            if written >= 0:
+                starts.append(filled)
+                filled += written
+                ends.append(filled)
+            if written < 0 or filled >= ARENA_BYTES:
+                yield from self._of_arena(chunk, batches, first, starts, ends, allowance)
+                if len(self._arena) > KEPT_ARENA_BYTES:
+                    self._arena = bytearray(2 * ARENA_BYTES)
+                starts, ends, filled, first = array("q"), array("q"), 0, row + 1
+            if written < 0:
+                yield from self._one(chunk, row, allowance)
+        yield from self._of_arena(chunk, batches, first, starts, ends, allowance)
+
+    def _into_arena(self, codec: int, data: memoryview, filled: int, allowance: Allowance) -> int:
+        """Decompress `data` into the arena at `filled`; return the number of bytes written.
+
+        The result is -1 if `data` is damaged: `_one` must then report the fault. It is _OVER_ALLOWANCE if the reduced
+        limits are exceeded.
+        """
+        if not len(data):
+            return 0
+        limits = allowance.limits
+        if not self._arena:
+            self._arena = bytearray(2 * ARENA_BYTES)
+        try:
+            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
+        except BufferError:  # the arena must grow while a block of it is still in use
+            old = self._arena
+            self._arena = bytearray(2 * len(old))
+            self._arena[:filled] = old[:filled]
+            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
+        if isinstance(written, CompressionFault):
+            return _OVER_ALLOWANCE if allowance.is_short(written.kind) else -1
+        return written
+
+    def _of_arena(  # noqa: PLR0913, PLR0917
+        self, chunk: Chunk, batches: native.Matrix, first: int, starts: array[int], ends: array[int],
+        allowance: Allowance,
+    ) -> Iterator[RecordBlock]:  # fmt: skip
+        if not starts:
+            return
+        view = memoryview(self._arena)
+        source = native.Memory(view)
+        last = first + len(starts) - 1
+        packed_bytes = chunk.batches.position[last] + chunk.batches.size_bytes[last] - chunk.batches.position[first]
+        self.expansion = ends[-1] / int(packed_bytes)
+        done = 0
+        while done < len(starts):
+            found = native.decode_batches(source, starts[done:], ends[done:], batches, first + done, self._matrix())
+            if found.batches:
+                yield self._block(chunk, view, first + done, found)
+                done += found.batches
+            else:
+                yield from self._one(chunk, first + done, allowance)
+                done += 1
+
+    def _one(self, chunk: Chunk, row: int, allowance: Allowance) -> Iterator[RecordBlock]:
+        """Yield the records of one batch that is unusual: large, old, damaged, or of control records."""
+        batch = chunk.batches.row(row)
+        parts = self._decode(chunk, batch, allowance.limits)
+        part = next(parts, None)
+        if part is not None and part[2] is not None and allowance.is_short(part[2].kind):
+            yield NOT_YET
+            parts = self._decode(chunk, batch, allowance.limits)
+            part = next(parts, None)
+        begun, alone = 0, None
+        is_usual = batch.magic >= RECORD_BATCH_MAGIC and not batch.is_control
+        while part is not None:
+            (view, records, fault), part = part, next(parts, None)
+            count, goes_on = len(records), part is not None
+            if batch.base_offset == NO_OFFSET and count and not begun:
+                # The base offset of a compressed message set is known only after decompression.
+                alone = BatchColumns.from_rows([batch._replace(base_offset=int(records.offset[0]))])
+            if fault is None and is_usual:
+                yield _block_of(chunk, view, row, row + 1, (count,), records, begun, goes_on=goes_on)
+            else:
+                batches, at = (chunk.batches, row) if alone is None else (alone, 0)
+                faults = {} if fault is None else {at: fault}
+                yield RecordBlock(view, batches, at, at + 1, (count,), records, faults, begun, goes_on)
+            begun += count
+
+
+def _block_of(  # noqa: PLR0913, PLR0917
+    chunk: Chunk, view: memoryview, first: int, end: int, ends: IntColumn, records: RecordColumns, begun: int = 0,
+    *, goes_on: bool = False,
+) -> RecordBlock:  # fmt: skip
+    """Return a block of usual records, as arrays if the log is large."""
+    if not chunk.is_large:
+        return RecordBlock(view, chunk.batches, first, end, ends, records, {}, begun, goes_on)
+    import numpy as np
+
+    row_ends = np.array(ends, dtype=np.int64)
+    return RecordBlock(view, chunk.batches.arrays(), first, end, row_ends, records.arrays(), {}, begun, goes_on)
+
+
+def _is_packed(batch: Batch) -> bool:
+    """Whether a batch is a compressed one of usual records."""
+    is_new = batch.magic >= RECORD_BATCH_MAGIC and batch.size_bytes >= RECORD_BATCH.size
+    return is_new and batch.attributes & CODEC_MASK in _V2_CODECS and not batch.attributes & CONTROL_MASK
 
 
 def _in_turn(
@@ -126,32 +281,6 @@ def _in_turn(
             LARGE_TURN.give(job)
 
 
-def _read_plain(
-    chunk: Chunk, allowance: Allowance, decode: _Decode, first_row: int, end_row: int
-) -> Iterator[RecordBlock]:
-    for row, batch in enumerate(chunk.batches.rows(first_row, end_row), first_row):
-        yield from _read_batch(chunk, row, batch, allowance, decode)
-
-
-def _read_batch(chunk: Chunk, row: int, batch: Batch, allowance: Allowance, decode: _Decode) -> Iterator[RecordBlock]:
-    parts = decode(chunk, batch, allowance.limits)
-    part = next(parts, None)
-    if part is not None and part[2] is not None and allowance.is_short(part[2].kind):
-        yield NOT_YET
-        parts = decode(chunk, batch, allowance.limits)
-        part = next(parts, None)
-    batches, begun = chunk.batches, 0
-    while part is not None:
-        (view, rows, fault), part = part, next(parts, None)
-        records = RecordColumns.from_rows(rows)
-        if batch.base_offset == NO_OFFSET and rows and not begun:
-            # The base offset of a compressed message set is known only after decompression.
-            batches, row = BatchColumns.from_rows([batch._replace(base_offset=rows[0][0])]), 0
-        faults = {} if fault is None else {row: fault}
-        yield RecordBlock(view, batches, row, row + 1, (len(rows),), records, faults, begun, part is not None)
-        begun += len(rows)
-
-
 def _decode(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
     start = batch.position - chunk.position
     end = start + batch.size_bytes
@@ -172,60 +301,67 @@ def _decode_strictly(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_o
 
 def _with_problems(chunk: Chunk, batch: Batch, parts: Decoded) -> Decoded:
     seen: memoryview | None = None
-    for view, rows, fault in parts:
+    for view, records, fault in parts:
         problem = ""
         if fault is None and view is not seen:
             problem = _problem(chunk, batch, view)
         seen = view
         kind = FaultKind.INVALID_INNER_MESSAGE if batch.codec else FaultKind.INVALID_RECORD
-        yield view, rows, fault_of(batch, kind, problem) if problem else fault
+        yield view, records, fault_of(batch, kind, problem) if problem else fault
 
 
 def _problem(chunk: Chunk, batch: Batch, view: memoryview) -> str:
     if chunk.generation is Generation.SEVEN:
-        return plain_seven.problem_of_seven_set(view) if batch.codec else ""
+        return legacy.problem_of_seven_set(view) if batch.codec else ""
     start = batch.position - chunk.position
-    problem = plain_seven.problem_of_entry(chunk.view, start, start + batch.size_bytes, batch)
-    return problem or (plain_seven.problem_of_set(view, batch) if batch.codec else "")
+    problem = legacy.problem_of_entry(chunk.view, start, start + batch.size_bytes, batch)
+    return problem or (legacy.problem_of_set(view, batch) if batch.codec else "")
 
 
 def _in(view: memoryview, parts: Iterable[Part]) -> Decoded:
-    return ((view, rows, fault) for rows, fault in parts)
+    return ((view, RecordColumns.from_rows(rows) if rows else NO_RECORDS, fault) for rows, fault in parts)
 
 
 def _decode_v2(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
     if batch.size_bytes < RECORD_BATCH.size:
         return _in(_NO_BYTES, _no_records(batch, FaultKind.INVALID_RECORD, "batch shorter than its own header"))
     if not batch.codec or batch.records_count <= 0:
-        return _in(view, plain_records.decode_batch(view, start + RECORD_BATCH.size, end, batch))
+        parts = decode_batch(view, start + RECORD_BATCH.size, end, batch)
+        return ((view, records, fault) for records, fault in parts)
     inner = _decompressed(batch.codec, view[start + RECORD_BATCH.size : end], batch, limits)
     if isinstance(inner, Fault):
         return _in(_NO_BYTES, [([], inner)])
-    return _in(inner, plain_records.decode_batch(inner, 0, len(inner), batch))
+    return ((inner, records, fault) for records, fault in decode_batch(inner, 0, len(inner), batch))
 
 
 def _decode_legacy(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
     view, start = chunk.view, batch.position - chunk.position
     end = start + batch.size_bytes
     if not batch.codec:
-        return _in(view, [plain_records.decode_message(view, start, end, batch, timestamps_only=timestamps_only)])
+        return _in(view, [legacy.decode_message(view, start, end, batch, timestamps_only=timestamps_only)])
     if batch.codec not in _LEGACY_CODECS:
         reason = f"codec {batch.codec} in a message set"
         return _in(_NO_BYTES, _no_records(batch, FaultKind.UNKNOWN_CODEC, reason))
-    value = plain_records.compressed_value(view, start, end, batch.magic)
+    value = legacy.compressed_value(view, start, end, batch.magic)
     if value is None:
         reason = f"Found invalid compressed record set with null value (magic = {batch.magic})"
         return _in(_NO_BYTES, _no_records(batch, FaultKind.INVALID_INNER_MESSAGE, reason))
     inner = _decompressed(batch.codec, value, batch, limits)
     if isinstance(inner, Fault):
         return _in(_NO_BYTES, [([], inner)])
-    return _in(inner, plain_records.decode_inner(inner, batch, timestamps_only=timestamps_only))
+    return _in(inner, legacy.decode_inner(inner, batch, timestamps_only=timestamps_only))
 
 
 def _decode_seven(view: memoryview, start: int, end: int, batch: Batch, limits: Limits) -> Decoded:
     if not batch.codec:
-        return _in(view, [plain_seven.decode_seven(view, start, end, batch)])
-    return _SevenSets(batch, limits).read(view[start:end])
+        return _in(view, [legacy.decode_seven(view, start, end, batch)])
+    return (
+        (part, RecordColumns.from_rows(rows) if rows else NO_RECORDS, fault)
+        for part, rows, fault in _SevenSets(batch, limits).read(view[start:end])
+    )
+
+
+_SevenParts = Iterator[tuple[memoryview, list[Row], Fault | None]]
 
 
 class _SevenSets:
@@ -237,22 +373,22 @@ class _SevenSets:
         self._left_bytes = limits.max_output_bytes
         self._fault: Fault | None = None
 
-    def read(self, message: memoryview) -> Decoded:
+    def read(self, message: memoryview) -> _SevenParts:
         """Yield the parts, each in the buffer of its own set."""
         last: tuple[memoryview, list[Row], Fault | None] = (_NO_BYTES, [], None)
-        for part in self._set(*plain_seven.seven_payload(message), 0):
+        for part in self._set(*legacy.seven_payload(message), 0):
             if last[1]:
                 yield last
             last = part
         yield last[0], last[1], self._fault
 
-    def _set(self, codec: int, payload: memoryview, depth: int) -> Decoded:
+    def _set(self, codec: int, payload: memoryview, depth: int) -> _SevenParts:
         inner = self._unpacked(codec, payload, depth)
         if isinstance(inner, Fault):
             self._fault = inner
             return
         rows: list[Row] = []
-        for found in plain_seven.inner_messages(inner, self._batch):
+        for found in legacy.inner_messages(inner, self._batch):
             if isinstance(found, Fault):
                 self._fault = found
                 break

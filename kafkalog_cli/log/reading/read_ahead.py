@@ -78,10 +78,10 @@ class ReadAhead:
     """Iterate over the chunks of a scan, each with its record blocks.
 
     A chunk is valid until the next is requested, and so is a block. All blocks of a chunk must be taken. Threads start
-    with the first compiled chunk, because plain kernels hold the GIL.
+    after the first chunk if the log is large.
 
     `rows` returns the rows of a chunk to read. It is called for one chunk after another, but in a thread. `work` is
-    applied to the blocks of compiled chunks. `chosen` replaces the chunks of the scan by others: with fewer batches, or
+    applied to the blocks of large logs. `chosen` replaces the chunks of the scan by others: with fewer batches, or
     several per chunk. `strict` is passed to the RecordReader. Without `threads`, nothing is read before the caller
     requests it, so that many logs can be read side by side.
     """
@@ -116,7 +116,7 @@ class ReadAhead:
         reader = RecordReader(self._limits, strict=self._strict)
         for chunk in self._chunks:
             yield chunk, self._read_here(reader, chunk)
-            if chunk.kernels is not None and self._threads:
+            if chunk.is_large and self._threads:
                 break
         else:
             return
@@ -138,7 +138,7 @@ class ReadAhead:
 
     def _read_here(self, reader: RecordReader, chunk: Chunk) -> Iterator[RecordBlock]:
         for first, end in self._rows(chunk):
-            if self._work is None or chunk.kernels is None:
+            if self._work is None or not chunk.is_large:
                 yield from reader.blocks(chunk, first, end)
             else:
                 yield from self._work(partial(_blocks, reader, chunk, (first, end), ahead=False))

@@ -26,7 +26,7 @@ from kafkalog_cli.format.records import (
     read_headers,
     view_of,
 )
-from kafkalog_cli.log.reading.read_compiled import KEPT_ARENA_BYTES
+from kafkalog_cli.log.reading.read import KEPT_ARENA_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

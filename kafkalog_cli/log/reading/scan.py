@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.disk.fs import ReadableFile, data_from
-from kafkalog_cli.disk.kernels import LOADED_ROWS, KernelChoice
 from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels import Kernels, native, plain_seven
+from kafkalog_cli.format.legacy import scan_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.scan import Scanned, scan
 from kafkalog_cli.log.reading.allowance import LARGE_BYTES, LARGE_TURN
 
 CHUNK_BYTES = 2 << 20
-FIRST_CHUNK_BYTES = 128 << 10
-"""Enough bytes to estimate the batches and records per byte, and so to choose the kernels for the rest."""
+LARGE_LOG_BYTES = 16 << 20
+MANY_BATCHES, MANY_RECORDS = 4_000, 60_000
+"""From one of these on, questions about columns pay for NumPy, whose import takes longer than a dump of a small log."""
 DEVICE_BLOCK_BYTES = 4096
 SECTOR_BYTES = 512
 LINEAR_BLOCKS = 64
@@ -35,15 +35,15 @@ class Generation(Enum):
 class Chunk:
     """Consecutive batches and the bytes that contain them.
 
-    `view` contains the file from byte `position` on. It is overwritten when the scan continues. `kernels` is the module
-    of compiled kernels if they made the columns, else None.
+    `view` contains the file from byte `position` on. It is overwritten when the scan continues. `is_large`: the columns
+    are arrays.
     """
 
     view: memoryview
     position: int
     batches: BatchColumns
     generation: Generation
-    kernels: Kernels | None = None
+    is_large: bool = False
 
 
 Rows = tuple[int, int]
@@ -164,8 +164,6 @@ class Scan:
         end: int | None = None,
         limits: Limits = DEFAULT_LIMITS,
         seven_base_offset: int | None = None,
-        choice: KernelChoice | None = None,
-        deep: bool = False,
         chunk_bytes: int | None = None,
         is_end: Callable[[Fault], bool] = lambda _: False,
     ) -> None:
@@ -177,8 +175,6 @@ class Scan:
         self.fault: Fault | None = None
         self.generation = Generation.SINCE_EIGHT if seven_base_offset is None else Generation.SEVEN
         self._seven_base_offset = seven_base_offset
-        self._choice = choice or KernelChoice()
-        self._deep = deep
         self._is_end = is_end
         self.buffers = 1
         """The number of chunks that may be in use at the same time, including the chunk that is being scanned."""
@@ -187,12 +183,10 @@ class Scan:
         self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
         self.next_bytes = 0
         """The size of the batch after the last chunk. 0 if the bytes that were read end before it says so."""
-        self._kernels: Kernels | None = None
+        self._is_large = seven_base_offset is None and self.end - start >= LARGE_LOG_BYTES
         self._job = LARGE_TURN.current()
-        if seven_base_offset is None:
-            self._kernels = self._choice.from_the_start(self.end - start)
-        self.first_bytes = self._chunk_bytes if self._kernels is not None else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
-        """The bytes that are read before the choice of kernels; a whole chunk if they are chosen."""
+        self.first_bytes = self._chunk_bytes
+        """The bytes of the first chunk."""
 
     def __iter__(self) -> Generator[Chunk, None, None]:
         buffers = 1 if self.columns_only else self.buffers
@@ -206,32 +200,24 @@ class Scan:
                 window.keep_buffer()
 
     def part(self, start: int, end: int) -> "Scan":
-        """Return the scan of the columns of a part of the same file, with the kernels that this scan has chosen."""
-        scan = Scan(
-            self.file, start=start, end=end, limits=self.limits, choice=self._choice, chunk_bytes=self._chunk_bytes
-        )
+        """Return the scan of the columns of a part of the same file."""
+        scan = Scan(self.file, start=start, end=end, limits=self.limits, chunk_bytes=self._chunk_bytes)
         scan.columns_only = True
-        scan._kernels = self._kernels
+        scan._is_large = self._is_large
         return scan
 
     def take(self, batches: BatchColumns) -> Chunk:
         """Return batches that a part has scanned as the next chunk of this scan, which continues after them."""
         self.valid_bytes = batches.end_position
         self._note_good(batches)
-        return Chunk(memoryview(b""), int(batches.position[0]), batches, self.generation, self._kernels)
+        return Chunk(memoryview(b""), int(batches.position[0]), batches, self.generation, self._is_large)
 
     def _chunks(self, window: _Window, turns: _Turns) -> Generator[Chunk, None, None]:
         wanted = self.first_bytes
-        chosen = self._kernels is not None
         while True:
             turns.take(wanted)
             view = window.fill(wanted)
             scanned = self._scan(view, window.position)
-            if self._deep and not chosen and scanned.consumed_bytes and _has_many_records(scanned.batches):
-                # The first batches have so many records that the choice pays off for these batches already.
-                self._choose(scanned, self.end - window.position, is_done=False)
-                if self._kernels is not None:
-                    chosen, scanned = True, self._scan(view, window.position)
             position, read_bytes = window.position, len(view)
             self.valid_bytes = position + scanned.consumed_bytes
             if self.columns_only:
@@ -240,17 +226,14 @@ class Scan:
             if len(scanned.batches):
                 self._note_good(scanned.batches)
                 self.next_bytes = scanned.needed_bytes if scanned.needed_bytes > HEADER_SIZE_UP_TO_MAGIC_BYTES else 0
-                yield Chunk(view, position, scanned.batches, self.generation, self._kernels)
+                yield Chunk(view, position, scanned.batches, self.generation, self._is_large)
             if scanned.fault is not None or not scanned.needed_bytes:
                 self.fault = self._unless_end(scanned.fault)
                 return
             if window.is_short and read_bytes - scanned.consumed_bytes < scanned.needed_bytes:
                 self.fault = self._unless_end(window.fault or _shrunk(position + read_bytes, self.end))
                 return
-            if scanned.consumed_bytes and not chosen:
-                self._choose(scanned, self.end - self.valid_bytes)
-                chosen = True
-            wanted = max(self._chunk_bytes if chosen else self.first_bytes, scanned.needed_bytes)
+            wanted = max(self._chunk_bytes if scanned.consumed_bytes else self.first_bytes, scanned.needed_bytes)
             if not self.columns_only:
                 window.advance(scanned.consumed_bytes)
             del view
@@ -266,27 +249,12 @@ class Scan:
         if row is not None:
             self.good_bytes = int(batches.position[row]) + int(batches.size_bytes[row])
 
-    def _choose(self, scanned: Scanned, left: int, *, is_done: bool = True) -> None:
-        """Choose the kernels for the remaining `left` bytes, from the rows per byte of the batches just scanned.
-
-        `is_done`: these batches are not among the remaining batches.
-        """
-        if self._kernels is not None or self._seven_base_offset is not None:
-            return
-        rows, scanned_bytes = len(scanned.batches), scanned.consumed_bytes
-        if not self._deep:
-            scanned_bytes += scanned.needed_bytes  # a large batch after a small one: it is one row too
-        else:
-            self._choice.need(native.DECODE_BATCHES)
-            pairs = zip(scanned.batches.records_count, scanned.batches.valid, strict=True)
-            rows += sum(count for count, valid in pairs if valid and count > 0)
-        self._kernels = self._choice.compiled(rows if is_done else 0, rows * left // scanned_bytes, left)
-
     def _scan(self, view: memoryview, position: int) -> Scanned:
         if self._seven_base_offset is not None:
-            return plain_seven.scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
+            return scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
         found = scan(view, position, self.end, self.limits)
-        return found if self._kernels is None else found._replace(batches=found.batches.arrays())
+        self._is_large = self._is_large or _are_many(found.batches)
+        return found._replace(batches=found.batches.arrays()) if self._is_large else found
 
 
 def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tuple[int, Fault | None]:
@@ -365,10 +333,9 @@ def _is_readable(file: ReadableFile, position: int) -> bool:
     return True
 
 
-def _has_many_records(batches: BatchColumns) -> bool:
-    """Whether any batch with a right CRC has unusually many records, even if the batches are few."""
-    pairs = zip(batches.records_count, batches.valid, strict=True)
-    return any(valid and count >= LOADED_ROWS for count, valid in pairs)
+def _are_many(batches: BatchColumns) -> bool:
+    counts = zip(batches.records_count, batches.valid, strict=True)
+    return len(batches) >= MANY_BATCHES or sum(count for count, valid in counts if valid) >= MANY_RECORDS
 
 
 def _shrunk(position: int, end: int) -> Fault:
@@ -394,7 +361,7 @@ def good_rows(batches: BatchColumns) -> list[Rows]:
 
 
 def gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
-    """Yield the same batches, with columns of compiled kernels joined until array operations pay off."""
+    """Yield the same batches, with arrays joined until operations on them pay off."""
     waiting: list[BatchArrays] = []
     rows = 0
     for batches in chunks:

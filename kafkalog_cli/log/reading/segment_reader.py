@@ -9,7 +9,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import classify_file
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
@@ -83,7 +82,6 @@ class SegmentReader:
         start: int = 0,
         end: int | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        kernels: KernelChoice | None = None,
         seven_base_offset: int | None = None,
         chunk_bytes: int | None = None,
         knows_brokers: bool = True,
@@ -98,7 +96,6 @@ class SegmentReader:
         self._on_damage = on_damage
         self._end = file.size_bytes if end is None else end
         self.limits = limits
-        self._kernels = kernels
         self._seven_base_offset = seven_base_offset
         self._chunk_bytes = chunk_bytes
         self._knows_brokers = knows_brokers
@@ -138,14 +135,11 @@ class SegmentReader:
 
     # -- batches
 
-    def chains(self, *, deep: bool = False) -> Iterator[Scan]:
-        """Yield the unbroken chains of batches. Iterate each to its end for its chunks before requesting the next.
-
-        `deep`: the caller decodes the records too, which counts for the choice of kernels.
-        """
+    def chains(self) -> Iterator[Scan]:
+        """Yield the unbroken chains of batches. Iterate each to its end for its chunks before requesting the next."""
         start: int | None = self.end_position
         while start is not None:
-            scan = self.scan_from(start, deep=deep)
+            scan = self.scan_from(start)
             yield scan
             self.end_position, self.good_bytes, self.fault = scan.valid_bytes, scan.good_bytes, scan.fault
             if self._on_damage is DamagePolicy.STOP or self.damage is None:
@@ -172,9 +166,9 @@ class SegmentReader:
 
         return is_unused_end(self.file, fault)
 
-    def chunks(self, *, deep: bool = False) -> Iterator[Chunk]:
-        """Yield the batches and their bytes; a chunk is valid until the next is requested. `deep`: see `chains`."""
-        for chain in self.chains(deep=deep):
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the batches and their bytes; a chunk is valid until the next is requested."""
+        for chain in self.chains():
             yield from chain
 
     def batches(self) -> Iterator[BatchColumns]:
@@ -192,14 +186,11 @@ class SegmentReader:
     # -- records
 
     def blocks(self, *, timestamps_only: bool = False) -> Iterator[RecordBlock]:
-        """Yield the records; a block is valid until the next is requested. `timestamps_only`: see `RecordReader`.
-
-        Without a choice of kernels few records are expected, and compiled kernels are not loaded for their sake.
-        """
+        """Yield the records; a block is valid until the next is requested. `timestamps_only`: see `RecordReader`."""
         from kafkalog_cli.log.reading.read import RecordReader
 
         decoder = RecordReader(self.limits, timestamps_only=timestamps_only)
-        for chunk in self.chunks(deep=self._kernels is not None):
+        for chunk in self.chunks():
             yield from decoder.blocks(chunk)
 
     def ahead(  # noqa: PLR0913
@@ -238,7 +229,7 @@ class SegmentReader:
 
     # -- for the modules of this package
 
-    def scan_from(self, start: int, *, deep: bool) -> Scan:
+    def scan_from(self, start: int) -> Scan:
         """Return the scan of the chain that begins at byte `start`."""
         return Scan(
             self.file,
@@ -246,8 +237,6 @@ class SegmentReader:
             end=self._end,
             limits=self.limits,
             seven_base_offset=self._seven_base_offset,
-            choice=self._kernels,
-            deep=deep,
             chunk_bytes=self._chunk_bytes,
             is_end=self._is_end,
         )
@@ -291,7 +280,7 @@ def _held_chain(
     """
     from kafkalog_cli.log.reading.resync import next_good_batch
 
-    scan = reader.scan_from(start, deep=records is not None)
+    scan = reader.scan_from(start)
     held: list[Batch] = []
     astray: Fault | None = None
     for found in gathered(_columns(reader, scan, base_offset, records)):

@@ -30,11 +30,11 @@ _TURN = Lock()
 
 
 def in_strips(scan: Scan) -> Iterator[Chunk]:
-    """Yield the chunks of a scan of columns: in strips from where compiled kernels serve, as far as strips serve."""
+    """Yield the chunks of a scan of columns: in strips after the first chunk, as far as strips serve."""
     chunks = iter(scan)
     for chunk in chunks:
         yield chunk
-        if chunk.kernels is not None:
+        if chunk.is_large:
             break
     else:
         return

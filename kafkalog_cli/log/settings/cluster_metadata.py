@@ -348,9 +348,9 @@ class _Replay:
         """
         try:
             with self._fs.open_read(path) as file:
-                reader, decoder = SegmentReader(file, start=position, kernels=self._choice), RecordReader()
+                reader, decoder = SegmentReader(file, start=position), RecordReader()
                 known = len(self._faults)
-                for chunk in reader.chunks(deep=True):
+                for chunk in reader.chunks():
                     yield from self._of_chunk(path, chunk, decoder, start)
                     if len(self._faults) > known:
                         return

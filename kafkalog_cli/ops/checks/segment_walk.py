@@ -186,7 +186,7 @@ class SegmentWalk:
         self.bad_crcs = 0
         self._limits = limits
         self._damage = DamageSeen()
-        self._reader = SegmentReader(file, DamagePolicy.HOLD, start=start, limits=limits, kernels=choice)
+        self._reader = SegmentReader(file, DamagePolicy.HOLD, start=start, limits=limits)
         self._records = records
         self._next_offset = next_offset
 

@@ -250,7 +250,7 @@ class ErasureProof:
         """Count a log's records that have one of the keys. Also returns why its end cannot be read, or None."""
         count = 0
         with self._fs.open_read(path) as file:
-            reader = SegmentReader(file, limits=self._request.limits, kernels=self._request.kernels)
+            reader = SegmentReader(file, limits=self._request.limits)
             for block in reader.blocks():
                 for fault in block.faults.values():
                     return count, fault.message

@@ -15,8 +15,8 @@ from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, RECORD_BAT
 from kafkalog_cli.format.compression import decompress
 from kafkalog_cli.format.compression.exact_size import compress_to
 from kafkalog_cli.format.crc import crc32, crc32c
+from kafkalog_cli.format.decode import decode_batch
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, CLUSTER_METADATA, COORDINATOR_TOPICS
-from kafkalog_cli.format.kernels.plain_records import decode_batch
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import field_bytes, header_views
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
@@ -253,10 +253,10 @@ class BatchRedactor:
         if data and not batch.records_count:
             raise _Unparsable
         out = memoryview(bytearray(data))
-        for rows, fault in decode_batch(out, 0, len(data), batch):
+        for records, fault in decode_batch(out, 0, len(data), batch):
             if fault is not None:
                 raise _Unparsable
-            for row in rows:
+            for row in records.rows():
                 key_at, key_size, value_at, value_size, headers_at, headers = row[3:9]
                 old = field_bytes(out, key_at, key_size), field_bytes(out, value_at, value_size)
                 new_key, new_value = self.rewrite(*old, batch.is_control)

@@ -11,7 +11,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels.plain_seven import incomplete_end
+from kafkalog_cli.format.legacy import incomplete_end
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, Row
 from kafkalog_cli.log.open_transactions import SegmentPart
@@ -219,10 +219,10 @@ class SegmentRead:
             visibility.begin(segment.base_offset, self._end_offset)
             seven = segment.base_offset if segment.is_seven else None
             reader = SegmentReader(
-                file, DamagePolicy.RESYNC, start=part[0], end=part[1], limits=self._limits, kernels=log.choice,
+                file, DamagePolicy.RESYNC, start=part[0], end=part[1], limits=self._limits,
                 seven_base_offset=seven, chunk_bytes=log.request.chunk_bytes,
             )  # fmt: skip
-            for chain in reader.chains(deep=True):
+            for chain in reader.chains():
                 if visibility.is_over:
                     break
                 ahead = reader.ahead(chain, rows, work, visibility.chunks, threads=log.request.read_ahead)

@@ -100,17 +100,17 @@ class Visibility:
         told = tuple(self._out_of_order)
         seen: BatchColumns | None = batches
         if kinds is _ALL_WHOLE:  # nearly always so, and there may be very many chunks
-            yield VisibleChunk(chunk.view, chunk.position, batches, chunk.generation, chunk.kernels, batches)
+            yield VisibleChunk(chunk.view, chunk.position, batches, chunk.generation, chunk.is_large, batches)
             return
         for is_cut, rows in _runs(kinds):
             part = batches if len(rows) == len(batches) else batches.chosen(rows)
-            kernels = None if is_cut else chunk.kernels  # a batch to be cut is not rendered ahead
-            yield VisibleChunk(chunk.view, chunk.position, part, chunk.generation, kernels, seen, is_cut, told)
+            is_large = chunk.is_large and not is_cut  # a batch to be cut is not rendered ahead
+            yield VisibleChunk(chunk.view, chunk.position, part, chunk.generation, is_large, seen, is_cut, told)
             seen, told = None, ()
         if seen is not None:
             nothing = batches.chosen([])
-            kernels = chunk.kernels
-            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, kernels, seen, False, told)
+            is_large = chunk.is_large
+            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, is_large, seen, False, told)
 
     def _by_row(self, batches: BatchColumns) -> list[int]:
         """Return for each row whether it is hidden, whole or cut."""
@@ -297,7 +297,7 @@ class Committed:
         for part in parts:
             with self._fs.open_read(part.segment.log.path) as log:
                 reader = SegmentReader(
-                    log, DamagePolicy.RESYNC, start=part.position, limits=self._limits, kernels=self._choice
+                    log, DamagePolicy.RESYNC, start=part.position, limits=self._limits
                 )  # fmt: skip
                 for batches in reader.batches():
                     yield from batches.of_transactions(only_valid=True)

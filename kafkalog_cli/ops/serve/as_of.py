@@ -112,7 +112,7 @@ class AsOfFilesystem:
     def _first_after(self, segment: Segment) -> int | None:
         """Return the position of the first batch that is later than the time; damaged batches have no time."""
         with self._below.open_read(segment.log.path) as log:
-            reader = SegmentReader(log, DamagePolicy.RESYNC, kernels=self._kernels)
+            reader = SegmentReader(log, DamagePolicy.RESYNC)
             for chain in reader.chains():
                 chain.columns_only = True
                 for chunk in chain:

@@ -305,7 +305,7 @@ class SegmentMap:
         It ends after a good batch, from which the search after damage could go on too.
         """
         reader = SegmentReader(
-            self._file, DamagePolicy.RESYNC, start=self._at, kernels=self._kernels,
+            self._file, DamagePolicy.RESYNC, start=self._at,
             seven_base_offset=self._seven_base_offset, chunk_bytes=size_bytes,
         )  # fmt: skip
         for chain in reader.chains():

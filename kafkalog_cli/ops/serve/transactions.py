@@ -137,7 +137,7 @@ def producers_of(
     try:
         for segment, position in parts_to_replay(fs, partition.segments, start):
             with fs.open_read(segment.log.path) as log:
-                for chain in SegmentReader(log, DamagePolicy.RESYNC, start=position, kernels=kernels).chains():
+                for chain in SegmentReader(log, DamagePolicy.RESYNC, start=position).chains():
                     for chunk in chain:
                         _apply(replay, chunk, start)
         replay.finish()

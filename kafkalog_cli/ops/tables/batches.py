@@ -66,7 +66,7 @@ def batches(
 def _of_segment(fs: Filesystem, segment: Segment, on_damage: OnDamage, choice: KernelChoice) -> Iterator[Batch]:
     seven = segment.base_offset if segment.is_seven else None
     with fs.open_read(segment.log.path) as file:
-        for chain in SegmentReader(file, DamagePolicy.RESYNC, kernels=choice, seven_base_offset=seven).chains():
+        for chain in SegmentReader(file, DamagePolicy.RESYNC, seven_base_offset=seven).chains():
             for chunk in chain:
                 yield from chunk.batches.rows()
             if chain.fault is not None:

@@ -81,7 +81,7 @@ class HeaderCheck:
         reached, told = segment.base_offset - 1, False
         start: int | None = 0
         while start is not None:
-            reader = SegmentReader(file, start=start, limits=context.limits, kernels=context.choice)
+            reader = SegmentReader(file, start=start, limits=context.limits)
             for batches in reader.header_columns():
                 self.totals.batches += len(batches)
                 batch_run = BatchRun(batches, reached, NO_TIMESTAMP, is_after_damage=False)

@@ -452,7 +452,7 @@ def _chunks(fs: Filesystem, partition: Partition) -> Iterator[Chunk]:
     for segment in partition.segments:
         try:
             with fs.open_read(segment.log.path) as file:
-                yield from SegmentReader(file, DamagePolicy.RESYNC).chunks(deep=True)
+                yield from SegmentReader(file, DamagePolicy.RESYNC).chunks()
         except (KafkalogError, OSError):
             continue  # another finding says so
 

@@ -1,4 +1,7 @@
-"""Messages of Kafka 0.7 in plain Python, with nested sets; problems in old sets that Kafka silently ignores."""
+"""Formats before record batches: messages v0 and v1 with their sets, and messages of Kafka 0.7, in Python.
+
+Their logs are old and small. The scan of v0 and v1 is in C, as these may be mixed with batches v2.
+"""
 
 import struct
 from collections.abc import Iterator
@@ -11,17 +14,170 @@ from kafkalog_cli.format.batch import (
     LOG_OVERHEAD_BYTES,
     MESSAGE_SEVEN_MAGIC0,
     MESSAGE_SEVEN_MAGIC1,
+    MESSAGE_V0,
+    MESSAGE_V1,
     MINIMUM_ENTRY_SIZE,
     MINIMUM_SEVEN_SIZE,
     NO_TIMESTAMP,
     SEVEN_CODEC_MASK,
     Batch,
     BatchColumns,
+    wrap_int64,
 )
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.records import Row
+from kafkalog_cli.format.records import OUTSIDE, PART_RECORDS, Part, Row
 from kafkalog_cli.format.scan import Scanned
+
+_INT32 = struct.Struct(">i")
+_OFFSET_AND_SIZE = struct.Struct(">qi")
+_TIMESTAMP = struct.Struct(">q")
+
+
+def decode_message(
+    view: memoryview, start: int, end: int, batch: Batch, *, timestamps_only: bool = False
+) -> tuple[list[Row], Fault | None]:
+    """Return the record of an uncompressed entry v0 or v1, which is `view[start:end]`.
+
+    `timestamps_only`: an unreadable value length is not a fault, because the value is not used.
+    """
+    row = _message(view, start, end, batch.last_offset, None)
+    if _is_unreadable(row) and not timestamps_only:
+        return [], fault_of(batch, FaultKind.INVALID_RECORD, "the value length lies outside the message")
+    return [row], None
+
+
+def compressed_value(view: memoryview, start: int, end: int, magic: int) -> memoryview | None:
+    """Return the value of a wrapper message; None if it is null or extends past the message."""
+    row = _message(view, start, end, 0, None)
+    if row[6] < 0 or row[5] == OUTSIDE:
+        return None
+    return view[row[5] : row[5] + row[6]]
+
+
+class _InnerMessages:
+    """A walk through the messages of a decompressed set.
+
+    `problem` describes the first bad message; it and later messages are not returned. `broken` is the reason why the
+    walk ended early. `count` is the number of messages so far, and `last_offset` the offset of the last of them.
+    """
+
+    def __init__(self, view: memoryview, batch: Batch, *, timestamps_only: bool, position: int = 0) -> None:
+        self.position = position
+        self.last_offset = self.count = 0
+        self.problem = self.broken = ""
+        self._view = view
+        self._append_time = batch.max_timestamp if batch.is_log_append_time else None
+        self._timestamps_only = timestamps_only
+
+    def part(self) -> list[Row]:
+        """Return the next messages, with their offsets in the set."""
+        rows: list[Row] = []
+        view, end = self._view, len(self._view)
+        while self.position + LOG_OVERHEAD_BYTES <= end and len(rows) < PART_RECORDS:
+            offset, size = _OFFSET_AND_SIZE.unpack_from(view, self.position)
+            if size < MINIMUM_ENTRY_SIZE:
+                self.broken = f"inner message of {size} bytes"
+                return []
+            start, entry_end = self.position, self.position + LOG_OVERHEAD_BYTES + size
+            if entry_end > end:
+                break
+            self.position, self.last_offset = entry_end, offset
+            self.count += 1
+            row = _message(view, start, entry_end, offset, self._append_time)
+            if not self.problem:
+                if _is_unreadable(row) and not self._timestamps_only:
+                    self.problem = "a length lies outside the inner message"
+                elif view[start + 17] & CODEC_MASK:
+                    self.problem = "Inner messages must not be compressed"
+                else:
+                    rows.append(row)
+        return rows
+
+
+def decode_inner(view: memoryview, batch: Batch, *, timestamps_only: bool = False) -> Iterator[Part]:
+    """Yield the records of the decompressed set of a wrapper v0 or v1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
+
+    Inner offsets are absolute in magic 0. In magic 1 they are relative, and the last message, which has the wrapper's
+    offset, gives the base. The whole set is therefore read once in advance. `timestamps_only`: an unreadable key or
+    value length is not a fault, because neither is used.
+    """
+    look = _InnerMessages(view, batch, timestamps_only=timestamps_only)
+    first = rows = look.part()
+    second_at = look.position
+    while rows:
+        rows = look.part()
+    base = _base_offset(look, batch)
+    if isinstance(base, Fault):
+        yield [], base
+        return
+    fault = _invalid_inner(batch, look.problem) if look.problem else None
+    rest = _InnerMessages(view, batch, timestamps_only=timestamps_only, position=second_at)
+    rows = first
+    while True:
+        more = rest.part()
+        yield [(wrap_int64(base + row[0]), *row[1:]) for row in rows] if base else rows, None if more else fault
+        if not more:
+            return
+        rows = more
+
+
+def _base_offset(seen: _InnerMessages, batch: Batch) -> int | Fault:
+    """Return the number to add to the offsets of inner messages."""
+    if seen.broken:
+        return _invalid_inner(batch, seen.broken)
+    if not seen.count:
+        return _invalid_inner(batch, "Found invalid compressed record set with no inner records")
+    # Some versions of librdkafka leave the wrapper's offset at 0.
+    if batch.magic != 1 or batch.last_offset == 0:
+        return 0
+    base = batch.last_offset - seen.last_offset
+    if base < 0:
+        reason = f"wrapper offset '{batch.last_offset}' is less than the last inner message offset '{seen.last_offset}'"
+        return _invalid_inner(batch, reason)
+    return base
+
+
+def _invalid_inner(batch: Batch, message: str) -> Fault:
+    return fault_of(batch, FaultKind.INVALID_INNER_MESSAGE, message)
+
+
+def _message(view: memoryview, start: int, end: int, offset: int, append_time: int | None) -> tuple[int, ...]:
+    """Return the row of one message v0 or v1."""
+    magic = view[start + 16]
+    stored = MESSAGE_V0.struct.unpack_from(view, start)[2]
+    valid = checksums.crc32(view[start + 16 : end]) == stored
+    key_length_at = start + KEY_LENGTH_OFFSET[1 if magic else 0]
+    if not magic or key_length_at > end:
+        timestamp = NO_TIMESTAMP
+    elif append_time is not None and magic == 1:
+        timestamp = append_time
+    else:
+        timestamp = _TIMESTAMP.unpack_from(view, start + MESSAGE_V1.offset["timestamp"])[0]
+    return (offset, timestamp, -1, *_key_and_value(view, key_length_at, end), 0, 0, stored, int(valid))
+
+
+def _key_and_value(view: memoryview, key_length_at: int, end: int) -> tuple[int, int, int, int]:
+    """Return the positions of key and value, each with its stored size."""
+    if key_length_at + 4 > end:
+        return _UNREADABLE
+    key_size = _INT32.unpack_from(view, key_length_at)[0]
+    key_at = key_length_at + 4
+    value_length_at = key_at + max(key_size, 0)
+    if value_length_at + 4 > end:
+        return _UNREADABLE
+    value_size = _INT32.unpack_from(view, value_length_at)[0]
+    value_at = value_length_at + 4
+    return key_at, key_size, OUTSIDE if value_size > end - value_at else value_at, value_size
+
+
+_UNREADABLE = (OUTSIDE, -1, OUTSIDE, -1)
+
+
+def _is_unreadable(row: tuple[int, ...]) -> bool:
+    """Whether even the length of the value could not be read."""
+    return row[3] == OUTSIDE
+
 
 _SIZE_BYTES = 4
 
@@ -72,7 +228,7 @@ def scan_seven(view: memoryview, file_position: int, file_end: int, limits: Limi
 
 def decode_seven(view: memoryview, start: int, end: int, batch: Batch) -> tuple[list[Row], Fault | None]:
     """Return the payload of the message `view[start:end]` as a row of RecordColumns (0.7 has no keys)."""
-    message = _message(view, start, end)
+    message = _seven_message(view, start, end)
     if message is None:
         return [], _unknown(batch.position, view[start + _SIZE_BYTES])
     return [_record_row(view, message, end, batch.base_offset)], None
@@ -90,7 +246,7 @@ def inner_messages(view: memoryview, batch: Batch) -> Iterator[tuple[int, Row] |
         entry_end = position + _SIZE_BYTES + size
         if size < MINIMUM_SEVEN_SIZE or entry_end > end:
             break
-        message = _message(view, position, entry_end)
+        message = _seven_message(view, position, entry_end)
         if message is None:
             yield _unknown(batch.position, view[position + _SIZE_BYTES])
             return
@@ -100,12 +256,12 @@ def inner_messages(view: memoryview, batch: Batch) -> Iterator[tuple[int, Row] |
 
 def seven_payload(view: memoryview) -> tuple[int, memoryview]:
     """Return (codec, payload) of one message, which must be complete."""
-    message = _message(view, 0, len(view))
+    message = _seven_message(view, 0, len(view))
     assert message is not None
     return message.codec, view[message.payload_at :]
 
 
-def _message(view: memoryview, start: int, end: int) -> _Message | None:
+def _seven_message(view: memoryview, start: int, end: int) -> _Message | None:
     magic = view[start + _SIZE_BYTES]
     if magic == 0:
         _, _, crc = MESSAGE_SEVEN_MAGIC0.struct.unpack_from(view, start)
@@ -117,7 +273,7 @@ def _message(view: memoryview, start: int, end: int) -> _Message | None:
 
 
 def _row(view: memoryview, here: int, total: int, file_position: int, base_offset: int) -> tuple[int, ...] | Fault:
-    message = _message(view, here, here + total)
+    message = _seven_message(view, here, here + total)
     if message is None:
         return _unknown(file_position + here, view[here + _SIZE_BYTES])
     offset = base_offset + file_position + here
@@ -142,8 +298,6 @@ def _trailing(position: int, file_end: int) -> Fault:
     )
 
 
-_INT32 = struct.Struct(">i")
-_OFFSET_AND_SIZE = struct.Struct(">qi")
 _MAGIC_AT = 16
 _MAX_MAGIC = 1
 

@@ -1,0 +1,126 @@
+/* Keys, values and headers of records as contiguous columns, as in Arrow: copied from records, and joined to records. */
+#include "records.h"
+
+int64_t kafkalog_copy_fields(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *sizes, int64_t rows,
+                             int64_t *ends, uint8_t *out, int64_t capacity)
+{
+    int64_t to = 0;
+    ends[0] = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        if (sizes[row] > 0) {
+            if (!is_inside(at[row], sizes[row], size) || sizes[row] > capacity - to)
+                return -1;
+            to = put_bytes(out, to, data + at[row], sizes[row]);
+        }
+        ends[row + 1] = to;
+    }
+    return to;
+}
+
+/* Read one field of a header: its size (below 0: null), and the start of its bytes, which are inside of `data`. */
+static int64_t header_field(const uint8_t *data, int64_t size, int64_t *at, int64_t *start)
+{
+    int64_t bytes = header_varint(data, at, size);
+    *start = *at;
+    if (bytes > 0)
+        *at += bytes <= size - *at ? bytes : (bytes = size - *at);
+    return bytes;
+}
+
+int64_t kafkalog_header_bytes(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *counts,
+                              int64_t rows, int64_t *result)
+{
+    int64_t start;
+    result[0] = result[1] = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t here = at[row];
+        if (counts[row] > 0 && !is_inside(here, 0, size))
+            return -1;
+        for (int64_t header = 0; header < counts[row]; header++) {
+            result[0] += header_field(data, size, &here, &start);
+            int64_t bytes = header_field(data, size, &here, &start);
+            result[1] += bytes > 0 ? bytes : 0;
+        }
+    }
+    return 0;
+}
+
+int64_t kafkalog_copy_headers(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *counts,
+                              int64_t rows, int64_t most, int64_t *key_ends, uint8_t *keys, int64_t key_bytes,
+                              int64_t *value_ends, uint8_t *values, int64_t value_bytes, uint8_t *valid)
+{
+    int64_t key_at = 0, value_at = 0, number = 0, start;
+    key_ends[0] = value_ends[0] = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t here = at[row];
+        if (counts[row] > most - number || (counts[row] > 0 && !is_inside(here, 0, size)))
+            return -1;
+        for (int64_t header = 0; header < counts[row]; header++, number++) {
+            int64_t bytes = header_field(data, size, &here, &start);
+            if (bytes > key_bytes - key_at)
+                return -1;
+            key_at = put_bytes(keys, key_at, data + start, bytes);
+            bytes = header_field(data, size, &here, &start);
+            if (bytes > value_bytes - value_at)
+                return -1;
+            value_at = put_bytes(values, value_at, data + start, bytes);
+            valid[number] = bytes >= 0;
+            key_ends[number + 1] = key_at;
+            value_ends[number + 1] = value_at;
+        }
+    }
+    return number;
+}
+
+static int64_t size_of(const struct field_column *column, int64_t row)
+{
+    int64_t begin = column->ends[row], size = column->ends[row + 1] - begin;
+    if (column->valid != NULL && !column->valid[row])
+        return -1;
+    return is_inside(begin, size, column->size) ? size : -2;
+}
+
+/* Append a field with its size before it; return the position after it, -1 if it does not fit or is not in its column. */
+static int64_t put_sized(uint8_t *out, int64_t to, int64_t capacity, const struct field_column *column, int64_t row)
+{
+    int64_t size = size_of(column, row);
+    if (to < 0 || size == -2 || 10 + (size > 0 ? size : 0) > capacity - to)
+        return -1;
+    to = put_varint(out, to, size);
+    return put_bytes(out, to, column->data + (size > 0 ? column->ends[row] : 0), size);
+}
+
+int64_t kafkalog_join_columns(const struct field_column *keys, const struct field_column *values,
+                              const int64_t *header_ends, int64_t header_count,
+                              const struct field_column *header_keys, const struct field_column *header_values,
+                              const int64_t *timestamps, int64_t rows, uint8_t *out, int64_t capacity, int64_t *columns)
+{
+    int64_t to = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t key = size_of(keys, row), value = size_of(values, row), first = header_ends[row],
+                end = header_ends[row + 1], *column = columns + row, begin = to;
+        if (key == -2 || value == -2 || first < 0 || end < first || end > header_count ||
+            (key > 0 ? key : 0) + (value > 0 ? value : 0) > capacity - to)
+            return -1;
+        column[R_OFFSET * rows] = row;
+        column[R_TIMESTAMP * rows] = timestamps[row];
+        column[R_SEQUENCE * rows] = -1;
+        column[R_KEY_AT * rows] = to;
+        column[R_KEY_SIZE * rows] = key;
+        to = put_bytes(out, to, keys->data + (key > 0 ? keys->ends[row] : 0), key);
+        column[R_VALUE_AT * rows] = to;
+        column[R_VALUE_SIZE * rows] = value;
+        to = put_bytes(out, to, values->data + (value > 0 ? values->ends[row] : 0), value);
+        column[R_HEADERS_AT * rows] = to;
+        column[R_HEADERS * rows] = end - first;
+        for (int64_t header = first; header < end && to >= 0; header++)
+            to = put_sized(out, put_sized(out, to, capacity, header_keys, header), capacity, header_values, header);
+        if (to < 0)
+            return -1;
+        column[R_CRC * rows] = -1;
+        column[R_VALID * rows] = 1;
+        column[RUN_HEADERS_SIZE * rows] = to - column[R_HEADERS_AT * rows];
+        column[RUN_BEGIN * rows] = begin;
+    }
+    return to;
+}

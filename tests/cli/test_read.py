@@ -85,27 +85,6 @@ def test_chunks_change_nothing_that_is_read(options, compiled):
     assert (code, offsets(out), err) == (0, wanted, "")
 
 
-def test_out_of_range_is_told_with_the_range():
-    for option, value, known in (
-        ("--from", 81, "valid range is 0 to 80"),
-        ("--from", -1, "valid range is 0 to 80"),
-        (
-            "--from-time",
-            BASE_TIME_MS + 80,
-            f": the largest timestamp is 2023-11-14T22:13:20.079Z ({BASE_TIME_MS + 79})",
-        ),
-    ):
-        code, out, err = read(FILES, option, value)
-        assert (code, out) == (1, b"")
-        assert known in err
-    assert read(FILES, "--from", 80)[:2] == (0, b"")
-    assert read(FILES, "--from", "latest")[:2] == (0, b"")
-    code, out, _ = read(FILES, "--from-time", BASE_TIME_MS + 47, "--print", "offset", "--max-records", 2)
-    assert (code, offsets(out)) == (0, [47, 48])
-    assert read(FILES, "--from", "soon")[0] == 2
-    assert read(FILES, "--from", 3, "--from-time", 0)[0] == 2
-
-
 @pytest.mark.parametrize(("most", "is_sound"), [(1, True), (2, True), (3, False)])
 def test_after_the_last_record_that_is_wanted_nothing_is_read(most, is_sound):
     """So the damage of the next segment is not reported."""
@@ -114,18 +93,6 @@ def test_after_the_last_record_that_is_wanted_nothing_is_read(most, is_sound):
     files = {f"{FOLDER}/{0:020d}.log": first, f"{FOLDER}/{2:020d}.log": second[:-1] + b"!"}
     found, out, err = read(files, "--max-records", most, "--print", "offset")
     assert (found == 0, offsets(out), err == "") == (is_sound, [0, 1][:most], is_sound)
-
-
-def test_the_log_start_is_respected():
-    files = {
-        **FILES,
-        "/logs/log-start-offset-checkpoint": b"0\n1\norders 3 13\n",
-        "/logs/replication-offset-checkpoint": b"0\n1\norders 3 60\n",
-    }
-    code, out, err = read(files, "--print", "offset")
-    assert (code, offsets(out)) == (0, [*range(13, 80)])
-    assert "the high watermark is 60" in err
-    assert read(files, "--from", 12)[0] == 1
 
 
 # -- fetch responses

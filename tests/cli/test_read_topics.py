@@ -158,23 +158,6 @@ def path(number, base=0):
     return f"/logs/orders-{number}/{base:020d}.log"
 
 
-def test_a_merge_keeps_the_offset_order_of_each_partition():
-    files = {path(0): simple([5, 1, 6]), path(1): simple([2, 5])}
-    code, out, _ = call(files, "read", "/logs", "--topic", "orders", "--merge-by-time", "-f", "%p-%o ")
-    assert (code, out) == (0, b"1-0 0-0 0-1 1-1 0-2 ")
-
-
-def test_the_summary_counts_what_a_merge_has_printed():
-    files = {path(0): simple([1, 2, 3]), path(1): simple([2, 9]), path(2): simple([50])}
-    arguments = ("read", "/logs", "--topic", "orders", "--merge-by-time", "--format", "json")
-    code, out, _ = call(files, *arguments, "--max-records", 3)
-    summary = json.loads(out.splitlines()[-1])
-    found = [(one["partition"], one["records"], one["next_offset"]) for one in summary["partitions"]]
-    assert (code, summary["records"], found) == (0, 3, [(0, 2, 2), (1, 1, 1), (2, 0, 0)])
-    summary = json.loads(call(files, *arguments)[1].splitlines()[-1])
-    assert [(one["records"], one["next_offset"]) for one in summary["partitions"]] == [(3, 3), (2, 2), (1, 1)]
-
-
 @pytest.mark.parametrize("order", [[], ["--merge-by-time"]])
 def test_damage_in_one_partition_does_not_end_the_others(order):
     bad = bytearray(simple([1, 2]) + simple([3], 2))
@@ -193,65 +176,6 @@ def test_damage_in_one_partition_does_not_end_the_others(order):
     assert call(torn, *arguments)[:2] == (3, b"1-0 ")
 
 
-@pytest.mark.parametrize("order", [[], ["--merge-by-time"]])
-def test_a_range_outside_of_a_partition(order):
-    files = {path(0): simple([1, 2]), path(1): simple([4, 5, 6])}
-    arguments = ("read", "/logs", "--topic", "orders", "-f", "%p-%o ", *order)
-    code, out, err = call(files, *arguments, "--from", 3)
-    assert (code, out) == (5, b"")
-    assert "orders-0" in err
-    assert "orders-1" not in err
-    assert call(files, *arguments, "--from", 9)[:2] == (1, b"")
-    assert call(files, *arguments, "--from-time", BASE_TIME_MS + 5) == (0, b"1-1 1-2 ", "")
-    code, out, err = call(files, *arguments, "--from-time", BASE_TIME_MS + 7)
-    assert (code, out) == (1, b"")
-    assert err.startswith("kafkalog: /logs: no record is at or after ")
-    assert err.count("\n") == 1
-
-
-def test_which_partitions_are_read():
-    files = {path(0): simple([1]), path(1): simple([2]), f"/logs/payments-0/{0:020d}.log": simple([3])}
-    code, out, err = call(files, "read", "/logs")
-    assert (code, out) == (2, b"")
-    assert "/logs holds 3 partitions: choose a topic with --topic" in err
-    assert call(files, "read", "/logs/orders-1", "/logs/orders-0", "-f", "%p")[:2] == (0, b"10")
-    assert call(files, "read", "/logs", "--topic", "orders", "--partition", 1, "-f", "%p")[:2] == (0, b"1")
-    assert call(files, "read", "/logs", "--topic", "order")[0] == 10
-    code, out, err = call(files, "read", "/logs", "--topic", "orders", "--framing", "fetch")
-    assert (code, out) == (2, b"")
-    assert "--framing fetch is for one partition" in err
-
-
-@pytest.mark.parametrize(
-    ("text", "printed"),
-    [
-        ("%s", b"v0"),
-        ("", b""),
-        ("%%s%%%o", b"%s%0"),
-        (r"\x41\x4a0\65\0101\n\r\t\q\\", b"AJ0AA\n\r\tq\\"),
-        ("\\0|\\x|a\\", b"\0|x|a\\"),
-        ("%R", b"\0\0\0\2"),
-        ("é", "é".encode()),
-    ],
-)
-def test_a_format_is_read_as_kcat_reads_it(text, printed):
-    assert call({path(0): simple([1])}, "read", "/logs/orders-0", "-f", text) == (0, printed, "")
-
-
-@pytest.mark.parametrize("text", ["%z", "%s %", "%", "%-5s"])
-def test_an_unknown_part_of_a_format_is_named(text):
-    code, out, err = call({path(0): simple([1])}, "read", "/logs/orders-0", "-f", text)
-    assert (code, out) == (2, b"")
-    wanted = "nothing follows the last %" if text.endswith("%") else f"there is no {text[:2]}"
-    assert f"-f: {wanted}. A format has %s," in err
-
-
-def test_options_that_do_not_go_with_a_format():
-    for options in (["--format", "json"], ["--print", "value"], ["--framing", "fetch"]):
-        assert call({path(0): simple([1])}, "read", "/logs/orders-0", "-f", "%s", *options)[:2] == (2, b"")
-    assert call({path(0): simple([1])}, "read", "/logs/orders-0", "--key", "k", "--framing", "fetch")[0] == 2
-
-
 def test_a_format_escapes_contents_on_a_terminal_only():
     record = R(0, BASE_TIME_MS, b"\x07k", b"\x1b[2J\xff", ((b"\x1bh", b"\r"),))
     files = {path(0): batch_v2([record])}
@@ -266,36 +190,6 @@ def test_a_large_record_in_a_format():
     files = {path(0): batch_v2([R(0, BASE_TIME_MS, b"k", value, ((b"h", value),)), R(1, BASE_TIME_MS, None, None)], 4)}
     wanted = b"k|" + value + b"|h=" + value + b"\n||\n"
     assert call(files, "read", "/logs/orders-0", "-f", r"%k|%s|%h\n")[:2] == (0, wanted)
-
-
-def test_lookup_time_of_a_topic_has_a_line_for_each_partition():
-    files = {path(0): simple([1, 2]), path(1): simple([4, 5, 6])}
-    arguments = ("lookup-time", "/logs", "--topic", "orders")
-    code, out, err = call(files, *arguments, BASE_TIME_MS + 2)
-    stamps = [f"{BASE_TIME_MS + at}" for at in (2, 4)]
-    lines = out.decode().splitlines()
-    assert (code, err) == (0, "")
-    assert [line.partition(" (")[0] for line in lines] == [
-        f"orders-0: offset 1, timestamp {stamps[0]}",
-        f"orders-1: offset 0, timestamp {stamps[1]}",
-        "2 partitions: 2 found",
-    ]
-    code, out, err = call(files, *arguments, BASE_TIME_MS + 5)
-    lines = out.decode().splitlines()
-    assert (code, err, lines[0], lines[2]) == (
-        0,
-        "",
-        "orders-0: none",
-        "2 partitions: 1 found, 1 without such a record",
-    )
-    code, out, err = call(files, *arguments, BASE_TIME_MS + 7)
-    assert (code, out.decode().splitlines()[2]) == (1, "2 partitions: 0 found, 2 without such a record")
-    said = f": no record is at or after {utc(7)} in 2 partitions: the largest timestamp is {utc(6)}"
-    assert err == f"kafkalog: /logs{said}\n"
-    assert call(files, *arguments, "--latest")[1] == b"orders-0: offset 2\norders-1: offset 3\n2 partitions: 2 found\n"
-    assert call(files, *arguments, "--earliest", "--before", 3)[1].startswith(b"orders-0: offset 0\n")
-    assert b"orders-1: offset 2, timestamp" in call(files, *arguments, "--max-timestamp")[1]
-    assert call(files, "lookup-time", "/logs", "--latest")[0] == 2
 
 
 def test_lookup_time_of_a_topic_in_json_with_a_partition_that_fails():

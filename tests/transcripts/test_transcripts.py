@@ -1,17 +1,19 @@
 """Commands and what they print, literally. Each heading of a page here is a case, which runs in a fresh directory.
 
-The directory has `example`, a copy of docs/example, and `corpus`, the logs of real brokers, which commands may only read. Lines of
-other programs are given to a shell. The clock stands still, so that of the output only names of runs differ from run to run; paths are shown without the directory.
+The directory has `example`, a copy of docs/example, and `corpus`, the logs of real brokers, which commands may only read.
+`log DIRECTORY 'PARTITION SEGMENT' …` makes a log directory. Lines of other programs are given to a shell. The clock stands still, so that of the output only names of runs differ from run to run; paths are shown without the directory.
 `pytest tests/transcripts --update` writes what the commands print now; lines with … stay where they match.
 """
 
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.conformance.specification import write_log
 from tests.docs.consoles import CUT, LEFT_OUT, ROOT, RUN_ID, examples_of, is_shown, printed_by
 
 PAGES = sorted(Path(__file__).parent.glob("*.md"))
@@ -38,7 +40,20 @@ def fresh(tmp_path, corpus, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
+def make_log(line):
+    """A line `log DIRECTORY 'PARTITION SEGMENT' …`, with segments as tests/conformance/specification.py reads them."""
+    _, root, *segments = shlex.split(line)
+    partitions = {}
+    for segment in segments:
+        name, _, text = segment.partition(" ")
+        partitions.setdefault(name, []).append(text)
+    write_log({"partitions": partitions}, Path(root))
+
+
 def shown_now(example, run_ids):
+    if example.words[0] == "sh" and example.words[2].startswith("log "):
+        make_log(example.words[2])
+        return []
     printed = printed_by(example, run_ids, with_code=True, now_ms=lambda: NOW_MS, clock=lambda: 0.0)
     printed = [line.replace(f"{Path.cwd()}/", "") for line in printed]
     is_open = any(CUT in line or line == LEFT_OUT for line in example.shown)

@@ -16,6 +16,7 @@ from kafkalog_cli.format.internal_topics.decode import (
     Malformed,
     OverLimit,
     WireReader,
+    at_version,
     decode_message,
     encode_message,
     read_message,
@@ -351,6 +352,15 @@ def test_missing_fields_have_their_defaults():
         "partitionEpoch": -1,
         "directories": [],
     }
+
+
+def test_a_message_in_another_version_has_a_tagged_field_only_if_it_was_written():
+    """The first tag is 0; other fields of the version get their defaults."""
+    read = {"epoch": 1, "metadataHash": 2}
+    assert at_version("StreamsGroupMetadataValue", 0, read) == read
+    assert at_version("StreamsGroupMetadataValue", 0, {"validatedTopologyEpoch": 3, "epoch": 1}) == {
+        "epoch": 1, "metadataHash": 0, "validatedTopologyEpoch": 3,
+    }  # fmt: skip
 
 
 def test_a_tagged_field_may_be_null_where_that_is_not_its_default():

@@ -158,16 +158,3 @@ def test_a_file_that_is_too_short_for_a_batch(tmp_path, size):
     assert end.next_offset == 5
     assert [f.position for f in end.faults] == [0]
     assert end.index_faults == ()  # without an entry there is none that lies
-
-
-def test_a_last_batch_below_the_base_offset_is_told(corpus):
-    case = corpus / "crash-flip-offset" / "before" / "crash-flip-offset-0"
-    end = segment_end(FS, open_partition(FS, str(case)).segments[-1], like_clean_start=False)
-    assert "below the segment's base offset 110" in end.faults[0].message
-
-
-def test_a_last_batch_below_the_base_offset_is_told_with_its_last_offset(tmp_path):
-    end = segment_end(FS, segment_of(tmp_path, batch(3, 5), base=20), like_clean_start=False)
-    [fault] = end.faults
-    assert (end.next_offset, fault.last_offset) == (8, 7)
-    assert fault.message == "the last batch ends with offset 7, below the segment's base offset 20"

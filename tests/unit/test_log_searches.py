@@ -281,12 +281,6 @@ def test_records_without_timestamps_are_as_old_as_their_file(tmp_path):
     assert (found.timestamp_ms, found.origin, found.is_disputed) == (MTIME_MS, TimestampOrigin.MTIME, False)
 
 
-def test_records_of_1970_have_timestamps(tmp_path):
-    """LogSegment.largestTimestamp takes the file's time only below 0."""
-    found = largest_timestamp(FS, segment(tmp_path, [-1, 0], times=entries((0, 1))))
-    assert found == (0, TimestampOrigin.BATCHES, 0, None, None)
-
-
 def test_what_cannot_be_read_is_told_and_the_index_counts_too(tmp_path):
     made = segment(tmp_path, [FIRST_MS + 100 * at for at in range(10)])
     with open(made.log.path, "r+b") as file:  # noqa: PTH123

@@ -211,28 +211,6 @@ def test_a_control_record_that_is_no_marker():
         replayed(batch_v2([record], producer=(7, 0, -1), bits=CONTROL), ProducerState(), at_once=True, forced=False)
 
 
-def test_expiry_spares_open_transactions():
-    entry = ProducerEntry(7, 0, 0, 5, 0, 1000, -1, -1)
-    assert is_expired(entry, 2000, 1000)
-    assert not is_expired(entry, 1999, 1000)
-    assert not is_expired(entry._replace(current_txn_first_offset=3), 1 << 60, 1000)
-
-
-def test_order_of_java_hash_map():
-    """Ids below the table's size come in their order; 16 slots hold 12 entries, so 13 make 32 of them."""
-
-    def order(ids):
-        table = ProducerTable()
-        for i in ids:
-            table[i] = ProducerEntry(i, 0, 0, 0, 0, 0, 0, 0)
-        packed = b"".join(table.in_snapshot_order()())
-        return [fields[0] for fields in PRODUCER_ENTRY.struct.iter_unpack(packed)]
-
-    assert order([5, 3, 1]) == [1, 3, 5]
-    assert order([17, 1, 16]) == [16, 17, 1]
-    assert order([31, 16, 15, *range(10)]) == [*range(10), 15, 16, 31]
-
-
 def test_transactions_that_end_in_the_read_in_which_they_began_are_not_held_as_open():
     """Of a million transactions one after the other none is open at a time."""
     state = ProducerState()

@@ -62,18 +62,6 @@ class ProducerTable(Mapping[int, ProducerEntry]):
         if 3 * len(self) > 2 * len(self._places):
             self._place_all()
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the entries without their places, which are others in each process."""
-        return ProducerTable.of_packed, (bytes(self._rows),)
-
-    @classmethod
-    def of_packed(cls, rows: bytes) -> ProducerTable:
-        """Return a table of packed entries with different ids."""
-        table = cls()
-        table._rows += rows
-        table._place_all()
-        return table
-
     def entries(self) -> Iterator[ProducerEntry]:
         """Iterate over the entries."""
         return map(ProducerEntry._make, _iter_unpack(self._rows))

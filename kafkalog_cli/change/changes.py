@@ -45,10 +45,6 @@ class Put(NamedTuple):
     content: Content
     replaces: bool
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the name and the size but not the content: the process that makes the bytes also writes them."""
-        return Put, (self.name, Staged(self.name, self.content.size_bytes), self.replaces)
-
 
 @dataclass(frozen=True, slots=True)
 class Staged(Content):

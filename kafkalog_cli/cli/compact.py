@@ -9,7 +9,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Delay, Input, KeyFormatOption, Metrics, PartitionPaths, SchemasOption, delay_ms_of
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, Spark, WriterSettings, session_options
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
 from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.ops.option_values import parse_size_bytes
@@ -54,7 +54,6 @@ def compact(  # noqa: PLR0913
     settings: WriterSettings,
     safety: Safety,
     pacing: Pacing,
-    spark: Spark,
     metrics: Metrics = None,
     printing: Printing,
 ) -> int:  # fmt: skip
@@ -84,9 +83,7 @@ def compact(  # noqa: PLR0913
     decoding = Decoding(key_format, None, schemas)
     decoding.check()
     environment: Environment = context.obj
-    options = session_options(
-        environment, topics, safety, settings=settings, pacing=pacing, spark=spark, as_json=printing.output.is_json
-    )
+    options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     own = {
         "is_forced": force,
         "memory_bytes": parse_size_bytes(memory),

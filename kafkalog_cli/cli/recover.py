@@ -7,7 +7,7 @@ from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.groups import Topics
-from kafkalog_cli.cli.session_groups import EngineName, Pacing, Printing, Safety, Spark, WriterSettings, session_options
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
 from kafkalog_cli.errors import UsageError
 
 EXAMPLES = (
@@ -43,7 +43,6 @@ def recover(  # noqa: PLR0913
     settings: WriterSettings,
     safety: Safety,
     pacing: Pacing,
-    spark: Spark,
     printing: Printing,
 ) -> int:  # fmt: skip
     """Repair damaged partitions, and keep what is cut off for undo.
@@ -63,12 +62,7 @@ def recover(  # noqa: PLR0913
         raise UsageError(reason="--since-recovery-point needs plain recovery or --indexes-only")
     if salvage is not None and (safety.dry_run or discard):
         raise UsageError(reason="--salvage changes nothing, and cannot be combined with --dry-run or --discard")
-    if salvage is not None and spark.engine is EngineName.SPARK:
-        raise UsageError(reason="--salvage needs --engine local")
-    options = session_options(
-        context.obj, topics, safety, settings=settings, pacing=pacing, spark=spark,
-        as_json=printing.output.is_json,
-    )  # fmt: skip
+    options = session_options(context.obj, topics, safety, settings=settings, pacing=pacing)
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.recover.plan import RecoverMode
     from kafkalog_cli.ops.recover.verb import RECOVER, SALVAGE, recovery, salvaging

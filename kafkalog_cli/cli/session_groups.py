@@ -146,16 +146,11 @@ class Printing(NamedTuple):
     output: Format = OutputFormat.TEXT
 
 
-def engine_of(  # noqa: PLR0913
-    environment: Environment,
-    spark: Spark,
-    pacing: Pacing,
-    *,
-    changes: bool = False,
-    assume_offline: bool = False,
-    as_json: bool = False,
-) -> "Engine":
-    """Return the engine of these options. Raises UsageError for options that exclude each other, KafkalogError."""
+def engine_of(environment: Environment, spark: Spark, jobs: int, *, as_json: bool) -> "Engine":
+    """Return the engine of these options. Raises UsageError for options that exclude each other, KafkalogError.
+
+    With `as_json` nothing shows that Spark starts.
+    """
     from kafkalog_cli.ops.engine import THREADS
 
     if spark.engine is EngineName.LOCAL:
@@ -163,22 +158,15 @@ def engine_of(  # noqa: PLR0913
             raise UsageError(reason="--master and --conf need --engine spark")
         return THREADS
     settings = spark_settings(spark.conf)
-    if changes and settings.get("spark.speculation", "false").strip().lower() != "false":
-        raise UsageError(reason="spark.speculation must be off: only a single task may change a log")
-    if assume_offline:
-        raise UsageError(reason="--assume-offline needs --engine local: each task of Spark needs locks that work")
     from kafkalog_cli.spark.engine import SparkEngine
     from kafkalog_cli.spark.starting import need_pyspark
 
     need_pyspark()
     sessions = partial(shown_session, environment, spark.master, settings, as_json=as_json)
-    found = SparkEngine(spark.master, settings, pacing.jobs, sessions)
-    if pacing.io_bytes_per_s is not None and found.known_slots is None:
-        raise UsageError(reason="--io-bytes-per-s on a cluster needs --jobs N: N tasks share it")
-    return found
+    return SparkEngine(spark.master, settings, jobs, sessions)
 
 
-_NO_SETTINGS, _NO_SPARK = SettingSources(), Spark()
+_NO_SETTINGS = SettingSources()
 
 
 def session_options(  # noqa: PLR0913
@@ -188,15 +176,11 @@ def session_options(  # noqa: PLR0913
     *,
     settings: SettingSources | WriterSettings = _NO_SETTINGS,
     pacing: Pacing | None = None,
-    spark: Spark = _NO_SPARK,
+    engine: "Engine | None" = None,
     single_replica: bool = False,
-    changes: bool = True,
-    as_json: bool = False,
 ) -> "SessionOptions":
-    """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError.
-
-    `changes`: whether the verb changes log directories. With `as_json` nothing shows that Spark starts.
-    """
+    """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError."""
+    from kafkalog_cli.ops.engine import THREADS
     from kafkalog_cli.ops.session.options import SessionOptions
 
     pacing = Pacing(jobs=1) if pacing is None else pacing
@@ -212,8 +196,5 @@ def session_options(  # noqa: PLR0913
         broker_config=settings.broker_config,
         metadata=settings.metadata,
         pace=pace_of(*pacing[:3]),
-        engine=engine_of(
-            environment, spark, pacing,
-            changes=changes, assume_offline=safety.assume_offline, as_json=as_json,
-        ),
-    )  # fmt: skip
+        engine=engine or THREADS,
+    )

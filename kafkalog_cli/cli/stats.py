@@ -1,14 +1,15 @@
-"""`kafkalog stats`: what lies in logs, without Spark."""
+"""`kafkalog stats`: the contents of logs in numbers."""
 
 from typing import Annotated, NamedTuple
 
 from typer import Argument, Context
 
-from kafkalog_cli.cli.exit_codes import READ
+from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.groups import OutputLimits, ReadTopics
 from kafkalog_cli.cli.options import Format, Jobs, KeyFormatOption, OutputFormat, SchemasOption, output_option
 from kafkalog_cli.cli.session_groups import Spark
 from kafkalog_cli.cli.single_files import with_single_files
+from kafkalog_cli.errors import ExitCode
 
 EXAMPLES = (
     ("See what lies in each topic, the largest first", "kafkalog stats /var/lib/kafka"),
@@ -18,7 +19,7 @@ EXAMPLES = (
         "kafkalog stats /var/lib/kafka --topic orders --top 20",
     ),
 )
-EXIT_CODES = READ
+EXIT_CODES = READ | exit_codes(ExitCode.REFUSED)
 
 _LARGEST_TOP = 1000
 

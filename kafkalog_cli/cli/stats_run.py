@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import default_jobs
-from kafkalog_cli.cli.session_groups import Pacing, engine_of
+from kafkalog_cli.cli.session_groups import engine_of
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.decoding import Decoding
@@ -40,7 +40,7 @@ class StatsRun:
         """Measure and print; return the exit code. Raises as `select_served`."""
         environment, options = self._environment, self._options
         Decoding(options.key_format, None, options.schemas).check()
-        engine = engine_of(environment, options.spark, Pacing(options.jobs), as_json=self._as_json)
+        engine = engine_of(environment, options.spark, options.jobs, as_json=self._as_json)
         chosen = select_served(environment.fs, options.paths, options.topics.selection)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*(one.path for one in chosen))
         request = StatsRequest(options.top, options.limits.limits())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 from kafkalog_cli.cli.environment import Consent, Environment
 from kafkalog_cli.cli.session_groups import Printing
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
-from kafkalog_cli.errors import KafkalogError, counted
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import SessionOptions
 from kafkalog_cli.ops.session.runner import Interruptions
@@ -198,12 +198,6 @@ class Printer:
         if self._consent is not None:
             with self._progress.paused():
                 self._consent.need(printable(path), self.view.question(plan))
-
-    def consent_to_all(self, verb: str, partitions: int) -> None:
-        """See Observer."""
-        if self._consent is not None:
-            how_many = counted(partitions, "partition")
-            self._consent.need(how_many, f"Run {verb} on {how_many} in tasks of Spark, which ask no questions")
 
     # -- the end
 

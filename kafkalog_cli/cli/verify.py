@@ -8,7 +8,16 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
-from kafkalog_cli.cli.session_groups import EngineName, Pacing, Printing, Safety, SettingSources, Spark, session_options
+from kafkalog_cli.cli.session_groups import (
+    EngineName,
+    Pacing,
+    Printing,
+    Safety,
+    SettingSources,
+    Spark,
+    engine_of,
+    session_options,
+)
 from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.ops.choices import Level
 
@@ -73,10 +82,8 @@ def verify(  # noqa: PLR0913
     environment: Environment = context.obj
     if not jobs and spark.engine is EngineName.LOCAL and level is Level.DEEP:
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
-    options = session_options(
-        environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), spark=spark, changes=False,
-        as_json=output.is_json,
-    )  # fmt: skip
+    engine = engine_of(environment, spark, jobs, as_json=output.is_json)
+    options = session_options(environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), engine=engine)
     printing = Printing(verbose, quiet, output)
     shown = VerifyOutput(environment, report or (), level, printing)
     run = begin(environment, VERIFY, verify_view(shown, quiet=quiet), options, printing)

@@ -123,40 +123,34 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 
-class Place(NamedTuple):
-    """The partition that an item is about, as the planning process sees it.
+class Elsewhere(Protocol):
+    """Runs a function in another process, to which function and argument are pickled."""
 
-    `log_dir` is None if the partition is in no log directory. `is_locked`: nobody else changes the partition, so the
-    worker must find it exactly as planned.
-    """
+    def __call__(self, work: Callable[[ItemT], ResultT], item: ItemT, fs: Filesystem, path: str) -> ResultT:
+        """Return `work(item)`, which reads the partition at `path`.
 
-    fs: Filesystem
-    path: str
-    log_dir: str | None
-    is_locked: bool
+        Raises the exceptions of `work`, and KafkalogError if the item cannot be sent or run.
+        """
 
 
 class Engine(Protocol):
-    """Runs work on partitions: a function takes an item and returns a value."""
+    """Runs work that only reads partitions."""
 
     @property
-    def is_here(self) -> bool:
-        """Whether `do` calls the function in this process; otherwise function, item and result are pickled."""
+    def elsewhere(self) -> Elsewhere | None:
+        """Runs one piece of work in another process; None: the tasks of `in_order` do all work in this process."""
 
     def at_a_time(self, jobs: int) -> int:
         """Return how many tasks run at a time if `jobs` are wanted."""
 
     def in_order(self, tasks: Iterable[Sized[ResultT]], jobs: int, name: str) -> InOrder[ResultT]:
-        """Run tasks, which call `do`, several at a time, and return their results in order."""
-
-    def do(self, work: Callable[[ItemT], ResultT], item: ItemT, place: Place) -> ResultT:
-        """Return `work(item)`. Raises the exceptions of `work`, and KafkalogError if the item cannot be sent or run."""
+        """Run tasks several at a time, and return their results in order."""
 
 
 class Threads:
     """The engine that runs work in threads of this process."""
 
-    is_here = True
+    elsewhere = None
 
     def at_a_time(self, jobs: int) -> int:
         """See Engine."""
@@ -165,11 +159,6 @@ class Threads:
     def in_order(self, tasks: Iterable[Sized[ResultT]], jobs: int, name: str) -> InOrder[ResultT]:
         """See Engine. Uses `jobs` threads."""
         return InOrder((task.run for task in tasks), jobs, name)
-
-    def do(self, work: Callable[[ItemT], ResultT], item: ItemT, place: Place) -> ResultT:
-        """See Engine."""
-        del place
-        return work(item)
 
 
 THREADS = Threads()

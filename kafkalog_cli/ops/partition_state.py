@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, moved_from_root
@@ -154,14 +154,6 @@ class Roots:
         self._fs = fs
         self._reading = Lock()
         self._found: dict[str, tuple[bool, RootCheckpoints]] = {}  # by the real path
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, with everything that was read."""
-        return {"_fs": self._fs, "_found": self._found}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """See `__getstate__`."""
-        self.__dict__.update(state, _reading=Lock())
 
     def checkpoints(self, log_dir: str | None) -> RootCheckpoints | None:
         """Return the checkpoints of a log directory, None for None."""

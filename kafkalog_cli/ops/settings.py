@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from threading import RLock
-from typing import Any
 
 from kafkalog_cli.disk.directory_contents import has_root_file
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -55,14 +54,6 @@ class SettingsSource:
         self._meta: dict[str, MetaProperties | None] = {}
         self._metadata: dict[str, ClusterMetadata] = {}
         self._topics: dict[tuple[str | None, str, bool], TopicConfig] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, with everything that was resolved."""
-        return {name: value for name, value in self.__dict__.items() if name != "_working"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """See `__getstate__`."""
-        self.__dict__.update(state, _working=RLock())
 
     @property
     def metadata_option(self) -> str | None:

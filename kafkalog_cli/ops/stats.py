@@ -9,7 +9,6 @@ from heapq import nlargest
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, worst_exit_code
 from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
@@ -22,7 +21,7 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import good_rows
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
-from kafkalog_cli.ops.engine import THREADS, Engine, Place, Sized, log_bytes
+from kafkalog_cli.ops.engine import THREADS, Engine, Sized, log_bytes
 from kafkalog_cli.ops.key_counts import KeyStatistics, stored_keys
 from kafkalog_cli.ops.log_contents import CodecContents, LargeRecord, LogContents, ProducerCounts, TimeCounter
 
@@ -74,14 +73,12 @@ def measure_partitions(  # noqa: PLR0913
     meter = EndingMeter(on_read)
     metered = MeteredFilesystem(fs, meter)
 
-    elsewhere = partial(measure_partition, fs, request=request, choice=choice)
-
     def measure(partition: Partition) -> MeasuredPartition:
-        if engine.is_here:
+        if engine.elsewhere is None:
             return measure_partition(metered, partition, request, choice)
-        place = Place(fs, partition.path, log_dir_of(fs, partition.path), is_locked=False)
+        work = partial(measure_partition, fs, request=request, choice=choice)
         try:
-            return engine.do(elsewhere, partition, place)
+            return engine.elsewhere(work, partition, fs, partition.path)
         except KafkalogError as error:
             return MeasuredPartition(partition, not_read=[(partition.path, error)], code=error.exit_code)
         finally:

@@ -9,7 +9,7 @@ The files are:
 - `offsets.py`, `splits.py`, `offset_limits.py`: offsets, numbers of partitions, and the pieces of logs that tasks read.
 - `rows.py`: the rows of a task; `partials.py`: its groups, for aggregates of `sql`.
 - `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java, its tasks and its errors.
-- `engine.py`: the verbs of the command line on partitions, in tasks.
+- `engine.py`: verify and stats of partitions, in tasks.
 - `export/`: exports as jobs; `queries/`: queries in SQL.
 
 The driver is the process that starts the job, a worker is a process of Spark that runs tasks. A piece is a range of

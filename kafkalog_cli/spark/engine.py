@@ -1,4 +1,4 @@
-"""Runs work on partitions as jobs of Spark with one task each, the largest first; results are in partition order."""
+"""Reads partitions in jobs of Spark with one task each, the largest first; results are in partition order."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from secrets import token_hex
-from threading import Condition, Lock
+from threading import Condition
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import KafkalogError, PathNotFound
-from kafkalog_cli.ops.engine import InOrder, Place, Sized, Threads
-from kafkalog_cli.ops.same_place import PartitionIdentity, sight
-from kafkalog_cli.spark.jobs import is_another_try, run_tasks
+from kafkalog_cli.ops.engine import InOrder, Sized
+from kafkalog_cli.ops.same_place import PartitionIdentities
+from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.sessions import Sessions, command_session
 
 if TYPE_CHECKING:
-    from pyspark import Broadcast
     from pyspark.sql import SparkSession
 
 ItemT = TypeVar("ItemT")
@@ -42,8 +40,6 @@ class SparkEngine:
     with this master and these settings; without it, nothing is shown meanwhile.
     """
 
-    is_here = False
-
     def __init__(
         self, master: str, settings: Mapping[str, str], jobs: int = 0, sessions: Sessions | None = None
     ) -> None:
@@ -52,12 +48,6 @@ class SparkEngine:
         self._jobs = jobs
         self._sessions = sessions or partial(command_session, master, settings=settings)
         self._spark: SparkSession | None = None
-        self._packing = Lock()
-        self._carried: tuple[object, _Carried] | None = None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as `Threads`: inside a task, work runs in that process."""
-        return Threads, ()
 
     @property
     def known_slots(self) -> int | None:
@@ -78,14 +68,15 @@ class SparkEngine:
         del jobs
         return _LargestFirst(tasks, name, self)
 
-    def do(self, work: Callable[[ItemT], ResultT], item: ItemT, place: Place) -> ResultT:
+    def elsewhere(self, work: Callable[[ItemT], ResultT], item: ItemT, fs: Filesystem, path: str) -> ResultT:
         """See Engine. Raises Refused if the task sees another directory than this process."""
         from pyspark import cloudpickle
 
         assert self._spark is not None
-        cwd = None if os.path.isabs(place.path) else os.getcwd()  # noqa: PTH109, PTH117
-        packed = cloudpickle.dumps(_Packed(item, place.fs, sight(place, socket.gethostname())))
-        answer: _Answer[ResultT] = run_tasks(self._spark, [(cwd, packed)], self._carry(work))[0]
+        cwd = None if os.path.isabs(path) else os.getcwd()  # noqa: PTH109, PTH117
+        seen = PartitionIdentities(fs, socket.gethostname()).of(path)
+        task = _Task(cwd, cloudpickle.dumps((work, item, fs, seen)))
+        answer: _Answer[ResultT] = run_tasks(self._spark, [task], _in_a_task)[0]
         if answer.error is not None:
             raise answer.error
         assert answer.result is not None
@@ -93,13 +84,13 @@ class SparkEngine:
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Hold the session that `do` needs. Raises KafkalogError if Spark does not start."""
+        """Hold the session that `elsewhere` needs. Raises KafkalogError if Spark does not start."""
         with self._sessions() as spark:
             self._spark = spark
             try:
                 yield
             finally:
-                self._spark, self._carried = None, None
+                self._spark = None
 
     def slots(self) -> int:
         """Return the number of partitions at a time, from Spark's current cores."""
@@ -107,24 +98,12 @@ class SparkEngine:
         cores = max(1, int(self._spark.sparkContext.defaultParallelism))
         return min(self._jobs or cores, cores)
 
-    def _carry(self, work: Callable[[ItemT], ResultT]) -> _Carried:
-        """Broadcast the function that all tasks share, once per function."""
-        from pyspark import cloudpickle
 
-        assert self._spark is not None
-        with self._packing:
-            if self._carried is None or self._carried[0] != work:
-                shared = self._spark.sparkContext.broadcast(cloudpickle.dumps(work))
-                self._carried = work, _Carried(shared, token_hex(8))
-            return self._carried[1]
+class _Task(NamedTuple):
+    """The work of one task, pickled. `cwd`: the directory that relative paths start from; None for absolute paths."""
 
-
-class _Packed(NamedTuple):
-    """The item of one task."""
-
-    item: Any
-    fs: Filesystem
-    seen: PartitionIdentity
+    cwd: str | None
+    work: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,34 +114,15 @@ class _Answer(Generic[ResultT]):
     error: KafkalogError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Carried:
-    """A function as tasks get it. `name` distinguishes it from earlier functions in the same worker."""
-
-    shared: Broadcast[bytes]
-    name: str
-
-    def __call__(self, task: tuple[str | None, bytes]) -> _Answer[Any]:
-        """Run the function in the task, in the directory that relative paths start from (None: paths are absolute)."""
-        cwd, data = task
-        try:
-            if cwd is not None:
-                _go_to(cwd)
-            packed: _Packed = pickle.loads(data)
-            packed.seen.check(packed.fs, socket.gethostname(), is_again=is_another_try())
-            return _Answer(self._work()(packed.item))
-        except KafkalogError as error:
-            return _Answer(error=error)
-
-    def _work(self) -> Callable[[Any], Any]:
-        """Unpickle the function, once per worker."""
-        if self.name not in _unpacked:
-            _unpacked.clear()
-            _unpacked[self.name] = pickle.loads(self.shared.value)
-        return _unpacked[self.name]
-
-
-_unpacked: dict[str, Callable[[Any], Any]] = {}
+def _in_a_task(task: _Task) -> _Answer[Any]:
+    try:
+        if task.cwd is not None:
+            _go_to(task.cwd)
+        work, item, fs, seen = pickle.loads(task.work)
+        PartitionIdentities(fs, socket.gethostname()).check(seen)
+        return _Answer(work(item))
+    except KafkalogError as error:
+        return _Answer(error=error)
 
 
 def _go_to(cwd: str) -> None:
@@ -173,7 +133,7 @@ def _go_to(cwd: str) -> None:
 
 
 class _LargestFirst(InOrder[ResultT]):
-    """Creates all tasks before starting any, so every lock is taken before Spark starts."""
+    """Creates all tasks before starting any, to start the largest first."""
 
     def __init__(self, tasks: Iterable[Sized[ResultT]], name: str, engine: SparkEngine) -> None:
         super().__init__((), MOST_THREADS, name)

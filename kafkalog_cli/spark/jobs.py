@@ -91,14 +91,6 @@ def attempt() -> str:
     return "0" if task is None else str(task.taskAttemptId())
 
 
-def is_another_try() -> bool:
-    """Whether an earlier attempt of this task failed or was lost."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    return task is not None and task.attemptNumber() > 0
-
-
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(
     r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*?))?(?=\s*\Z|\n\s*\n|\n\s+at |\n SQLSTATE: )",

@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
-from kafkalog_cli.ops.same_place import sight
+from kafkalog_cli.ops.same_place import PartitionIdentities
 from kafkalog_cli.spark.jobs import attempt, run_tasks
 from tests.spark.exporting import files, offsets, pq
 from tests.spark.test_spark_rows import log_dir
@@ -192,9 +192,8 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("spark")
 def test_workers_that_see_another_disk(tmp_path, monkeypatch):
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
-    monkeypatch.setattr(
-        "kafkalog_cli.ops.same_place.sight", lambda place, host, _: sight(place, host)._replace(inode=1)
-    )
+    seen = PartitionIdentities.of
+    monkeypatch.setattr(PartitionIdentities, "of", lambda self, path: seen(self, path)._replace(inode=1))
     code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out")
     assert (code, said, files(tmp_path / "out")) == (14, "", [])
     assert "sees another directory there than" in errors

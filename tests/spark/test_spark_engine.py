@@ -1,4 +1,4 @@
-"""`--engine spark` of verify, recover and compact: says and does what the local engine does, on real logs."""
+"""`--engine spark` of verify and stats: prints what the local engine prints, on real logs."""
 
 import contextlib
 import gzip
@@ -26,7 +26,6 @@ DURATION = re.compile(r"(?m), (\d+ ms|\d+(\.\d)? s|\d+:\d\d min)$")
 RUN_ID_BYTES = re.compile(RUN_ID.pattern.encode())
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 SPARK = ("--engine", "spark", "--master", "local[2]")
-COMPACT = ("--force", "--config", "cleanup.policy=compact", "--config", "delete.retention.ms=0")
 
 
 def kafkalog(*argv, **environment):
@@ -95,34 +94,6 @@ def test_stats_on_spark_prints_what_it_prints_in_threads(corpus, tmp_path, form)
     assert "copy.log.gz" in local[1]
 
 
-@pytest.mark.usefixtures("spark")
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("form", "more"), [("text", ()), ("json", ()), ("text", ("--dry-run",)), ("json", ("--like-broker",))]
-)
-def test_recover_says_and_does_the_same(corpus, tmp_path, form, more):
-    cases = logs_of(corpus, "crash-*/before") | logs_of(corpus, "clean-*/before")
-    local, spark = with_both(tmp_path / "logs", cases, "recover", "--format", form, *more)
-    assert spark[0] == local[0]
-    assert spark[1] == local[1]
-    assert local[0][1].count("crash-torn-0") >= 1
-    before = {name for name, data in local[1].items() if data is not None and ".kafkalog" in name}
-    assert bool(before) is (more != ("--dry-run",))
-
-
-@pytest.mark.usefixtures("spark")
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("form", "more"), [("text", ()), ("json", ()), ("json", ("--dry-run", "--estimate")), ("text", ("--delay", "0s"))]
-)
-def test_compact_says_and_does_the_same(corpus, tmp_path, form, more):
-    cases = logs_of(corpus, "compact-*/before")
-    local, spark = with_both(tmp_path / "logs", cases, "compact", *COMPACT, "--format", form, *more)
-    assert spark[0] == local[0]
-    assert spark[1] == local[1]
-    assert any(".deleted" in name for name in local[1]) is (more == ())
-
-
 BLOCK = """
 import os, sys
 if any("pyspark.daemon" in word for word in sys.orig_argv):
@@ -147,16 +118,15 @@ def blocking(spark, tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("command", [("recover",), ("compact", *COMPACT), ("verify",)])
-def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, blocking, command):
-    """Workers get a verb, its request and a partition: what prints stays with whoever planned."""
-    said, source = [], EXAMPLE if command[0] == "compact" else corpus / "crash-torn" / "before"
+def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, blocking):
+    """Workers get a function and a partition: the planning process prints."""
+    said, source = [], corpus / "crash-torn" / "before"
     for engine in ((), SPARK):
         folder = tmp_path / "logs"
         if folder.exists():
             shutil.rmtree(folder)
         shutil.copytree(source, folder)
-        argv = [sys.executable, "-m", "kafkalog_cli", *command, str(folder), "--now", NOW, *engine]
+        argv = [sys.executable, "-m", "kafkalog_cli", "verify", str(folder), "--now", NOW, *engine]
         done = subprocess.run(argv, env=blocking, capture_output=True, text=True, check=False)
         printed = DURATION.sub("", RUN_ID.sub(r"RUN-\1", done.stdout))
         said.append((done.returncode, printed, tree(folder)))
@@ -189,7 +159,7 @@ def test_tasks_of_stats_export_and_import_need_neither(tmp_path, blocking):
 @pytest.mark.parametrize(("as_json", "is_shown"), [(False, True), (True, False)])
 def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     """As `sql` does; JSON output has no line of text."""
-    from kafkalog_cli.cli.session_groups import EngineName, Pacing, Spark, engine_of
+    from kafkalog_cli.cli.session_groups import EngineName, Spark, engine_of
 
     class Terminal(io.BytesIO):
         def isatty(self):
@@ -207,7 +177,7 @@ def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", started)
     environment = Environment(io.BytesIO(), terminal, terminal=None)
-    engine = engine_of(environment, Spark(EngineName.SPARK, "local[3]", ["a=b"]), Pacing(), as_json=as_json)
+    engine = engine_of(environment, Spark(EngineName.SPARK, "local[3]", ["a=b"]), 0, as_json=as_json)
     with engine.session():  # type: ignore[attr-defined]
         assert engine.slots() == 3  # type: ignore[attr-defined]
     assert (b"starting Spark: 0:0" in terminal.getvalue()) == is_shown

@@ -2,13 +2,13 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from kafkalog_cli.ops.engine import Place
-from kafkalog_cli.ops.same_place import sight
+from kafkalog_cli.ops.same_place import PartitionIdentities
 from kafkalog_cli.ops.selection import Selection
 from tests.support.product import PathNotFound, RealFilesystem, Refused
 
@@ -57,16 +57,41 @@ def partition(tmp_path):
     return folder
 
 
-def seen(folder):
-    return sight(Place(FS, str(folder), str(folder.parent), is_locked=False), "driver")
+def seen(folder, host="driver"):
+    return PartitionIdentities(FS, host).of(str(folder))
 
 
-def test_no_more_is_taken_along_than_tells(partition):
+def check(one, host):
+    PartitionIdentities(FS, host).check(one)
+
+
+def test_an_identity_names_only_the_newest_log_file(partition):
     one = seen(partition)
-    assert (list(one.files), one.files[NEWEST].size_bytes, one.runs) == ([NEWEST], 100, frozenset())
+    assert (one.newest, one.size_bytes) == (NEWEST, 100)
     (partition / f"{10**6:020d}.log.deleted").touch()
     (partition / "x.log").touch()
-    assert list(seen(partition).files) == [NEWEST]
+    assert seen(partition).newest == NEWEST
+
+
+def test_the_disk_of_another_broker_is_refused(partition):
+    one = seen(partition)
+    (partition.parent / "meta.properties").write_text("version=1\nnode.id=77\ncluster.id=x\n")
+    with pytest.raises(
+        Refused, match=r"worker sees another .* than driver, .*meta.properties has cluster.id x, node.id 77"
+    ):
+        check(one, "worker")
+    (partition.parent / "meta.properties").unlink()
+    with pytest.raises(Refused, match=r"has nothing that can be read, not cluster.id x.*; nothing was changed"):
+        check(one, "worker")
+
+
+def test_a_copy_on_the_same_host_is_refused(partition):
+    one = seen(partition)
+    partition.rename(partition.with_name("moved"))
+    shutil.copytree(partition.with_name("moved"), partition)
+    with pytest.raises(Refused, match="its inode is"):
+        check(one, "driver")
+    check(one, "worker")  # where nothing tells it from the other one
 
 
 @pytest.mark.parametrize(
@@ -84,7 +109,7 @@ def test_no_more_is_taken_along_than_tells(partition):
 def test_what_a_broker_does(partition, change):
     one = seen(partition)
     change(partition)
-    one.check(FS, "worker")
+    check(one, "worker")
 
 
 @pytest.mark.parametrize(
@@ -101,8 +126,8 @@ def test_an_older_copy_and_an_empty_directory(partition, change, words):
     with pytest.raises(
         Refused, match=rf"worker sees another directory there than driver, .*: {NEWEST} {words}.*, not of 100 bytes"
     ):
-        one.check(FS, "worker")
-    one.check(FS, "driver")  # which knows the directory by its inode
+        check(one, "worker")
+    check(one, "driver")  # which knows the directory by its inode
 
 
 def test_a_partition_without_a_log_file(partition):
@@ -110,7 +135,7 @@ def test_a_partition_without_a_log_file(partition):
         path.unlink()
     one = seen(partition)
     (partition / NEWEST).touch()
-    one.check(FS, "worker")
+    check(one, "worker")
 
 
 def test_nothing_is_there(partition):
@@ -119,4 +144,4 @@ def test_nothing_is_there(partition):
         path.unlink()
     partition.rmdir()
     with pytest.raises(PathNotFound):
-        one.check(FS, "worker")
+        check(one, "worker")

@@ -62,12 +62,9 @@ class Observer(Protocol):
     def consent(self, path: str, plan: Any) -> None:
         """Ask before `plan` removes valid records. Raises NotChanged if the answer is no."""
 
-    def consent_to_all(self, verb: str, partitions: int) -> None:
-        """Ask once for all partitions before tasks start in other processes, which cannot ask. Raises NotChanged."""
-
 
 class SilentObserver:
-    """An observer for tasks in other processes: it discards reports and agrees to every change."""
+    """An observer that discards reports and agrees to every change."""
 
     counts_bytes = False
 
@@ -78,7 +75,7 @@ class SilentObserver:
     def _discard(self, *values: Any, **named: Any) -> None:
         """Take what an observer takes, and do nothing."""
 
-    begin = expect_more = advance = report = report_now = fail = show = consent = consent_to_all = _discard
+    begin = expect_more = advance = report = report_now = fail = show = consent = _discard
 
 
 def lock_sentence(owner: LockOwner) -> str:

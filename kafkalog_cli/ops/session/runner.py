@@ -1,4 +1,4 @@
-"""Runs the verb of a session on one partition: in a thread, or in a task of another process.
+"""Runs the verb of a session on one partition, in any thread.
 
 The modules that change a partition are imported where a verb changes it, so that verbs that read start sooner.
 """
@@ -12,13 +12,12 @@ from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
-from kafkalog_cli.change.runs import new_run_id, odd_entries, run_directory
+from kafkalog_cli.change.runs import odd_entries
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir, lock_partition
+from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.metered_fs import IoRate, MeteredFilesystem
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.session.observer import Note, Observer, SilentObserver
+from kafkalog_cli.ops.session.observer import Note, Observer
 from kafkalog_cli.ops.session.verb import SharedState
 from kafkalog_cli.ops.session.work import Meter, Outcome, Work, of_the_system
 
@@ -92,22 +91,16 @@ class Interruptions:
 
 
 class Runner:
-    """Runs the verb on one partition per call of `run`, in any thread. Its time starts when it is created.
+    """Runs the verb on one partition per call of `run`, in any thread. Its time starts when it is created."""
 
-    `is_elsewhere`: this is a task of another process, which reports nothing and takes locks of its own.
-    """
-
-    def __init__(
-        self, shared: SharedState, observer: Observer, interruptions: Interruptions, *, is_elsewhere: bool = False
-    ) -> None:
+    def __init__(self, shared: SharedState, observer: Observer, interruptions: Interruptions) -> None:
         context, options = shared.context, shared.options
         self.shared = shared
         self.observer = observer
         self.interruptions = interruptions
         self.lock_policy = LockPolicy(options.wait_seconds * 1000, options.assume_offline, self._wait)
         limit = options.pace.io_bytes_per_second
-        self._rate = None if limit is None else IoRate(limit / shared.sharers, clock=context.clock, sleep=context.sleep)
-        self._is_elsewhere = is_elsewhere
+        self._rate = None if limit is None else IoRate(limit, clock=context.clock, sleep=context.sleep)
         self._begun = context.clock()
         self._reported: set[Note] = set()
 
@@ -165,14 +158,13 @@ class Runner:
         verb, request = self.shared.verb, self.shared.request
         if not verb.changes:
             return verb.run(work, request)
-        with self._log_dir_locked(work):
-            for path, what in odd_entries(work.fs, work.partition.path):
-                work.note("odd-entry", f"skipped: kafkalog did not make it ({what})", path)
-            if not verb.is_about_runs:
-                work.note_unread_run()
-            self._settle_marker(work)
-            with work.locked() if verb.locks_first(work.partition) else nullcontext():
-                return verb.run(work, request)
+        for path, what in odd_entries(work.fs, work.partition.path):
+            work.note("odd-entry", f"skipped: kafkalog did not make it ({what})", path)
+        if not verb.is_about_runs:
+            work.note_unread_run()
+        self._settle_marker(work)
+        with work.locked() if verb.locks_first(work.partition) else nullcontext():
+            return verb.run(work, request)
 
     def _settle_marker(self, work: Work) -> None:
         """Restore the clean shutdown marker that an earlier run on the partition could not restore."""
@@ -189,42 +181,5 @@ class Runner:
         if told is not None:
             work.note("marker", told, log_dir)
 
-    @contextmanager
-    def _log_dir_locked(self, work: Work) -> Iterator[None]:
-        """In a task of another process, hold a lock of its own on the log directory.
-
-        The task may outlive the planning process, whose lock then ends. A task that is retried opens the partition
-        again, as the first attempt may have changed it, and gets a run id of its own.
-        """
-        shared = self.shared
-        if not self._is_elsewhere or shared.only_reads:
-            yield
-            return
-        if work.fs.status(run_directory(work.partition.path, shared.run_id)) is not None:
-            shared.run_id = new_run_id(shared.verb.name, shared.context.now_ms())
-        lock = None if work.log_dir is None else lock_log_dir(work.fs, work.log_dir, self.lock_policy)
-        with lock or nullcontext():
-            work.partition = open_partition(work.fs, work.partition.path)
-            yield
-
     def _wait(self, seconds: float) -> None:
         self.interruptions.sleep(seconds, self.shared.context.sleep)
-
-
-class RunElsewhere:
-    """Runs the verb in another process, to which the session's shared state is sent once."""
-
-    def __init__(self, shared: SharedState) -> None:
-        self._shared = shared
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both belong to the same session."""
-        return isinstance(other, RunElsewhere) and other._shared is self._shared
-
-    def __hash__(self) -> int:
-        """The identity of the shared state."""
-        return id(self._shared)
-
-    def __call__(self, work: Work) -> Outcome[Any]:
-        """Run the verb in the task."""
-        return Runner(self._shared, SilentObserver(), Interruptions(), is_elsewhere=True).run(work)

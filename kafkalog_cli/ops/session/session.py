@@ -13,7 +13,7 @@ from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
-from kafkalog_cli.ops.engine import InOrder, Place, Sized, log_bytes
+from kafkalog_cli.ops.engine import InOrder, Sized, log_bytes
 from kafkalog_cli.ops.forks import Apart, InForks, may_fork
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import places_of_partitions
@@ -21,7 +21,7 @@ from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
-from kafkalog_cli.ops.session.runner import Interruptions, RunElsewhere, Runner
+from kafkalog_cli.ops.session.runner import Interruptions, Runner
 from kafkalog_cli.ops.session.verb import SharedState, Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work, of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
@@ -173,7 +173,7 @@ class Session:
 
     def run(self, request: Any, partitions: Sequence[Partition], show: Callable[[Any], None] | None = None) -> Summary:
         """Run the verb on each partition. Results go to `show` (None: the observer), in partition order."""
-        shared, verb, engine = self.shared, self.shared.verb, self.options.engine
+        shared, verb = self.shared, self.shared.verb
         named = self.options.selection.topics or (p.topic for p in partitions if p.path in shared.named_paths)
         shared.named_topics = frozenset(named)
         if verb.changes:
@@ -182,12 +182,8 @@ class Session:
         if verb.counts_logs:
             self.observer.begin(verb.name, total_bytes)
         self.context.kernels.expect(total_bytes)
-        jobs = min(engine.at_a_time(self.options.pace.jobs), len(partitions))
-        if not engine.is_here:
-            shared.sharers = jobs
-            if not shared.only_reads:
-                self.observer.consent_to_all(verb.name, len(partitions))
-        self._run(request, self._works(partitions), jobs, show)
+        works = (Work(partition, self.log_dir(partition.path)) for partition in partitions)
+        self._run(request, works, min(self.options.pace.jobs, len(partitions)), show)
         return self._summary(self._not_done(partitions))
 
     def run_work(
@@ -204,26 +200,8 @@ class Session:
         all calls. `forks`: forks of this process may do the work on many small logs.
         """
         jobs = self.options.engine.at_a_time(self.options.pace.jobs)
-        self._run(request, works, jobs, show, forks=forks and self.options.engine.is_here)
+        self._run(request, works, jobs, show, forks=forks and self.options.engine.elsewhere is None)
         return self._summary()
-
-    def _works(self, partitions: Sequence[Partition]) -> Iterator[Work]:
-        for partition in partitions:
-            yield Work(partition, self.log_dir(partition.path))
-        if not self.options.engine.is_here:
-            self._learn(partitions)
-
-    def _learn(self, partitions: Sequence[Partition]) -> None:
-        """Read the checkpoints and metadata of the log directories before tasks start in other processes.
-
-        A task must not read them while another task changes them: a marker that a task has removed for a while must not
-        count as an unclean shutdown.
-        """
-        for log_dir in self.log_dirs(partitions):
-            self.shared.roots.checkpoints(log_dir)
-            with suppress(KafkalogError, OSError):  # each partition raises the error when it is processed
-                if self.shared.settings is not None:
-                    self.shared.settings.metadata(log_dir)
 
     def _run(
         self,
@@ -256,10 +234,7 @@ class Session:
                     lock.withdraw()
 
     def _tasks(self, works: Iterable[Work | Outcome[Any]]) -> Iterator[Sized[Outcome[Any]]]:
-        """Yield a task per work.
-
-        Threads take them in order as they get free; an engine in other processes takes all before it starts any.
-        """
+        """Yield a task per work. Threads take them in order as they get free; Spark takes all before it starts any."""
         warnings = LockWarnings(self.fs, self.observer.report)
         for work in works:
             if isinstance(work, Outcome):
@@ -291,8 +266,7 @@ class Session:
         error = None if path is None else self._locked.get(path)
         if error is not None:
             return _known(Outcome(work, error=error, is_told=not is_new))
-        is_here = self.options.engine.is_here
-        return Sized(partial(runner.run if is_here else self._elsewhere, work), work.size_bytes, work)
+        return Sized(partial(runner.run, work), work.size_bytes, work)
 
     def _lock(self, log_dir: str) -> KafkalogError | None:
         """Lock the log directory. Return the error if that fails, None once it is locked."""
@@ -306,19 +280,6 @@ class Session:
         except OSError as error:
             return of_the_system(log_dir, error)
         return None
-
-    def _elsewhere(self, work: Work) -> Outcome[Any]:
-        """Run the verb on one partition in another process."""
-        if self.runner.is_over:
-            return Outcome(work)
-        partition = work.partition
-        place = Place(self.context.fs, partition.path, work.log_dir, not self.shared.only_reads)
-        try:
-            return self.options.engine.do(RunElsewhere(self.shared), work, place)
-        except KafkalogError as error:
-            return Outcome(work, error=error)
-        finally:
-            self.observer.advance(work.size_bytes, partition.path)
 
     def _begin_fork(self) -> None:
         """Report nothing from this fork: the process that it was forked from does."""

@@ -31,7 +31,7 @@ def never(_partition: Partition) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Verb(Generic[RequestT_contra]):
-    """A verb: `run` plans the change of one partition and applies it, in any thread or in a task of another process.
+    """A verb: `run` plans the change of one partition and applies it, in any thread.
 
     `run` prints nothing. It raises KafkalogError, and OSError from the disk. `changes`: whether log directories are
     locked. `locks_first`: whether a partition is locked before `run` reads it. `counts_logs`: whether progress counts
@@ -53,10 +53,7 @@ class Verb(Generic[RequestT_contra]):
 
 @dataclass(slots=True)
 class SharedState:
-    """State that all partitions of a session share. Tasks in other processes get a copy.
-
-    `sharers` is the number of processes that share the disk, and so the limit of bytes per second.
-    """
+    """State that all partitions of a session share."""
 
     verb: Verb[Any]
     context: Context
@@ -70,7 +67,6 @@ class SharedState:
     places: Places = field(default_factory=dict)
     named_paths: frozenset[str] = frozenset()
     named_topics: frozenset[str] = frozenset()
-    sharers: int = 1
 
     @property
     def only_reads(self) -> bool:

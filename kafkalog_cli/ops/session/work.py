@@ -12,7 +12,7 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, NoSpace, Refused, Unreadable
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import Setting
-from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.engine import Elsewhere, log_bytes
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_state import PartitionState, Roots
 from kafkalog_cli.ops.session.observer import Note
@@ -52,7 +52,7 @@ class Changed(Generic[PlanT]):
 
 
 class Work:
-    """One partition that a verb works on, in its own thread or task.
+    """One partition that a verb works on, in its own thread.
 
     `task` is the plan of a verb that plans its own work. `size_bytes` is the size of the logs to read (None: of all).
     `log_dir` is None if the partition is in no log directory. `fs` is the filesystem through which the verb must read
@@ -75,14 +75,9 @@ class Work:
         self._replication: Replication | None = None
 
     def bind(self, runner: Runner, fs: WritableFilesystem) -> None:
-        """Set the runner that runs this work in this process, and its metered filesystem."""
+        """Set the runner that runs this work, and its metered filesystem."""
         self._runner = runner
         self.fs = fs
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, without the lock, the runner and the metered filesystem."""
-        left = ("fs", "_runner")
-        return {name: value for name, value in self.__dict__.items() if name not in left} | {"lock": None}
 
     # -- what the session knows
 
@@ -94,6 +89,11 @@ class Work:
     def context(self) -> Context:
         """The disk, the clocks and the kernels."""
         return self._shared.context
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Runs what the verb reads in another process; None: this process reads."""
+        return self._shared.options.engine.elsewhere
 
     def advance(self, size_bytes: int, subject: str = "") -> None:
         """Report progress, for verbs whose logs the session does not count."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """How to verify. `roots` has the state of the log directories by path, which tasks in other processes get once."""
+    """How to verify. `roots` has the state of the log directories by path."""
 
     level: Level
     limits: Limits = DEFAULT_LIMITS
@@ -124,7 +125,7 @@ class VerifyPlanner:
             if not target.is_root and target.wanted is None:
                 log_dir = self._log_dir(target.directory.path)
                 self._places.add(self._fs, target.directory, settings.meta(log_dir), settings.metadata(log_dir))
-        is_here = session.options.engine.is_here
+        is_here = session.options.engine.elsewhere is None
         # A listing of each directory that only the sum needs
         total_bytes = sum(map(self._size_bytes, targets)) if session.observer.counts_bytes or not is_here else None
         session.observer.begin(session.shared.verb.name, total_bytes)
@@ -327,9 +328,17 @@ def _nothing_to_do(path: str) -> Work:
 
 def _run(work: Work, request: VerifyRequest) -> Verification:
     context = work.context
-    read_context = ReadContext(work.fs, request.limits, context.kernels, context.sleep)
     root = None if work.log_dir is None else request.roots[work.log_dir]
-    return settled_verification(read_context, work.task._replace(root=root, advance=work.advance))
+    if work.elsewhere is None:
+        read_context = ReadContext(work.fs, request.limits, context.kernels, context.sleep)
+        return settled_verification(read_context, work.task._replace(root=root, advance=work.advance))
+    partition = work.partition
+    task = work.task._replace(root=None if root is None else root.about(partition.topic, partition.number))
+    verification = partial(settled_verification, ReadContext(context.fs, request.limits, context.kernels))
+    try:
+        return work.elsewhere(verification, task, context.fs, partition.path)
+    finally:
+        work.advance(work.size_bytes, partition.path)
 
 
 VERIFY = Verb("verify", _run, changes=False, counts_logs=False, stops_safely=False)

@@ -117,7 +117,7 @@ def write_log(log, root):
     root.mkdir()
     for name, segments in log.get("partitions", {"t-0": log.get("segments", [])}).items():
         folder = root / name
-        folder.mkdir()
+        folder.mkdir(parents=True)
         for segment in segments:
             base, batches = segment.split(":", 1) if re.match(r"\d+: ?", segment) else (segment, "")
             write_segment(folder, int(base), [batch_of(one) for one in batches.split()], log.get("interval", 4096))

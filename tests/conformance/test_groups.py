@@ -309,6 +309,7 @@ def test_a_history_has_a_verdict_on_each_step_back(tmp_path):
         (g, commit(3, NOON)),  # a member went back itself
         (group_key("g"), classic_group(2, time_ms=NOON)),
         (g, commit(1, NOON)),  # nobody was there: an admin
+        (g, commit(1, NOON)),
         (g, None),  # deleted at once
         (g, commit(0, NOON)),
     ]
@@ -316,7 +317,8 @@ def test_a_history_has_a_verdict_on_each_step_back(tmp_path):
     assert history(tmp_path) == (
         0,
         [
-            (None, 5, "commit", False), (5, 3, "commit", True), (3, 1, "reset", True), (1, None, "tombstone", False),
+            (None, 5, "commit", False), (5, 3, "commit", True), (3, 1, "reset", True), (1, 1, "commit", False),
+            (1, None, "tombstone", False),
             (1, 0, "tombstone", True),
         ],
     )  # fmt: skip

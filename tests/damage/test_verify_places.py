@@ -171,19 +171,6 @@ def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step)
     assert found.severity == "corruption"
 
 
-def test_gaps_in_a_topic_that_is_not_compacted(disk, tmp_path):
-    written = ten_batches()
-    partition(disk, written=[*written[:4], *written[6:]])
-    (found,) = verify(disk)[0].findings
-    assert (found.kind, found.severity, found.first_offset, found.last_offset) == (
-        "offset-gap", "info", 8, 11)  # fmt: skip
-    policy = {"resourceType": 2, "resourceName": "topic", "name": "cleanup.policy"}
-    for text, kind in (("delete", "missing-offsets"), ("compact", "offset-gap")):
-        config = value("ConfigRecord", **policy, value=text)
-        log = metadata_log(tmp_path / text, *topic(1, "topic"), config)
-        assert [one.kind for one in verify(disk, metadata=log)[0].findings] == [kind]
-
-
 # ---- several directories
 
 
@@ -308,18 +295,6 @@ def test_one_directory_id_twice(tmp_path):
 # ---- the root
 
 
-def test_checkpoints_against_each_other(tmp_path):
-    lines = [("log-start", "topic", 0, 12), ("replication", "topic", 0, 10)]
-    for name, stop, expected in (("clean", b"", ["checkpoints-disagree"]), ("unclean", None, [])):
-        disk = log_dir(tmp_path / name, lines=lines, stop=stop)
-        partition(disk)
-        assert [kind for kind, _ in told(disk)] == expected
-    for start, expected in ((20, "checkpoints-disagree"), (21, "log-start-beyond-end")):
-        disk = log_dir(tmp_path / str(start), lines=[("log-start", "topic", 0, start), ("replication", "topic", 0, 10)])
-        partition(disk)
-        assert [kind for kind, _ in told(disk)] == [expected]  # recover corrects only the first
-
-
 def test_damaged_files_at_the_root(disk):
     partition(disk)
     (disk / "recovery-point-offset-checkpoint").write_text("0\n1\nnonsense\n")
@@ -389,15 +364,6 @@ def test_names(disk, level):
 
 
 # ---- timestamps and records
-
-
-def test_one_records_timestamp(disk):
-    written = ten_batches()
-    records = [R(4, BASE_TIME_MS // 1000), R(5, BASE_TIME_MS)]
-    written[2] = (batch_v2(records), 5, BASE_TIME_MS)
-    folder = partition(disk, written=written)
-    assert told(folder) == []
-    assert told(folder, level="deep") == [("timestamp-unit", f"topic-0/{0:020}.log")]
 
 
 def with_crc(data):

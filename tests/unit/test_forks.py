@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.ops import forks
-from kafkalog_cli.ops.engine import Sized
 from kafkalog_cli.ops.forks import GROUP_TASKS, LEAST_TASKS
 from tests.support.logs import R, batch_v2, write_segment
 from tests.support.product import ExitCode
@@ -163,39 +161,3 @@ def _forks_of(pid, count):
             return children
         time.sleep(0.01)
     raise AssertionError("it does not fork")
-
-
-# -- how many forks there are, without a fork
-
-
-def in_forks(monkeypatch, sizes, jobs):
-    """The groups of tasks that are forked at once, and the tasks that are left."""
-    monkeypatch.setattr(forks, "_Group", lambda tasks, apart, blocked: [task.size_bytes for task in tasks])
-    made = forks.InForks((Sized(int, size) for size in sizes), jobs, "test", None)
-    made._fork()
-    return [*made._groups], [task.size_bytes for task in made._sized]
-
-
-@pytest.mark.parametrize("jobs", [1, 2, 3])
-def test_there_is_a_fork_per_job(monkeypatch, jobs):
-    monkeypatch.setattr(forks, "GROUP_TASKS", 3)
-    monkeypatch.setattr(forks, "LEAST_TASKS", 2)
-    groups, left = in_forks(monkeypatch, range(20), jobs)
-    assert groups == [[3 * at, 3 * at + 1, 3 * at + 2] for at in range(jobs)]
-    assert left == [*range(3 * jobs, 20)]
-
-
-@pytest.mark.parametrize(("sizes", "is_forked"), [
-    ([1], False), ([1, 1], True), ([1, 1, 1], True), ([1, None], True), ([1, 9], True), ([1, 10], False),
-    ([10, 1, 1], False),
-])  # fmt: skip
-def test_several_small_tasks_are_forked(monkeypatch, sizes, is_forked):
-    monkeypatch.setattr(forks, "LEAST_TASKS", 2)
-    monkeypatch.setattr(forks, "SMALL_BYTES", 9)
-    assert in_forks(monkeypatch, sizes, 2) == (([sizes], []) if is_forked else ([], sizes))
-
-
-@pytest.mark.parametrize(("jobs", "threads", "may"), [(1, 1, False), (2, 1, True), (2, 2, False)])
-def test_forks_need_several_jobs_and_no_other_thread(monkeypatch, jobs, threads, may):
-    monkeypatch.setattr("threading.active_count", lambda: threads)
-    assert forks.may_fork(jobs) == may

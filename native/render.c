@@ -459,6 +459,7 @@ static int batch_condition(const RenderInput *in, i64 batch, i64 condition)
     case IF_DELETE_HORIZON: return magic >= 2 && attributes & 0x40;
     case IF_CODEC_KNOWN: return (attributes & 7) <= 4;
     case IF_CRC_CHECKED: return of_batch(in, batch, B_VALID) >= 0;
+    case IF_EPOCH_KNOWN: return of_batch(in, batch, B_EPOCH) >= 0;
     default: return of_batch(in, batch, B_VALID) != 0;
     }
 }

@@ -7,4 +7,4 @@ from PyInstaller.utils.hooks import collect_data_files, collect_submodules, copy
 
 hiddenimports = collect_submodules("kafkalog_cli")
 datas = collect_data_files("kafkalog_cli") + copy_metadata("junitparser")  # which asks for its own version
-module_collection_mode = {"kafkalog_cli.format.kernels": "py", "kafkalog_cli.output.kernels": "py"}
+module_collection_mode = {"kafkalog_cli.format.kernels": "py"}

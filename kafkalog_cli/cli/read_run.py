@@ -19,10 +19,9 @@ from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead, fetches
 from kafkalog_cli.ops.read.request import ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
-from kafkalog_cli.output.kernels import READ_RECORDS
+from kafkalog_cli.output.kcat_text import Token, kcat_form, parse_kcat_format
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.read_printer import FIELDS, CompiledReadText, ReadPrinter, ReadText, RecordPrinter, write_fetch
+from kafkalog_cli.output.read_printer import FIELDS, ReadPrinter, RecordPrinter, consumer_form, write_fetch
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ class ReadRun:
         self._out, self._messages = self._shown.out, self._shown.messages
         fields = fields_of(options.print_ or "value")
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
-        if kcat_format is None and not options.contents.decoding and not self._as_json:
-            environment.kernels.need(READ_RECORDS)  # the other forms of output have no kernels
         self._output = RecordOutput(self._out, self._messages, fields, kcat_format, self._as_json)
         self._reads: list[PartitionRead] = []
         self._codes: list[ExitCode] = []
@@ -248,10 +245,10 @@ class RecordOutput(NamedTuple):
             return JsonPrinter(self.out, context, options)
         escape, number = self.out.is_terminal, partition.number
         if self.kcat_format is not None:
-            kcat = KcatText(self.kcat_format, partition.topic, number, escape=escape, values=values)
-            return ReadPrinter(self.out, kcat, None)
-        text = ReadText(self.fields, number, escape=escape, is_seven=segment.is_seven, values=values)
-        return ReadPrinter(self.out, text, None if escape or values else CompiledReadText(self.fields, number))
+            form = kcat_form(self.kcat_format, partition.topic, number, escape=escape, values=values)
+        else:
+            form = consumer_form(self.fields, number, escape=escape, is_seven=segment.is_seven, values=values)
+        return ReadPrinter(self.out, form)
 
 
 class PartitionRead:

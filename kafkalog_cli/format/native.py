@@ -315,15 +315,6 @@ class RenderProgram:
         self.op_count = self.ops.size // 32
 
 
-class Columns(NamedTuple):
-    """Columns in the memory of `owner`: where the first begins, the integers from one to the next, and the rows."""
-
-    owner: object
-    address: int
-    stride: int
-    rows: int
-
-
 class Rendering:
     """Lines that are being rendered. `state.status` says what the last call did, and `state` where."""
 
@@ -331,9 +322,9 @@ class Rendering:
         self,
         program: RenderProgram,
         buffer: Buffer,
-        batches: Columns,
+        batches: Matrix,
         record_ends: Buffer,
-        records: Columns,
+        records: Matrix,
         *,
         ready_columns: int = 0,
         skips_batch_line: bool = False,

@@ -5,12 +5,12 @@
 - `ndjson.py` has the list of JSON objects. Each is a TypedDict in the file of its command; those of `ls` are in
   `listing_records.py`. `log_plan_view.py`: the parts that all changes share.
 - `ndjson.py`: JsonLines, one JSON object per line; `human.py`: tables and times; `messages.py`: stderr.
-- `dump_*.py`: the text of kafka-dump-log, byte for byte; `read_*.py`: the text of kafka-console-consumer.
+- `dump_*.py`: the text of kafka-dump-log, byte for byte; `read_printer.py`: the text of kafka-console-consumer.
 - `record_json.py`, `decoders.py`, `topic_decoders.py`, `redact.py`: records as JSON, and how their contents are
   shown.
-- `block_lines.py`, `kernels/`: lines rendered by compiled kernels, the twins of the plain renderers.
+- `line_program.py`, `rendering.py`: a form of lines is a program of items, which native/render.c executes.
 - `stream.py`: ResultStream, the buffered output stream; `progress.py`: the progress line.
 
-A block is a RecordBlock: batches with their records. A renderer turns blocks into lines; a printer writes them. The
-plain renderer is Python; its compiled twin must write the same bytes.
+A block is a RecordBlock: batches with their records. A LineForm says how they become lines, with texts that only Python
+can make (decoded values, control records, hashes); a printer writes the lines.
 """

@@ -102,7 +102,7 @@ class LogText:
         record_line = [*metadata, ready(_AFTER), unless(Is.CONTROL, *contents), "\n"]
         self.form = LineForm(
             program(_BATCH_LINE, record_line), self._texts, 3 if self._decodes else 1, escape,
-            lambda block: self._decodes or has_control(block),
+            needs_texts=lambda block: self._decodes or has_control(block),
         )  # fmt: skip
 
     def aborted_at(self, block: RecordBlock, stopped_at: tuple[int, int | None]) -> Abort:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, header_views, view_of
-from kafkalog_cli.output.large_fields import is_large, pieces, utf8_pieces
+from kafkalog_cli.output.line_program import (
+    Form,
+    Is,
+    Item,
+    Part,
+    headers,
+    program,
+    ready,
+    record,
+    size,
+    size_bytes,
+    stored,
+    unless,
+    when,
+)
+from kafkalog_cli.output.read_printer import decoded_texts
+from kafkalog_cli.output.rendering import LineForm
 from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
@@ -75,74 +88,36 @@ def _escaped(escape: str) -> bytes:
     return _raw(escape)
 
 
-_NAMES = {"s": "value", "k": "key"}
+_CONTENTS = {"k": ("key", Part.KEY), "s": ("value", Part.VALUE)}
+_SIZES = {"K": Part.KEY, "S": Part.VALUE}
 
 
-class KcatText:
-    """Renders records in a parsed format. `escape` and `values` are those of ReadText."""
-
-    def __init__(
-        self,
-        tokens: tuple[Token, ...],
-        topic: str,
-        partition: int,
-        *,
-        escape: bool,
-        values: DecodedValues | None = None,
-    ) -> None:
-        self._escape = escape
-        self._values = values
-        name = printable(topic).encode() if escape else _raw(topic)
-        constant: dict[Token, bytes] = {"t": name, "p": b"%d" % partition}
-        self._tokens = [constant.get(token, token) for token in tokens if token]
-
-    def lines(self, block: RecordBlock) -> Iterator[bytes]:
-        """Iterate over the text of each record; that of a large record comes in pieces."""
-        for row in block.records.rows():
-            if is_large(block.buffer, row):
-                yield from self._text(block.buffer, row)
-            else:
-                yield b"".join(self._text(block.buffer, row))
-
-    def _text(self, buffer: memoryview, row: tuple[int, ...]) -> Iterator[bytes]:
-        offset, timestamp, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
-        for token in self._tokens:
-            if isinstance(token, bytes):
-                yield token
-            elif token in ("s", "k"):
-                text = None if self._values is None else self._values.text(_NAMES[token], buffer, row)
-                if text is not None:
-                    yield (printable(text) if self._escape else text).encode("utf-8", "replace")
-                elif token == "s":
-                    yield from self._contents(view_of(buffer, value_at, value_size))
-                else:
-                    yield from self._contents(view_of(buffer, key_at, key_size))
-            elif token == "h":
-                yield from self._headers(buffer, headers_at, header_count)
-            elif token == "R":
-                yield from self._contents(memoryview(struct.pack(">i", _length(value_at, value_size))))
-            else:
-                numbers = {"o": offset, "T": timestamp}
-                lengths = {"S": (value_at, value_size), "K": (key_at, key_size)}
-                yield b"%d" % (numbers[token] if token in numbers else _length(*lengths[token]))
-
-    def _headers(self, buffer: memoryview, position: int, count: int) -> Iterator[bytes]:
-        for number, (name, value) in enumerate(header_views(buffer, position, count)):
-            yield b"," if number else b""
-            yield from self._contents(name)
-            yield b"="
-            yield from (b"NULL",) if value is None else self._contents(value)
-
-    def _contents(self, data: memoryview | None) -> Iterator[bytes]:
-        if data is None:
-            return
-        if self._escape:
-            yield from (printable(piece.decode("utf-8", "replace")).encode() for piece in utf8_pieces(data))
+def kcat_form(
+    tokens: tuple[Token, ...], topic: str, partition: int, *, escape: bool, values: DecodedValues | None = None
+) -> LineForm:
+    """Return how records become text in a parsed format. `escape` and `values` are those of `consumer_form`."""
+    names = tuple(dict.fromkeys(_CONTENTS[token][0] for token in tokens if token in _CONTENTS))
+    columns = names if values is not None else ()
+    name = printable(topic).encode() if escape else _raw(topic)
+    constant: dict[Token, Item] = {
+        "t": name, "p": b"%d" % partition, "o": record("offset"), "T": record("timestamp"),
+        "R": size_bytes(Part.VALUE, escape=escape), **{token: size(part) for token, part in _SIZES.items()},
+    }  # fmt: skip
+    form = Form.TEXT_ESCAPED if escape else Form.RAW
+    items: list[Item] = []
+    for token in tokens:
+        if token in _CONTENTS:
+            what, part = _CONTENTS[token]
+            items += _decoded(columns.index(what), part, form) if what in columns else [stored(part, form)]
+        elif token == "h":
+            value = when(Is.NULL, "NULL", of=Part.HEADER_VALUE), stored(Part.HEADER_VALUE, form)
+            items.append(headers(when(Is.LATER_HEADER, ","), stored(Part.HEADER_KEY, form), "=", *value))
         else:
-            yield from map(bytes, pieces(data))
+            items.append(constant.get(token, token))
+    texts = None if values is None else decoded_texts(values, columns, escape=escape)
+    given = "".join(token.decode(errors="replace") for token in tokens if isinstance(token, bytes))
+    return LineForm(program([], items), texts, len(columns), escape, unescaped=frozenset(given))
 
 
-def _length(position: int, size: int) -> int:
-    if size < 0:
-        return -1
-    return 0 if position == OUTSIDE else size
+def _decoded(column: int, part: Part, form: Form) -> list[Item]:
+    return [unless(Is.NO_READY, ready(column), of=column), when(Is.NO_READY, stored(part, form), of=column)]

@@ -52,12 +52,13 @@ class Is(IntEnum):
     CODEC_KNOWN = 5
     CRC_CHECKED = 6
     CRC_VALID = 7
-    RECORD_VALID = 8
-    NULL = 9
-    OUTSIDE = 10
-    HEADERS = 11
-    NO_READY = 12
-    LATER_HEADER = 13
+    EPOCH_KNOWN = 8
+    RECORD_VALID = 9
+    NULL = 10
+    OUTSIDE = 11
+    HEADERS = 12
+    NO_READY = 13
+    LATER_HEADER = 14
 
 
 class Part(IntEnum):

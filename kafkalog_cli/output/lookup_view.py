@@ -5,13 +5,27 @@ from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
-from kafkalog_cli.format.records import RecordBlock, header_views, view_of
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_offset import Found
 from kafkalog_cli.ops.lookup_time import BrokerAnswer
 from kafkalog_cli.output.human import iso_time
-from kafkalog_cli.output.large_fields import java_pieces
+from kafkalog_cli.output.line_program import (
+    TIME_TYPE,
+    Form,
+    Is,
+    Item,
+    Part,
+    headers,
+    program,
+    record,
+    size,
+    stored,
+    unless,
+    when,
+)
 from kafkalog_cli.output.ndjson import Count, From, NotRequired, ObjectKind, PathText, Rendered, same_fields
+from kafkalog_cli.output.rendering import BlockLines, LineForm
 from kafkalog_cli.output.stream import printable
 
 
@@ -71,30 +85,21 @@ def broker_note(answer: BrokerAnswer) -> str:
 
 
 def _record_lines(block: RecordBlock) -> Iterator[str]:
-    """Return the lines of a block's only record; its key and value, which may be large, are not copied."""
-    row, buffer = next(block.records.rows()), block.buffer
-    offset, timestamp, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
-    yield f"offset: {offset}\n"
-    if timestamp != NO_TIMESTAMP:
-        kind = block.batches.row(block.first_row).timestamp_type
-        yield f"timestamp: {timestamp} ({iso_time(timestamp)}), {kind}\n"
-    yield "key: "
-    yield from _shown(view_of(buffer, key_at, key_size))
-    yield "value: "
-    yield from _shown(view_of(buffer, value_at, value_size))
-    for key, value in header_views(buffer, headers_at, header_count):
-        yield "header: "
-        yield from map(printable, java_pieces(key))
-        yield " = "
-        yield from _shown(value)
+    """Return the lines of a block's only record, in pieces."""
+    timestamp = int(block.records.timestamp[0])
+    timed: list[Item] = ["timestamp: ", record("timestamp"), f" ({iso_time(timestamp)}), ", TIME_TYPE, "\n"]
+    items: list[Item] = [
+        "offset: ", record("offset"), "\n", *(timed if timestamp != NO_TIMESTAMP else []),
+        "key: ", *_shown(Part.KEY), "value: ", *_shown(Part.VALUE),
+        headers("header: ", stored(Part.HEADER_KEY, Form.JAVA_ESCAPED), " = ", *_shown(Part.HEADER_VALUE)),
+    ]  # fmt: skip
+    for piece in BlockLines(LineForm(program([], items), escape=True)).pieces(block):
+        yield str(piece, "utf-8")
 
 
-def _shown(data: memoryview | None) -> Iterator[str]:
-    if data is None:
-        yield "null\n"
-        return
-    yield from map(printable, java_pieces(data))
-    yield f" ({len(data)} bytes)\n"
+def _shown(part: Part) -> list[Item]:
+    whole = stored(part, Form.JAVA_ESCAPED), " (", size(part), " bytes)\n"
+    return [when(Is.NULL, "null\n", of=part), unless(Is.NULL, *whole, of=part)]
 
 
 def _crc(valid: int) -> str:
@@ -176,23 +181,22 @@ def found_object(found: Found, partition: Partition) -> FoundRecordObject:
     """Return the fields of a look-up; `record` is None if only a batch was requested or could be read."""
     name = found.segment.log.path.rpartition("/")[2]
     batch = found.batch
-    record: Any = None
+    shown: Any = None
     if found.block is not None:
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
-        from kafkalog_cli.output.rendering import BlockLines
 
         directory = partition.directory
         context = SegmentContext(directory.topic, directory.partition, name, found.segment.is_seven)
         options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
         pieces = BlockLines(record_form(context, options)).pieces(found.block)
-        record = Rendered(str(piece, "utf-8").removesuffix("\n") for piece in pieces)  # no string has a raw line end
+        shown = Rendered(str(piece, "utf-8").removesuffix("\n") for piece in pieces)  # no string has a raw line end
     header = same_fields(
         FoundBatchObject,
         batch,
         base_offset=None if batch.base_offset == NO_OFFSET else batch.base_offset,
         crc_valid=None if batch.valid < 0 else bool(batch.valid),
     )
-    return same_fields(FoundRecordObject, found, record=record, batch=header, how=how(found))
+    return same_fields(FoundRecordObject, found, record=shown, batch=header, how=how(found))
 
 
 def broker_fields(answer: BrokerAnswer | None) -> BrokerAnswerObject:

@@ -5,20 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalog_cli.format.batch import Batch, encode_start
-from kafkalog_cli.format.columns import Integers, Octets
-from kafkalog_cli.format.java_text import java_string
-from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, header_views, read_headers, view_of
+from kafkalog_cli.format.batch import encode_start
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.read_ahead import Read
 from kafkalog_cli.ops.read.log_read import Fetch
-from kafkalog_cli.output.block_lines import BlockLines, BlockRenderer, Render, WriteBytes, can_render, kernel_arguments
-from kafkalog_cli.output.kernels import READ_RECORDS
-from kafkalog_cli.output.large_fields import is_large, java_pieces, pieces, utf8_pieces
-from kafkalog_cli.output.stream import FLUSH_BYTES, ResultStream, printable
+from kafkalog_cli.output.line_program import (
+    TIME_TYPE,
+    Branch,
+    Form,
+    Is,
+    Item,
+    Part,
+    batch,
+    headers,
+    program,
+    ready,
+    record,
+    stored,
+    unless,
+    when,
+)
+from kafkalog_cli.output.rendering import BlockLines, LineForm, WriteBytes
+from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
+    from kafkalog_cli.format.batch import Batch
+    from kafkalog_cli.format.records import Row
     from kafkalog_cli.output.decoded_values import DecodedValues
+    from kafkalog_cli.output.rendering import MakeTexts, Text
 
 
 class RecordPrinter(Protocol):
@@ -31,64 +45,20 @@ class RecordPrinter(Protocol):
         """Print the records."""
 
 
-class RecordText(Protocol):
-    """Renders the records of blocks as text."""
-
-    def lines(self, block: RecordBlock) -> Iterator[bytes]:
-        """Iterate over the text of the records; that of a large record comes in pieces."""
-
-
-class CompiledReadText(BlockRenderer):
-    """The compiled twin of `ReadText`, for output without escapes."""
-
-    def __init__(self, fields: frozenset[str], partition: int) -> None:
-        # The partition's entry is its number plus two: -1 is a directory without a number.
-        self._numbers = [int(name in fields) * (partition + 2 if name == "partition" else 1) for name in FIELDS]
-
-    def render(self, block: RecordBlock) -> Render:
-        """Return the function that renders the lines of the block's records."""
-        import numpy as np
-
-        arguments, kernel = kernel_arguments(block), native.function(READ_RECORDS)
-        fields = np.array(self._numbers, dtype=np.int64)
-
-        def render(state: Integers, out: Octets) -> int:
-            size: int = kernel(*arguments, fields, state, out)
-            return size
-
-        return render
-
-
 class ReadPrinter:
-    """Prints records as text.
+    """Prints records as text."""
 
-    `compiled` renders blocks in matrices; None: all is rendered by `text`.
-    """
-
-    def __init__(self, out: ResultStream, text: RecordText, compiled: CompiledReadText | None) -> None:
+    def __init__(self, out: ResultStream, form: LineForm) -> None:
         self._out = out
-        self._text = text
-        self._lines = None if compiled is None else BlockLines(compiled)
+        self._lines = BlockLines(form)
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """See RecordPrinter."""
-        return read() if self._lines is None else self._lines.ahead(read)
+        return self._lines.ahead(read)
 
     def block(self, block: RecordBlock) -> None:
         """See RecordPrinter."""
-        if self._lines is not None and can_render(block):
-            self._lines.write(block, self._out.write_bytes)
-            return
-        write: WriteBytes = self._out.write_bytes
-        lines: list[bytes] = []
-        size = 0
-        for line in self._text.lines(block):
-            lines.append(line)
-            size += len(line)
-            if size >= FLUSH_BYTES:
-                write(b"".join(lines))
-                lines, size = [], 0
-        write(b"".join(lines))
+        self._lines.write(block, self._out.write_bytes)
 
 
 def write_fetch(fetch: Fetch, write: WriteBytes) -> None:
@@ -101,111 +71,76 @@ def write_fetch(fetch: Fetch, write: WriteBytes) -> None:
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
 """The possible fields of a line, in the order in which the real tool prints them."""
 
-NULL = b"null"
-NO_HEADERS = b"NO_HEADERS"
+_PARTS = {"key": Part.KEY, "value": Part.VALUE}
 
 
-class ReadText:
-    """Renders records with some of FIELDS. `escape`: for a terminal, control characters of records are escaped.
+def consumer_form(  # noqa: PLR0913
+    fields: frozenset[str],
+    partition: int,
+    *,
+    escape: bool,
+    is_seven: bool = False,
+    values: DecodedValues | None = None,
+    before: tuple[Item, ...] = (),
+    texts: tuple[tuple[str, ...], MakeTexts] | None = None,
+) -> LineForm:
+    """Return the form of lines with some of FIELDS, after the items `before`.
 
-    `values` decodes keys and values; what it cannot decode is shown as it is stored.
+    `escape`: for a terminal, control characters of records are escaped. `values` decodes keys and values; what it
+    cannot decode is shown as it is stored. `texts` are instead made for the fields of these names.
     """
+    if texts is None and values is not None:
+        decoded = tuple(name for name in _PARTS if name in fields)
+        texts = decoded, decoded_texts(values, decoded, escape=escape)
+    columns = () if texts is None else texts[0]
+    items: list[Item] = [*before]
+    for name in FIELDS:
+        if name in fields:
+            items += [*_field(name, partition, columns, escape=escape, is_seven=is_seven), "\t"]
+    items[-1] = "\n"
+    return LineForm(program([], items), None if texts is None else texts[1], len(columns), escape)
 
-    def __init__(
-        self,
-        fields: frozenset[str],
-        partition: int,
-        *,
-        escape: bool,
-        is_seven: bool = False,
-        values: DecodedValues | None = None,
-    ) -> None:
-        self._fields = fields
-        self._partition = b"Partition:%d" % partition
-        self._escape = escape
-        self._is_seven = is_seven
-        self._values = values
 
-    def lines(self, block: RecordBlock) -> Iterator[bytes]:
-        """Iterate over the lines of records; a large record's line comes in pieces."""
-        for batch, rows in block.batch_rows():
-            for row in rows:
-                yield from self.line(block.buffer, row, batch)
+def decoded_texts(values: DecodedValues, names: tuple[str, ...], *, escape: bool) -> MakeTexts:
+    """Return the function that decodes the key or the value of a record, or both."""
 
-    def line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[bytes]:
-        """Yield the line of one record, in pieces if it is large."""
-        if self._values is not None or is_large(buffer, row):
-            yield from self._large_line(buffer, row, batch)
-        else:
-            yield self._line(buffer, row, batch)
+    def texts(buffer: memoryview, row: Row, batch_row: Batch) -> tuple[Text, ...]:
+        del batch_row
+        return tuple(decoded_text(values, name, buffer, row, escape=escape) for name in names)
 
-    def _line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> bytes:
-        offset, timestamp, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
-        parts = []
-        if "timestamp" in self._fields:
-            kind = "NoTimestampType" if self._is_seven else batch.timestamp_type
-            parts.append(b"NO_TIMESTAMP" if kind == "NoTimestampType" else b"%s:%d" % (kind.encode(), timestamp))
-        if "partition" in self._fields:
-            parts.append(self._partition)
-        if "offset" in self._fields:
-            parts.append(b"Offset:%d" % offset)
-        if "epoch" in self._fields:
-            parts.append(b"Epoch:NOT_PRESENT" if batch.leader_epoch < 0 else b"Epoch:%d" % batch.leader_epoch)
-        if "headers" in self._fields:
-            parts.append(self._headers(read_headers(buffer, headers_at, header_count)) if header_count else NO_HEADERS)
-        if "key" in self._fields:
-            parts.append(self.shown(field_bytes(buffer, key_at, key_size)))
-        if "value" in self._fields:
-            parts.append(self.shown(field_bytes(buffer, value_at, value_size)))
-        return b"\t".join(parts) + b"\n"
+    return texts
 
-    def _large_line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[bytes]:
-        """Iterate over the line of `_line`, in pieces."""
-        _, _, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
-        large = self._fields & {"headers", "key", "value"}
-        small = ReadText(self._fields - large, 0, escape=self._escape, is_seven=self._is_seven)
-        small._partition = self._partition
-        start = small._line(buffer, row, batch)[:-1]
-        yield start
-        separator = b"\t" if self._fields - large else b""
-        if "headers" in large:
-            yield separator
-            separator = b"\t"
-            for number, (key, value) in enumerate(header_views(buffer, headers_at, header_count)):
-                yield b"," if number else b""
-                for text in java_pieces(key):
-                    yield (printable(text) if self._escape else text).encode()
-                yield b":"
-                yield from self._pieces(value)
-            yield b"" if header_count else NO_HEADERS
-        for name, position, size in (("key", key_at, key_size), ("value", value_at, value_size)):
-            if name in large:
-                yield separator
-                separator = b"\t"
-                decoded = None if self._values is None else self._values.text(name, buffer, row)
-                if decoded is None:
-                    yield from self._pieces(view_of(buffer, position, size))
-                else:
-                    yield (printable(decoded) if self._escape else decoded).encode("utf-8", "replace")
-        yield b"\n"
 
-    def _pieces(self, data: memoryview | None) -> Iterator[bytes]:
-        if data is None:
-            yield NULL
-        elif self._escape:
-            for piece in utf8_pieces(data):
-                yield self.shown(piece)
-        else:
-            yield from map(bytes, pieces(data))
+def decoded_text(values: DecodedValues, name: str, buffer: memoryview, row: Row, *, escape: bool) -> bytes | None:
+    """Return the key or value of a record as text; None if it cannot be decoded."""
+    text = values.text(name, buffer, row)
+    return None if text is None else (printable(text) if escape else text).encode("utf-8", "replace")
 
-    def _headers(self, headers: Iterator[Header]) -> bytes:
-        """Return the headers as text: consumers read keys as strings and replace bytes that are not UTF-8."""
-        keys = ((java_string(header.key), header.value) for header in headers)
-        texts = ((printable(key) if self._escape else key, value) for key, value in keys)
-        return b",".join(key.encode() + b":" + self.shown(value) for key, value in texts)
 
-    def shown(self, data: bytes | None) -> bytes:
-        """Return a key, a value or the value of a header as text."""
-        if data is None:
-            return NULL
-        return printable(data.decode("utf-8", "replace")).encode() if self._escape else data
+def _field(name: str, partition: int, columns: tuple[str, ...], *, escape: bool, is_seven: bool) -> list[Item]:
+    if name == "timestamp":
+        timed: list[Item] = [TIME_TYPE, ":", record("timestamp")]
+        none = "NO_TIMESTAMP"
+        return [none] if is_seven else [when(Is.MAGIC_0, none), unless(Is.MAGIC_0, *timed)]
+    if name == "partition":
+        return [f"Partition:{partition}"]
+    if name == "offset":
+        return ["Offset:", record("offset")]
+    if name == "epoch":
+        return ["Epoch:", when(Is.EPOCH_KNOWN, batch("leader_epoch")), unless(Is.EPOCH_KNOWN, "NOT_PRESENT")]
+    if name == "headers":
+        # Consumers read the keys of headers as strings, and replace bytes that are not UTF-8.
+        key = stored(Part.HEADER_KEY, Form.JAVA_ESCAPED if escape else Form.JAVA)
+        each = headers(when(Is.LATER_HEADER, ","), key, ":", *_contents(Part.HEADER_VALUE, escape=escape))
+        items = [unless(Is.HEADERS, "NO_HEADERS"), each]
+    else:
+        items = _contents(_PARTS[name], escape=escape)
+    if name not in columns:
+        return [*items]
+    column = columns.index(name)
+    return [unless(Is.NO_READY, ready(column), of=column), when(Is.NO_READY, *items, of=column)]
+
+
+def _contents(part: Part, *, escape: bool) -> list[Branch]:
+    whole = stored(part, Form.TEXT_ESCAPED if escape else Form.RAW)
+    return [when(Is.NULL, "null", of=part), unless(Is.NULL, whole, of=part)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import CONTROL_MASK, Batch, BatchColumns
 from kafkalog_cli.format.columns import Integers, is_array
-from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.format.records import NO_RECORDS, RecordBlock, RecordColumns
 from kafkalog_cli.output.line_program import Form
 from kafkalog_cli.output.stream import printable
 
@@ -32,7 +32,7 @@ READY_BYTES = 1 << 20
 READY_RECORDS = 1 << 12
 """Texts are made for so many contents, or so many records, at a time."""
 
-_NO_BYTES, _NO_RECORDS = memoryview(b""), RecordColumns.from_rows([])
+_NO_BYTES = memoryview(b"")
 
 WriteBytes = Callable[[memoryview | bytes], None]
 
@@ -53,13 +53,14 @@ class LineForm(NamedTuple):
     """How lines are made: by a program, with texts for its `ready_columns`.
 
     `escape`: for a terminal, the program's forms escape control characters that are ASCII, and other control
-    characters are escaped afterwards.
+    characters are escaped afterwards, but for those that are `unescaped`.
     """
 
     program: native.RenderProgram
     texts: MakeTexts | None = None
     ready_columns: int = 0
     escape: bool = False
+    unescaped: frozenset[str] = frozenset()
     needs_texts: Callable[[RecordBlock], bool] = lambda block: True
 
 
@@ -80,12 +81,12 @@ class Lines:
         self.stopped_at: tuple[int, int | None] | None = None
         self._form = form
         self._block = block
-        batches = columns_of(block.batches, block.first_row, block.end_row if end_row is None else end_row)
+        batches = _matrix(block.batches, block.first_row, block.end_row if end_row is None else end_row)
         has_texts = form.texts is not None and form.needs_texts(block)
         self._rows = _rows(block) if has_texts else None
-        ends = block.record_ends if is_array(block.record_ends) else array("q", block.record_ends)
+        ends = array("q", block.record_ends) if isinstance(block.record_ends, tuple) else block.record_ends
         self._rendering = native.Rendering(
-            form.program, block.buffer, batches, ends, columns_of(block.records),
+            form.program, block.buffer, batches, ends, _matrix(block.records, 0, len(block.records)),
             ready_columns=form.ready_columns if has_texts else 0, skips_batch_line=block.begun > 0,
         )  # fmt: skip
 
@@ -106,7 +107,7 @@ class Lines:
                 self.stopped_at = self._block.first_row + rendering.state.batch, record
             if size:
                 piece = output.view[:size]
-                return escaped(piece) if self._form.escape else piece
+                return escaped(piece, self._form.unescaped) if self._form.escape else piece
         return None
 
     def _make_ready(self, first: int) -> None:
@@ -140,26 +141,19 @@ def _rows(block: RecordBlock) -> Iterator[tuple[Batch, Row]]:
     return ((batch, row) for batch, rows in block.batch_rows() for row in rows)
 
 
-def columns_of(columns: BatchColumns | RecordColumns, first: int = 0, end: int | None = None) -> native.Columns:
-    """Return the rows `first` to `end` (exclusive) as columns for the kernel."""
-    end = len(columns) if end is None else end
-    matrix = getattr(columns, "matrix", None)
-    if matrix is not None:
-        if matrix.strides[1] != matrix.itemsize:
-            matrix = matrix.copy("C")
-        address, stride = matrix.ctypes.data, matrix.strides[0] // matrix.itemsize
-        return native.Columns(matrix, address + first * matrix.itemsize, stride, end - first)
-    integers: array[int] = array("q")
-    for column in columns.columns():
-        integers.extend(column[first:end])
-    memory = native.Memory(integers)
-    return native.Columns(memory, memory.address, end - first, end - first)
+def _matrix(columns: BatchColumns | RecordColumns, first: int, end: int) -> native.Matrix:
+    """Return the rows `first` to `end` (exclusive) of columns."""
+    array_of_all = getattr(columns, "matrix", None)
+    if array_of_all is None:
+        return native.matrix_of([column[first:end] for column in columns.columns()])
+    matrix = native.matrix_of((), array_of_all)
+    return matrix._replace(address=matrix.at(first), rows=end - first)
 
 
 def without_records(batches: BatchColumns) -> RecordBlock:
     """Return a block of these batches that has no records."""
     ends = array("q", bytes(8 * len(batches)))
-    return RecordBlock(_NO_BYTES, batches, 0, len(batches), ends, _NO_RECORDS)
+    return RecordBlock(_NO_BYTES, batches, 0, len(batches), ends, NO_RECORDS)
 
 
 def only_batch(block: RecordBlock, number: int) -> RecordBlock:
@@ -179,13 +173,13 @@ def has_control(block: RecordBlock) -> bool:
     return any(bits & CONTROL_MASK for bits in attributes)
 
 
-def escaped(text: memoryview | bytes) -> bytes:
-    """Return text in which control characters that are ASCII have been escaped, with escapes for all others."""
+def escaped(text: memoryview | bytes, kept: frozenset[str] = frozenset()) -> bytes:
+    """Return text whose ASCII needs no more escapes, with escapes for all other control characters but those `kept`."""
     shown = str(text, "utf-8", "surrogateescape")
-    if shown.isascii():
+    if shown.isascii() or shown.isprintable():
         return bytes(text)
-    ends = {character for character in shown if character < " "}
-    return "".join(one if one in ends else printable(one) for one in shown).encode("utf-8", "surrogateescape")
+    parts = (one if one < "\x80" or "\udc80" <= one <= "\udcff" or one in kept else printable(one) for one in shown)
+    return "".join(parts).encode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -70,7 +70,7 @@ def test_only_the_command_that_is_called_is_imported():
 def test_a_small_dump_imports_nothing_of_the_compiled_path():
     modules = modules_after("dump-log", "--deep-iteration", str(EXAMPLE / "00000000000000000000.log"))
     assert "kafkalog_cli.log.reading.read" in modules
-    compiled = ("output.block_lines", "output.block_lines", "format.kernels.compiled")
+    compiled = ("format.kernels.compiled",)
     assert not modules & {f"kafkalog_cli.{name}" for name in compiled}
 
 

@@ -36,7 +36,7 @@ def printed(data, *argv):
         path = Path(folder) / "orders-3" / NAME
         path.parent.mkdir()
         path.write_bytes(data)
-        out = kafkalog(*argv, path, errors="surrogateescape").out
+        out = kafkalog(*argv, path if argv[0] == "dump-log" else path.parent, errors="surrogateescape").out
     if "--format" in argv:
         return out[: out.rindex("\n", 0, -1) + 1]
     return out.split("\n", 2)[2] if argv[0] == "dump-log" else out
@@ -76,6 +76,22 @@ def check(data):
     assert printed(data, *TEXT) == naive_text(data)
 
 
+def check_consumer(data):
+    """Control records are not for consumers."""
+
+    def line(record, batch):
+        return "" if naive_lines.is_control(batch) else consumed(record, batch)
+
+    def consumed(record, batch):
+        return naive_lines.consumer_line(record, batch, 3).decode(errors="surrogateescape")
+
+    fields = "timestamp,partition,offset,epoch,headers,key,value"
+    assert printed(data, "read", "--print", fields) == naive(data, lambda batch: "", line)
+    of = ("orders", 3, NAME)
+    of_record = lambda *each: line(*each) and naive_lines.record_json(*each, *of)  # noqa: E731
+    assert printed(data, "read", "--format", "json") == naive(data, lambda batch: "", of_record)
+
+
 def check_decoders(data):
     assert printed(data, *TEXT, "--skip-record-metadata") == naive_text(data, skip=True)
     assert printed(data, *TEXT, *HEX) == naive_text(data, bytes.hex)
@@ -100,12 +116,15 @@ def test_random_batches_are_printed_as_the_naive_renderer_prints_them(
         how = {"producer": producer, "base_ms": base_ms, "epoch": epoch, "codec": codec}
         made.append(batch(offset + 9 * number, rows, attributes=attributes, **how))
     check(b"".join(made))
+    check_consumer(b"".join(made))
     check_decoders(b"".join(made))
 
 
 @given(st.lists(st.tuples(contents, contents), min_size=1, max_size=5), st.integers(0, 1), st.integers(0, 2**62))
 def test_random_messages_are_printed_as_the_naive_renderer_prints_them(made, magic, offset):
-    check(b"".join(message(offset + i, key, value, magic=magic) for i, (key, value) in enumerate(made)))
+    data = b"".join(message(offset + i, key, value, magic=magic) for i, (key, value) in enumerate(made))
+    check(data)
+    check_consumer(data)
 
 
 def sequences():
@@ -142,6 +161,7 @@ def test_numbers_of_every_width_are_printed():
 @pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], ids=lambda log: log.name)
 def test_logs_of_every_codec_are_printed(log):
     check(log.data)
+    check_consumer(log.data)
     check_decoders(log.data)
 
 

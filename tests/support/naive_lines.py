@@ -129,3 +129,16 @@ def record_text(record, batch, decode=java_string, *, skip=False):
     if record.value is not None and not is_control(batch):
         text += f"{first}payload: {decode(record.value)}"
     return text + "\n"
+
+
+def consumer_line(record, batch, partition):
+    """The line of kafka-console-consumer with all fields, as bytes."""
+
+    def shown(data):
+        return b"null" if data is None else data
+
+    time = "NO_TIMESTAMP" if batch.magic == 0 else f"{time_type(batch)}:{record.timestamp}"
+    epoch = "NOT_PRESENT" if batch.leader_epoch < 0 else batch.leader_epoch
+    headers = [java_string(key).encode() + b":" + shown(value) for key, value in record.headers]
+    start = f"{time}\tPartition:{partition}\tOffset:{record.offset}\tEpoch:{epoch}\t".encode()
+    return start + b"\t".join((b",".join(headers) or b"NO_HEADERS", shown(record.key), shown(record.value))) + b"\n"

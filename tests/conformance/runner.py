@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pkgutil
@@ -40,13 +41,17 @@ class Forks:
 
 
 def import_everything():
-    """Import the modules of kafkalog that need no extra."""
+    """Import the modules of kafkalog that need no extra, and what typer imports when it first converts a value."""
     import kafkalog_cli
 
     for module in pkgutil.walk_packages(kafkalog_cli.__path__, "kafkalog_cli."):
         if ".spark" not in module.name and not module.name.endswith("__main__"):
             with suppress(ImportError):
                 import_module(module.name)
+    from kafkalog_cli.cli import app, commands, environment
+
+    list(commands.COMMANDS.values())
+    app.run(["ls", "/nowhere"], environment.Environment(stdout=io.BytesIO(), stderr=io.BytesIO()))
 
 
 def run_in_fork(argv, cwd):

@@ -35,7 +35,9 @@ def _main_page() -> str:
     command = kafkalog_command()
     summary, *_ = paragraphs_of(command.help or "")
     parts = [_heading("kafkalog", summary), _section("SYNOPSIS", _usage("kafkalog", "COMMAND [OPTIONS] PATH..."))]
-    commands = {title: [(f"kafkalog-{name}", _summary(name)) for name in names] for title, names in GROUPS.items()}
+    commands = {
+        title: [(f"kafkalog-{name}", summary) for name, summary in group.items()] for title, group in GROUPS.items()
+    }
     parts += [_panels("COMMANDS", commands, section=" (1)")]
     parts += [_panels("OPTIONS", panels(command.get_params(typer.Context(command, **HELP_NAMES))))]
     parts += [_section("EXAMPLES", _examples(EXAMPLES)), _section("EXIT STATUS", _exit_codes(EXIT_CODE_MEANINGS))]
@@ -64,10 +66,6 @@ def _command_page(name: str) -> str:
     parts = [_heading(f"kafkalog-{name}", summary), *(_section(*section) for section in sections.items())]
     parts += [_panels("OPTIONS", panels(command.get_params(context)))]
     return "".join([*parts, *(_section(*section) for section in after.items() if section[1])])
-
-
-def _summary(name: str) -> str:
-    return next(paragraphs_of(COMMANDS[name].help or ""))
 
 
 def _heading(title: str, summary: str) -> str:

@@ -9,7 +9,7 @@ from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.options import (
     TIME_HELP,
     Format,
-    LogDirs,
+    LogDirPaths,
     MetadataOption,
     Now,
     OutputFormat,
@@ -37,7 +37,7 @@ POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIM
 
 def cluster(  # noqa: PLR0913, PLR0917 options
     context: Context,
-    paths: LogDirs,
+    paths: LogDirPaths,
     at: Annotated[str | None, selection_option("--at", metavar="POINT",
         help=f"Print the state at this point. {POINT_HELP}.")] = None,
     since: Annotated[str | None, selection_option("--since", metavar="POINT",

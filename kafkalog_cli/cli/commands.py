@@ -17,16 +17,55 @@ from kafkalog_cli.cli.variables import add_own_variables, check_variables
 from kafkalog_cli.errors import ExitCode
 
 GROUPS = {
-    "Look": ("ls", "read", "find", "stats", "inspect", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
-    "Cluster": ("groups", "transactions", "cluster"),
-    "Check and repair": ("doctor", "verify", "recover"),
-    "Change": ("append", "roll", "retain", "compact", "delete-records", "truncate"),
-    "Move data": ("serve", "replay", "export", "import", "metadump"),
-    "Spark": ("sql",),
-    "Undo": ("undo", "purge"),
-    "Set up": ("demo", "warmup"),
+    "Look": {
+        "ls": "List topics, partitions and segments, and what fills the disk.",
+        "read": "Print the records of partitions as a consumer gets them.",
+        "find": "Print the records that meet all conditions.",
+        "stats": "Print sizes, codecs, keys, producers and times of logs.",
+        "inspect": "Show partitions on a time axis: segments, holes, retention.",
+        "lookup-offset": "Find the record at an offset.",
+        "lookup-time": "Find the first record at or after a time.",
+        "dump-log": "Print segments as kafka-dump-log does.",
+        "dump-index": "Print indexes, snapshots and checkpoints, each entry checked.",
+    },
+    "Cluster": {
+        "groups": "Print groups with offsets, lag and members.",
+        "transactions": "Print transactions: open, hanging, committed, aborted.",
+        "cluster": "Print brokers, topics, settings, ACLs of the metadata log.",
+    },
+    "Check and repair": {
+        "doctor": "Print a broker's next start, and the commands that help now.",
+        "verify": "Check log directories, and explain each damage found.",
+        "recover": "Repair damaged partitions, and keep what is cut off for undo.",
+    },
+    "Change": {
+        "append": "Append records to a partition as its leader would.",
+        "roll": "Start a new segment where a broker would.",
+        "retain": "Remove segments past retention, or make room on a full disk.",
+        "compact": "Keep only the last record of each key, as a log cleaner does.",
+        "delete-records": "Move the start of a log forward.",
+        "truncate": "Remove the records at the end of a log.",
+    },
+    "Move data": {
+        "serve": "Serve log directories to Kafka clients, read-only.",
+        "replay": "Send the records of log directories to a cluster.",
+        "export": "Write records as Parquet, Arrow or NDJSON files.",
+        "import": "Build new partitions from the records in files.",
+        "metadump": "Copy log directories without keys, values and secrets.",
+    },
+    "Spark": {
+        "sql": "Query topics, groups and cluster metadata in SQL.",
+    },
+    "Undo": {
+        "undo": "Restore the files from before a run.",
+        "purge": "Remove files that earlier runs kept, and due .deleted files.",
+    },
+    "Set up": {
+        "demo": "Make a small damaged log directory to try the commands on.",
+        "warmup": "Compile the fast kernels, and prepare Spark's start.",
+    },
 }
-"""Subcommands as the help lists them."""
+"""Subcommands as the help lists them, with the first sentences of their docstrings: to import all takes 0.3 s."""
 _NAMES = [name for names in GROUPS.values() for name in names]
 _MODULES = {"import": "import_", "groups": "describe_groups", "transactions": "list_transactions"}
 HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -99,15 +138,11 @@ class _Group(TyperGroup):
         self.commands = cast(Any, COMMANDS)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        rows = {title: [(name, _summary(name)) for name in names] for title, names in GROUPS.items()}
+        rows = {title: list(commands.items()) for title, commands in GROUPS.items()}
         rows |= panels(self.get_params(ctx))
         formatter.write(
             help_text("kafkalog COMMAND [OPTIONS] PATH...", self.help or "", rows, EXAMPLES, {}, max(map(len, _NAMES)))
         )
-
-
-def _summary(name: str) -> str:
-    return (COMMANDS[name].help or "").partition("\n")[0]
 
 
 app = typer.Typer(cls=_Group, rich_markup_mode=None, context_settings=HELP_NAMES)

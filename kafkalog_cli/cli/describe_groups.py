@@ -4,11 +4,13 @@ from typing import Annotated, NamedTuple
 
 from typer import Context, Option
 
+from kafkalog_cli.cli.command_output import CommandOutput
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import (
     BrokerConfigOption,
     Format,
-    LogDirs,
+    LogDirPaths,
     MetadataOption,
     OutputFormat,
     complete_groups,
@@ -16,6 +18,22 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.cli.shown_reading import shown_reading
+from kafkalog_cli.errors import UsageError, combined_exit_code
+from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.group_assignment import assign_ranges
+from kafkalog_cli.ops.group_history import group_history
+from kafkalog_cli.ops.groups import GroupsRequest, describe_groups, offsets_retention
+from kafkalog_cli.ops.session.observer import LockWarnings
+from kafkalog_cli.output.groups_view import (
+    ASSIGNMENT_COLUMNS,
+    GROUP,
+    OFFSET_CHANGE,
+    RANGE_ASSIGNMENT,
+    GroupsText,
+    assignment_row,
+    change_line,
+)
+from kafkalog_cli.output.human import TextTable, write_table
 
 EXAMPLES = (
     ("Print the offsets and the lag of all groups", "kafkalog groups /var/lib/kafka"),
@@ -32,7 +50,7 @@ EXIT_CODES = READ
 class GroupsOptions(NamedTuple):
     """The options of groups."""
 
-    paths: LogDirs
+    paths: LogDirPaths
     group: Annotated[list[str] | None, selection_option("--group", metavar="GROUP", autocompletion=complete_groups,
         help="Take only this group; may be repeated.")] = None
     topic: Annotated[list[str] | None, selection_option("--topic", metavar="TOPIC", autocompletion=complete_topics,
@@ -66,6 +84,69 @@ def groups(context: Context, options: GroupsOptions) -> int:
     Several log directories may have copies of a partition: the copy with the last leader epoch, and of these the
     longest, is taken. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.describe_groups_run import run_groups
-
     return run_groups(context.with_resource(shown_reading(context.obj)), options)
+
+
+def run_groups(environment: Environment, options: GroupsOptions) -> int:
+    """Print the groups; return the exit code. Raises as `describe_groups` and `offsets_retention`."""
+    if options.history and options.assign:
+        raise UsageError(reason="--history and --assign exclude each other")
+    output = CommandOutput(environment, as_json=options.output.is_json)
+    retention = offsets_retention(environment.fs, options.broker_config)
+    log_dirs = LogDirs(environment.fs, options.paths, options.metadata, environment.kernels)
+    LockWarnings(environment.fs, output.messages.report).about(*log_dirs.replicas.log_dirs)
+    request = GroupsRequest(frozenset(options.group or ()), frozenset(options.topic or ()), retention)
+    if options.history:
+        counts = _print_history(output, log_dirs, request)
+    elif options.assign:
+        counts = _print_assignment(output, log_dirs, request)
+    else:
+        counts = _print_groups(output, log_dirs, request, members=options.members)
+    code = output.end(combined_exit_code(log_dirs.codes), **counts)
+    output.messages.report(*log_dirs.notes)
+    return code
+
+
+def _print_history(output: CommandOutput, log_dirs: LogDirs, request: GroupsRequest) -> dict[str, int]:
+    counts = {"changes": 0, "back": 0}
+    is_assumed = False
+    for change in group_history(log_dirs, request):
+        is_assumed |= change.assumed_retention_ms is not None
+        counts["changes"] += 1
+        counts["back"] += change.is_back
+        output.show(OFFSET_CHANGE, change, change_line)
+    if output.lines is None and is_assumed:
+        output.out.write(f"\nWhether a removed offset had expired follows {request.retention.text}.\n")
+    elif output.lines is None and not counts["changes"]:
+        output.out.write("no commit of an offset is in __consumer_offsets here\n")
+    return counts
+
+
+def _print_assignment(output: CommandOutput, log_dirs: LogDirs, request: GroupsRequest) -> dict[str, int]:
+    groups, topics = list(describe_groups(log_dirs, request)), request.topics
+    found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
+    if output.lines is not None:
+        for one in found:
+            output.lines.record(RANGE_ASSIGNMENT, one)
+    elif found:
+        write_table(output.out, TextTable(ASSIGNMENT_COLUMNS, [assignment_row(one) for one in found]))
+    return {"groups": len(groups), "assignments": len(found)}
+
+
+def _print_groups(output: CommandOutput, log_dirs: LogDirs, request: GroupsRequest, *, members: bool) -> dict[str, int]:
+    counts = {"groups": 0, "offsets": 0}
+    text = GroupsText(output.out, members=members)
+    for described in describe_groups(log_dirs, request):
+        counts["groups"] += 1
+        counts["offsets"] += len(described.offsets)
+        if output.lines is not None:
+            output.lines.record(GROUP, described)
+        else:
+            text.group(described)
+    if output.lines is None and not counts["groups"]:
+        output.out.write(
+            "no group has an offset or a member here; --history prints offsets that expired or were removed\n"
+        )
+    elif output.lines is None:
+        text.end(request.retention)
+    return counts

@@ -1,16 +1,44 @@
 """`kafkalog find`: print the records that meet some conditions."""
 
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, NamedTuple
 
 from typer import Argument, Context, Option
 
+from kafkalog_cli.cli.command_output import CommandOutput
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.groups import Contents, OutputLimits, RangeOptions, ReadTopics
-from kafkalog_cli.cli.options import Format, IsolationOption, Jobs, Now, OutputFormat, output_option
+from kafkalog_cli.cli.options import Format, IsolationOption, Jobs, Now, OutputFormat, default_jobs, output_option
+from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of
 from kafkalog_cli.cli.single_files import with_single_files
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
+from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.choices import Isolation
+from kafkalog_cli.ops.damage import is_torn_tail
+from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.find.conditions import Conditions, FindRequest, HeaderCondition, parse_json_condition, parse_regex
+from kafkalog_cli.ops.find.context import FoundBlock
+from kafkalog_cli.ops.find.partition_search import (
+    DamagedPart,
+    FindEvent,
+    FoundRecords,
+    NotRead,
+    SearchedPartition,
+    find_records,
+)
+from kafkalog_cli.ops.keys import WantedKey, bytes_as_given, bytes_of
+from kafkalog_cli.ops.read.request import ReadRequest
+from kafkalog_cli.ops.selection import select_served
+from kafkalog_cli.ops.session.observer import LockWarnings
+from kafkalog_cli.output.decoded_values import DecodedValues
+from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText
+from kafkalog_cli.output.kcat_text import parse_kcat_format
+from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.stream import paint_of, printable
 
 EXAMPLES = (
     ("Find a customer's records in all topics", "kafkalog find /var/lib/kafka --key customer-7"),
@@ -89,7 +117,175 @@ def find(context: Context, options: FindOptions) -> int:
     partition. A partition without the offsets or times of the range has no match. JSON values of more than 64 MiB, or
     of more than 2 million elements, are not searched for --json: that is a warning, too, and the exit code is 3.
     """
-    from kafkalog_cli.cli.find_run import FindRun
-
     environment, paths = with_single_files(context.obj, options.paths)
     return FindRun(environment, options._replace(paths=paths)).run()
+
+
+class FindRun:
+    """Prints what is found in partitions, in their order. An error in one partition does not end the others."""
+
+    def __init__(self, environment: Environment, options: FindOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._as_json = options.output_format.is_json
+        self._progress = Progress(environment.stderr, "find", as_json=self._as_json, clock=environment.clock)
+        self._shown = CommandOutput(environment, as_json=self._as_json, progress=self._progress)
+        self._out, self._messages = self._shown.out, self._shown.messages
+        kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
+        self._fields = fields_of(options.print_ or "key,value")
+        self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, self._as_json)
+        self._request = self._checked_request()
+        options.contents.decoding.check()
+        self._paint = paint_of(self._out) if self._out.is_terminal else None
+        self._segment: Segment | None = None
+        self._partition: Partition | None = None
+        self._values: DecodedValues | None = None
+        self._write: Callable[[FoundBlock], None] = self._nothing
+        self._has_output = False
+
+    def run(self) -> int:
+        """Search; return the exit code. Raises UsageError, and the exceptions of `select_served`."""
+        environment, options = self._environment, self._options
+        chosen = select_served(environment.fs, options.paths, options.topics.selection)
+        paths = [partition.path for partition in chosen]
+        decoder = decoder_of(options.contents.decoding, environment.fs, paths, self._messages)
+        self._output = self._output._replace(decoder=decoder)
+        self._request = replace(self._request, decoder=decoder)
+        LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
+        done: list[SearchedPartition] = []
+        self._progress.begin("find", sum(map(log_bytes, chosen)))
+        with self._progress:
+            events = find_records(
+                *(environment.fs, chosen, self._request, environment.kernels),
+                jobs=options.jobs or default_jobs(), on_read=self._advance,
+            )  # fmt: skip
+            with closing(events):
+                for event in events:
+                    if isinstance(event, SearchedPartition):
+                        done.append(event)
+                        self._end_partition(event)
+                    else:
+                        self._show(chosen[len(done)], event)
+        matches, matching = sum(one.matches for one in done), sum(one.matches > 0 for one in done)
+        return self._shown.end(_exit_code(done), matches=matches, partitions=len(done), matching_partitions=matching)
+
+    def _advance(self, path: str, size_bytes: int) -> None:
+        if path.endswith((".log", ".kafka")):
+            self._progress.advance(size_bytes, path)
+
+    def _show(self, partition: Partition, event: FindEvent) -> None:
+        if isinstance(event, FoundRecords):
+            if self._segment is not event.segment:
+                self._segment, self._write = event.segment, self._writer(partition, event.segment)
+            self._write(event.found)
+            self._has_output = True
+            if self._out.is_terminal:
+                self._out.flush()
+            return
+        self._out.flush()
+        if isinstance(event, DamagedPart):
+            is_torn = is_torn_tail(partition, event.path, event.fault)
+            self._messages.damage(event.fault, event.path, event.fault.position, is_warning=is_torn)
+        elif isinstance(event, NotRead):
+            self._messages.not_read(event.path, event.error)
+        else:
+            self._messages.warn(event.kind, event.message, path=event.path)
+
+    def _writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
+        """Return the function that writes the records of a segment."""
+        self._values = self._values or self._output.values(partition)
+        if self._as_json and self._request.has_context:
+            return self._json_writer(partition, segment)
+        if self._as_json or self._output.kcat_format is not None:
+            printer = self._output.printer(partition, segment, self._values)
+            return lambda found: printer.block(found.block)
+        text = FoundText(self._out, self._fields, partition, self._request.conditions, self._paint, self._values)
+        is_new = self._has_output and self._request.has_context and self._partition is not partition
+        self._partition = partition
+
+        def write(found: FoundBlock) -> None:
+            nonlocal is_new
+            text.write(found, after_gap=found.after_gap or is_new)
+            is_new = False
+
+        return write
+
+    def _json_writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
+        from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
+        from kafkalog_cli.output.rendering import BlockLines
+
+        directory, name = partition.directory, segment.log.path.rpartition("/")[2]
+        context = SegmentContext(directory.topic, directory.partition, name, segment.is_seven)
+        decode = topic_decode(directory.topic)
+        options = RecordJsonOptions(with_batches=False, decode=decode, values=self._values)
+        lines = [BlockLines(record_form(context, options, is_match=is_match)) for is_match in (False, True)]
+
+        def write(found: FoundBlock) -> None:
+            lines[found.is_match].write(found.block, self._out.write_bytes)
+
+        return write
+
+    @staticmethod
+    def _nothing(found: FoundBlock) -> None:
+        """Write nothing: no segment has begun."""
+
+    def _end_partition(self, searched: SearchedPartition) -> None:
+        failures = [] if self._values is None else self._values.failures()
+        self._values = None
+        if failures:
+            searched.code = combined_exit_code([searched.code, ExitCode.WARNINGS])
+            self._out.flush()
+        for one in failures:
+            self._messages.warn("undecoded", one.message, path=searched.partition.path)
+        if not self._options.only_counts:
+            return
+        if self._shown.lines is not None:
+            self._shown.lines.record(MATCH_COUNT, searched)
+        elif searched.matches:
+            name = searched.partition.directory.name
+            self._out.write(f"{printable(name) if self._out.is_terminal else name}:{searched.matches}\n")
+
+    def _checked_request(self) -> FindRequest:
+        options = self._options
+        if options.kcat_format is not None and (self._as_json or options.print_ is not None):
+            raise UsageError(reason="-f cannot be combined with --format json or --print")
+        if options.only_counts and (options.kcat_format is not None or any(self._around())):
+            raise UsageError(reason="--count prints no records: it cannot be combined with -f, -A, -B or -C")
+        if options.first is not None and options.last is not None:
+            raise UsageError(reason="find takes one of --first and --last")
+        bounds = options.range.bounds(self._environment, options.now, "find")
+        isolation, limits = options.isolation, options.limits.limits()
+        return FindRequest(
+            self._conditions(), ReadRequest(*bounds, isolation=isolation, limits=limits),
+            options.first, options.last, *self._around(), options.only_counts,
+        )  # fmt: skip
+
+    def _around(self) -> tuple[int, int]:
+        """Return the numbers of records to print before and after a match."""
+        before, after, both = self._options.before, self._options.after, self._options.around
+        return both if before is None else before, both if after is None else after
+
+    def _conditions(self) -> Conditions:
+        options = self._options
+        if options.ignore_case and options.value is None and options.regex is None:
+            raise UsageError(reason="--ignore-case is for --value and --regex")
+        pattern = None if options.regex is None else parse_regex(options.regex, ignores_case=options.ignore_case)
+        headers = []
+        for text in options.header or ():
+            name, sign, value = text.partition("=")
+            headers.append(HeaderCondition(bytes_as_given(name), bytes_of(value) if sign else None))
+        key_format = options.contents.key_format
+        paths = (parse_json_condition(one, has_keys=key_format is not None) for one in options.json_path or ())
+        return Conditions(
+            None if options.key is None else WantedKey(options.key, key_format),
+            None if options.value is None else bytes_as_given(options.value),
+            options.ignore_case, pattern, tuple(headers), tuple(paths),
+        )  # fmt: skip
+
+
+def _exit_code(done: list[SearchedPartition]) -> ExitCode:
+    """Return the code of damage or failures; without any, FAILURE if nothing matches."""
+    code = combined_exit_code([one.code for one in done])
+    if code is ExitCode.OK and not any(one.matches for one in done):
+        return ExitCode.FAILURE
+    return code

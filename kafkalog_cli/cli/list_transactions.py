@@ -6,7 +6,7 @@ from typer import Context
 
 from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat, selection_option
+from kafkalog_cli.cli.options import Format, LogDirPaths, MetadataOption, Now, OutputFormat, selection_option
 from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.errors import ExitCode, combined_exit_code
 
@@ -22,7 +22,7 @@ EXIT_CODES = READ | {ExitCode.WARNINGS: "a transaction is hanging, or damage at 
 
 def transactions(  # noqa: PLR0913, PLR0917 options
     context: Context,
-    paths: LogDirs,
+    paths: LogDirPaths,
     max_transaction_timeout: Annotated[int, selection_option("--max-transaction-timeout", metavar="MINUTES", min=0,
         help="A transaction can hang only if its last batch is older than MINUTES before now.")] = 15,
     now: Now = None,

@@ -1,17 +1,35 @@
 """`kafkalog ls`: list log directories, partition directories and files."""
 
+import os
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.command_output import CommandOutput
+from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument
-from kafkalog_cli.cli.session_groups import SettingSources
+from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
 from kafkalog_cli.cli.shown_reading import shown_reading
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
+from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.choices import SortKey
+from kafkalog_cli.ops.listing.paths import Lister, Listing
+from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
+from kafkalog_cli.ops.listing.usage import Freeable, Usage, by_log_dir, by_topic, in_order, usage_of
+from kafkalog_cli.ops.selection import expand, nothing_selected
+from kafkalog_cli.ops.session.observer import lock_sentence
+from kafkalog_cli.output.listing import ListingText, UsageText
+from kafkalog_cli.output.listing_json import ListingJson, UsageJson
+from kafkalog_cli.output.listing_records import PARTITION
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.listing.listing import PartitionListing
+    from kafkalog_cli.ops.session.options import SessionOptions
 
 EXAMPLES = (
     ("List the partitions of a log directory", "kafkalog ls /var/lib/kafka"),
@@ -69,11 +87,249 @@ def ls(context: Context, options: LsOptions) -> int:
     --topics, --sort and --freeable show what fills the disk instead, with sums per log directory and a total.
     The settings for --freeable have the same sources as those of retain and compact. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.ls_run import LsRun
-
     environment: Environment = context.obj
     if not options.space.freeable:  # the session of --freeable has its own progress
         environment = context.with_resource(shown_reading(environment))
     sources = {name: context.get_parameter_source(name) for name in context.params}
     typed = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     return LsRun(environment, options, typed).run()
+
+
+@dataclass(slots=True)
+class _Counts:
+    partitions: int = 0
+    segments: int = 0
+    files: int = 0
+    bytes: int = 0
+    leftovers: int = 0
+    open_transactions: int = 0
+    faults: int = 0
+    failures: int = 0
+
+
+class LsRun:
+    """Lists paths in order; a failure ends only its path or partition."""
+
+    def __init__(self, environment: Environment, options: LsOptions, typed: Collection[str]) -> None:
+        """`typed` are the options of the command line. Raises UsageError if options contradict each other."""
+        if options.segments and "sort" not in typed:
+            options = options._replace(space=options.space._replace(sort=None))  # a configured order asks for no space
+        planning = _planning(environment, options, typed)
+        if options.space.sort is SortKey.FREEABLE and planning is None:
+            raise UsageError(reason="--sort freeable needs --freeable")
+        if options.space.is_wanted and options.segments:
+            raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
+        self._fs = environment.fs
+        self._as_json, segments, selection = options.output.is_json, options.segments, options.topics.selection
+        self._paths, self._selection, self._planning = options.paths or [], selection, planning
+        self._output = CommandOutput(environment, as_json=self._as_json)
+        self._messages, lines = self._output.messages, self._output.lines
+        self._usage = None
+        if options.space.is_wanted:
+            self._usage = UsageRun(environment, options, planning, self._output, self._fail)
+        self._printer: ListingText | ListingJson = (
+            ListingText(self._output.out, segments=segments) if lines is None else ListingJson(lines, segments=segments)
+        )
+        # The tables of space have no transactions, the objects of partitions have.
+        transactions = options.transactions and (self._usage is None or self._as_json)
+        self._lister = Lister(environment.fs, selection, segments=segments, transactions=transactions)
+        self._codes: list[ExitCode] = []
+        self._counts = _Counts()
+        self._warned: set[str] = set()
+
+    def run(self) -> int:
+        """List the paths; return the exit code."""
+        paths = self._paths
+        if not paths:
+            raise UsageError(reason="ls needs a PATH; see kafkalog ls --help")
+        for path in paths:
+            try:
+                for found in expand(self._fs, [path]):
+                    self._path(found)
+            except KafkalogError as error:
+                self._fail(error)
+        self._printer.end()
+        if self._usage is not None:
+            code = self._usage.end()
+            self._codes += [code] if code is ExitCode.INTERRUPTED else []
+        if not self._codes:
+            self._fail(nothing_selected(self._fs, paths, self._selection))
+        counts = {} if self._usage is None else self._usage.counts
+        return self._output.end(combined_exit_code(self._codes), **asdict(self._counts), **counts)
+
+    def _path(self, path: str) -> None:
+        try:
+            listing = self._lister.list(path)
+            (self._usage or self._printer).listing(listing)
+        except KafkalogError as error:
+            self._fail(error)
+            return
+        for root in listing.roots:
+            self._warn_of_lock(root)
+        for fault in listing.faults:
+            found = fault.fault
+            # Byte 0 stands also for a file that is missing, or for a directory: only JSON has it.
+            position = found.position if found.position or self._as_json else None
+            self._messages.damage(found, fault.path, position, is_warning=not fault.is_corruption)
+        for _, failure in listing.failures:
+            self._fail(failure)
+        for removed in listing.removed:
+            message = "it was removed or renamed while the log directory was listed"
+            self._messages.warn("removed", message, path=removed)
+        self._codes += [_code(faults) for faults in listing.faults_of_targets()]
+        self._codes += [ExitCode.OK] * len(listing.files)
+        self._count(listing)
+
+    def _count(self, listing: Listing) -> None:
+        counts = self._counts
+        counts.partitions += len(listing.partitions)
+        counts.segments += sum(found.partition.segments for found in listing.partitions)
+        counts.files += len(listing.files)
+        counts.bytes += sum(found.bytes_by_kind.total for found in listing.partitions)
+        counts.bytes += sum(found.status.size_bytes for found in listing.files)
+        if not listing.partitions:  # segments given as files
+            counts.segments += len(listing.segments)
+            counts.bytes += sum(found.segment.log.size_bytes for found in listing.segments)
+        counts.leftovers += sum(len(found.partition.leftovers) for found in listing.partitions)
+        counts.open_transactions += sum(len(found.open_transactions or ()) for found in listing.partitions)
+        counts.faults += len(listing.faults)
+
+    def _warn_of_lock(self, root: LogDirRoot) -> None:
+        """Warn about the lock's owner: readers take no lock."""
+        owner = root.lock_owner
+        if self._planning is not None and owner is not None:  # the session that plans warns of it
+            return
+        if root.path in self._warned or (owner is None and root.lock_problem is None):
+            return
+        self._warned.add(root.path)
+        if owner is None:
+            message = f"it is unknown whether a broker is running on it: {root.lock_problem}"
+        else:
+            message = lock_sentence(owner)
+        self._messages.warn("locked", message, path=root.path)
+
+    def _fail(self, error: KafkalogError) -> None:
+        self._codes.append(error.exit_code)
+        self._counts.failures += 1
+        self._messages.exception(error)
+
+
+def _code(faults: Iterable[LocatedFault]) -> ExitCode:
+    severities = [fault.is_corruption for fault in faults]
+    if not severities:
+        return ExitCode.OK
+    return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS
+
+
+def _planning(environment: Environment, options: LsOptions, typed: Collection[str]) -> "SessionOptions | None":
+    """Return the options of the session that plans, None without --freeable. Raises UsageError."""
+    space, settings = options.space, options.settings
+    if space.freeable:
+        return session_options(environment, options.topics, Safety(space.now, dry_run=True), settings=settings)
+    if space.now is not None:
+        now_of(environment, space.now)  # a time in a wrong unit is reported first
+    for name, value in {"now": space.now, **settings._asdict()}.items():
+        if value and name in typed:
+            raise UsageError(reason=f"--{name.replace('_', '-')} needs --freeable")
+    return None
+
+
+class UsageRun:
+    """Keeps all listings, and prints what fills the disk when the last path was listed."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        options: LsOptions,
+        planning: "SessionOptions | None",
+        output: CommandOutput,
+        fail: Callable[[KafkalogError], None],
+    ) -> None:
+        """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
+        self._environment = environment
+        self._paths = options.paths or []
+        self._has_topics, self._sort = options.space.by_topic, options.space.sort or SortKey.BY_NAME
+        self._planning = planning
+        self._out = output.out
+        self._lines = output.lines
+        self._fail = fail
+        self._found: dict[str, PartitionListing] = {}
+        self._roots: dict[str, tuple[LogDirRoot, list[PartitionListing]]] = {}
+        self._total = Usage()
+
+    def listing(self, listing: Listing) -> None:
+        """Add everything found under one path. A partition that was found before counts once."""
+        if listing.files or listing.segments:
+            raise UsageError(reason=f"{listing.path} is a file: --topics, --sort and --freeable are about partitions")
+        if listing.log_dir is not None:
+            self._roots.setdefault(listing.log_dir.path, (listing.log_dir, listing.partitions))
+        for found in listing.partitions:
+            self._found.setdefault(os.path.realpath(found.partition.path), found)
+
+    def end(self) -> ExitCode:
+        """Print everything. Returns INTERRUPTED if not all partitions were planned. Raises as `Session.settings`."""
+        freeable, code = self._freeable()
+        rows = []
+        for found in self._found.values():
+            try:
+                usage = usage_of(self._environment.fs, found, freeable.get(found.partition.path))
+            except KafkalogError as error:
+                self._fail(error)
+                continue
+            rows.append((found, usage))
+        if rows or self._roots:
+            self._print(rows)
+        return ExitCode.INTERRUPTED if code is ExitCode.INTERRUPTED else ExitCode.OK
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The sums for the last line of the JSON output."""
+        total, freeable = self._total, self._total.freeable
+        counts = {
+            "allocated_bytes": total.allocated_bytes,
+            "run_bytes": total.run_bytes,
+            "run_allocated_bytes": total.run_allocated_bytes,
+        }
+        if freeable is None:
+            return counts
+        return counts | {
+            "freeable_bytes": freeable.known_bytes,
+            "freeable_unknown_partitions": freeable.unknown_partitions,
+        }
+
+    def _freeable(self) -> tuple[dict[str, Freeable], ExitCode]:
+        if self._planning is None or not self._found:
+            return {}, ExitCode.OK
+        from kafkalog_cli.cli.verbs import begin
+        from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
+        from kafkalog_cli.output.views import View
+
+        output = OutputFormat.TEXT if self._lines is None else OutputFormat.JSON
+        # The session only reports progress and notes: its results come back as values.
+        view: View[object] = View(PARTITION, lambda _: {}, lambda _: ())
+        session = begin(self._environment, FREEABLE, view, self._planning, Printing(output=output)).session
+        session.shared.named_paths = frozenset(path.rstrip("/") for path in self._paths)
+        partitions, removed = [], {}
+        for path in (found.partition.path for found in self._found.values()):
+            try:
+                partitions.append(open_partition(self._environment.fs, path))
+            except KafkalogError as error:  # a broker removed it after it was listed
+                removed[path] = Freeable(unknown_because=(str(error),), partitions=1, unknown_partitions=1)
+        freeable, code = freeable_of(session, partitions)
+        return {**freeable, **removed}, code
+
+    def _print(self, rows: "list[tuple[PartitionListing, Usage]]") -> None:
+        log_dirs = by_log_dir(rows)
+        topics = by_topic(rows, self._sort)
+        self._total = sum(log_dirs.values(), Usage())
+        if self._lines is not None:
+            json = UsageJson(self._lines)
+            json.topics(topics) if self._has_topics else json.partitions(in_order(rows, self._sort))
+            json.end(self._roots, log_dirs)
+            return
+        text = UsageText(self._out, shows_freeable=self._planning is not None)
+        if self._has_topics:
+            text.topics(topics)
+        else:
+            text.partitions(in_order(rows, self._sort), one_log_dir=len(log_dirs) == 1)
+        text.end(log_dirs, len(topics))

@@ -80,7 +80,7 @@ PathsArgument = Annotated[list[str] | None, Argument(metavar="PATH...",
     help="Files, partition directories, log directories, or globs of them.")]
 PartitionPaths = Annotated[list[str] | None, Argument(metavar="PATH...",
     help="Partition directories, log directories, or globs of them.")]
-LogDirs = Annotated[list[str], Argument(metavar="LOG_DIR...",
+LogDirPaths = Annotated[list[str], Argument(metavar="LOG_DIR...",
     help="Log directories, partition directories, or globs of them.", show_default=False)]
 OnePartition = Annotated[str, Argument(metavar="PARTITION",
     help="A partition's directory; or a log directory, with --topic and --partition.")]

@@ -1,15 +1,20 @@
 """`kafkalog serve`: a read-only Kafka broker over log directories."""
 
+import signal
+from contextlib import suppress
 from functools import partial
+from threading import Lock, current_thread, main_thread
 from typing import Annotated
 
 from typer import Context, Option
 
+from kafkalog_cli.cli.command_output import CommandOutput
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
 from kafkalog_cli.cli.options import (
     BrokerConfigOption,
     Format,
-    LogDirs,
+    LogDirPaths,
     MetadataOption,
     OutputFormat,
     TopicOption,
@@ -18,8 +23,12 @@ from kafkalog_cli.cli.options import (
     selection_of,
     selection_option,
 )
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.ops.choices import DamageAnswer
+from kafkalog_cli.ops.serve.options import ServeOptions
+from kafkalog_cli.ops.serve.serving import Serving
+from kafkalog_cli.ops.session.observer import LockWarnings, Note
+from kafkalog_cli.output.serve_view import SERVING, serving_line
 
 EXAMPLES = (
     ("Let Kafka clients read a dead broker's disk at 127.0.0.1:9092", "kafkalog serve /var/lib/kafka"),
@@ -48,7 +57,7 @@ _server_option = partial(Option, rich_help_panel="Server")
 
 def serve(  # noqa: PLR0913, PLR0917 options
     context: Context,
-    paths: LogDirs,
+    paths: LogDirPaths,
     listen: Annotated[str, _server_option("--listen", metavar="HOST",
         help="Address to listen on. There is no authentication: whoever can connect can read all"
         " records.")] = "127.0.0.1",
@@ -91,7 +100,6 @@ def serve(  # noqa: PLR0913, PLR0917 options
     served. Where it is damaged, a copy with the same leader epochs stands in.
     """
     from kafkalog_cli.cli.environment import time_of
-    from kafkalog_cli.cli.serve_run import run_server
     from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
 
     at_ms = None if at is None else time_of(context.obj, at, None)
@@ -100,3 +108,26 @@ def serve(  # noqa: PLR0913, PLR0917 options
         on_damage, at_ms, metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
     )  # fmt: skip
     return run_server(context.obj, options, is_json=output.is_json)
+
+
+def run_server(environment: Environment, options: ServeOptions, *, is_json: bool) -> int:
+    """Serve until Ctrl-C or SIGTERM; return the exit code. Raises as `Serving`."""
+    output = CommandOutput(environment, as_json=is_json)
+    writing, codes = Lock(), [ExitCode.OK]
+
+    def report(note: Note) -> None:
+        with writing:
+            output.messages.report(note)
+            if note.exit_code is not None:
+                codes.append(note.exit_code)
+
+    with Serving(environment.context, options, report) as serving:
+        LockWarnings(environment.fs, report).about(*serving.catalog.log_dirs.replicas.log_dirs)
+        if current_thread() is main_thread():
+            signal.signal(signal.SIGTERM, lambda *_: serving.stop())
+        output.show(SERVING, serving, serving_line)
+        output.out.flush()
+        with suppress(KeyboardInterrupt):  # the usual end: all connections are closed
+            serving.run()
+        counts = {"topics": serving.catalog.topic_count, "partitions": len(serving.catalog.partitions)}
+    return output.end(combined_exit_code(codes), **counts)

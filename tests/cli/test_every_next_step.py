@@ -757,7 +757,7 @@ def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
 
 
 def test_an_import_is_repeated_from_any_directory(monkeypatch):
-    from kafkalog_cli.cli.import_run import shell_line
+    from kafkalog_cli.cli.import_ import shell_line
 
     monkeypatch.chdir("/usr")
     argv = ("import", "in put", "--log-dir=data", "--topic", "t", "--metadata", "meta", "--codec", "lz4")

@@ -14,8 +14,7 @@ from tests.support.product import COMMANDS
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 
 
-def summary_of(command):
-    return (COMMANDS[command].help or "").splitlines()[0]
+SUMMARIES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
 def test_commands_stand_in_their_groups():
@@ -26,7 +25,7 @@ def test_commands_stand_in_their_groups():
     for group, names in GROUPS.items():
         listed = out.partition(f"\n{group}:\n")[2].partition("\n\n")[0].splitlines()
         assert [line.split()[0] for line in listed] == list(names)
-        assert [" ".join(line.split()[1:]) for line in listed] == [summary_of(name) for name in names]
+        assert [" ".join(line.split()[1:]) for line in listed] == [SUMMARIES[name] for name in names]
     assert kafkalog("--help")[1] == kafkalog("help", "help")[1] == out
     assert kafkalog() == (0, out, "")
     assert {name for names in GROUPS.values() for name in names} == set(COMMANDS)
@@ -37,9 +36,9 @@ def test_help_of_a_command(command):
     code, out, err = kafkalog("help", command)
     assert (code, err) == (0, "")
     assert kafkalog(command, "--help") == kafkalog(command, "-h") == (code, out, err)
-    assert out.startswith(f"{summary_of(command)}\n\nUsage: kafkalog {command} [OPTIONS]")
+    assert out.startswith(f"{SUMMARIES[command]}\n\nUsage: kafkalog {command} [OPTIONS]")
     assert max(map(len, out.splitlines())) <= 80
-    assert len(summary_of(command)) <= 63, "a line of the list of commands"
+    assert len(SUMMARIES[command]) <= 63, "a line of the list of commands"
     assert 2 <= out.partition("\nExamples:\n")[2].partition("\n\n")[0].count(":\n") <= 3
     titles = re.findall(r"(?m)^([A-Z][a-z -]+):$", out)
     assert titles[0] == "Examples"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkalog_cli.cli import replay_run
+from kafkalog_cli.cli import replay
 from tests.support.commands import kafkalog
 from tests.support.recording_cluster import RecordingCluster
 from tests.support.schemas import check
@@ -12,7 +12,7 @@ from tests.unit.test_replay import check_complete, disk, sent, wanted  # noqa: F
 @pytest.fixture
 def cluster(monkeypatch):
     one = RecordingCluster()
-    monkeypatch.setattr(replay_run, "KafkaCluster", lambda address, settings: one)
+    monkeypatch.setattr(replay, "KafkaCluster", lambda address, settings: one)
     return one
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import feather
 
 from kafkalog_cli.change.new_partitions import is_staged
-from kafkalog_cli.cli import import_run
+from kafkalog_cli.cli import import_
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.importing import job
@@ -50,7 +50,7 @@ def importing(tmp_path, monkeypatch):
     def inputs(_, paths, **_more):
         return input_files(RealFilesystem(), paths)
 
-    monkeypatch.setattr(import_run, "input_files", inputs)
+    monkeypatch.setattr(import_, "input_files", inputs)
     monkeypatch.setattr(job, "KernelChoice", partial(KernelChoice, forced=False))
 
     def act(fs, way, token="0001"):

@@ -118,12 +118,12 @@ def test_where_spark_says_it_better(catalog, query):
 
 
 def test_no_spark_is_started_for_it(shop, monkeypatch):
-    from kafkalog_cli.cli import sql_run
+    from kafkalog_cli.cli import sql
 
     def started(*_, **__):
         raise KafkalogError(reason="Spark starts")
 
-    monkeypatch.setattr(sql_run, "shown_session", started)
+    monkeypatch.setattr(sql, "shown_session", started)
     assert kafkalog("sql", shop, "select * from ordes") == (
         ExitCode.USAGE, "", "kafkalog: there is no view `ordes`. Did you mean orders?\n",
     )  # fmt: skip

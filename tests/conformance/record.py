@@ -46,9 +46,8 @@ def answers_of(row, root, place, forks):
         run, before, answers = "no-run", _files(place / "D") if row.changes else {}, []
         for command in row.commands:
             ran = forks.run([run if word == "RUN" else word for word in command], place)
-            ran["err"] = PROGRESS.sub("", ran["err"])
             run = next(reversed(RUN.findall(ran["out"])), run)
-            answer = {"code": ran["code"], **{name: stripped(ran[name], place, root) for name in ("out", "err")}}
+            answer = answer_of(ran["code"], ran["out"], ran["err"], place, root)
             if row.changes:
                 after = _files(place / "D") | {f"OUT/{name}": facts for name, facts in _files(place / "OUT").items()}
                 answer["files"] = _difference(before, after)
@@ -57,6 +56,11 @@ def answers_of(row, root, place, forks):
         return answers
     finally:
         shutil.rmtree(place)
+
+
+def answer_of(code, out, err, place, root):
+    """The exit code and the streams, without what depends on the run."""
+    return {"code": code, "out": stripped(out, place, root), "err": PROGRESS.sub("", stripped(err, place, root))}
 
 
 def _make_writable(top):

@@ -83,10 +83,8 @@ def start(argv, place, stdout):
 
 def answer(process, place, root):
     out, err = process.communicate(timeout=DEADLINE_SECONDS)
-    texts = {"out": out or b"", "err": err}
-    return [
-        {"code": process.returncode, **{k: record.stripped(v.decode("latin-1"), place, root) for k, v in texts.items()}}
-    ]
+    text = (out or b"").decode("latin-1")
+    return [record.answer_of(process.returncode, text, err.decode("latin-1"), place, root)]
 
 
 def closed_pipe(argv, place, root):
@@ -161,5 +159,5 @@ def test_a_process_answers_as_recorded(name, place, log_directory, recorded, pyt
 def test_a_process_answers_as_a_fork_does(argv, place, log_directory):
     with Forks() as forks:
         ran = forks.run(argv, place)
-    streams = {name: record.stripped(ran[name], place, log_directory) for name in ("out", "err")}
-    assert [{"code": ran["code"], **streams}] == answer(start(argv, place, subprocess.PIPE), place, log_directory)
+    forked = record.answer_of(ran["code"], ran["out"], ran["err"], place, log_directory)
+    assert [forked] == answer(start(argv, place, subprocess.PIPE), place, log_directory)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.ops.checks.diagnoses import FILE_DIAGNOSES, LOG_DIAGNOSES
-from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity
+from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity, StartAction
 from kafkalog_cli.ops.checks.node_diagnoses import NODE_DIAGNOSES
 from kafkalog_cli.ops.steps import Steps, Word, filled, text_of, with_word
 
@@ -17,6 +17,7 @@ class Finding(NamedTuple):
 
     `position` is in bytes, and the offsets are those of the batches or records concerned. A value that is unknown or
     does not apply is None. `expected` and `got` are for text output; they are empty if the message needs no details.
+    `at_start`: what a broker does about it at its next start.
     """
 
     kind: FindingKind
@@ -29,6 +30,7 @@ class Finding(NamedTuple):
     last_offset: int | None = None
     broker_effect: str = ""
     steps: Steps = ()
+    at_start: tuple[StartAction, ...] = ()
 
     @property
     def next_step(self) -> str:
@@ -52,8 +54,9 @@ def finding(  # noqa: PLR0913
     offsets: tuple[int, int] | None = None,
     broker_effect: str = "",
     steps: Steps = (),
+    at_start: tuple[StartAction, ...] | None = None,
 ) -> Finding:
-    """Return a finding, with `broker_effect` and `steps` from the table unless they are given.
+    """Return a finding, with `broker_effect`, `steps` and `at_start` from the table unless they are given.
 
     An offset or position below 0, read from damaged bytes, becomes None.
     """
@@ -61,7 +64,19 @@ def finding(  # noqa: PLR0913
     first, last = _real(offsets) or (None, None)
     position = None if position is None or position < 0 else position
     effect = broker_effect or row.broker_effect
-    return Finding(kind, path, message, position, expected, got, first, last, effect, steps or row.steps)
+    return Finding(
+        kind,
+        path,
+        message,
+        position,
+        expected,
+        got,
+        first,
+        last,
+        effect,
+        steps or row.steps,
+        row.at_start if at_start is None else at_start,
+    )
 
 
 def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
@@ -73,7 +88,7 @@ def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
 def as_kind(found: Finding, kind: FindingKind) -> Finding:
     """Return the finding with another kind, and the texts of that kind."""
     row = DIAGNOSES[kind]
-    return found._replace(kind=kind, broker_effect=row.broker_effect, steps=row.steps)
+    return found._replace(kind=kind, broker_effect=row.broker_effect, steps=row.steps, at_start=row.at_start)
 
 
 def with_path(found: Finding, path: str, metadata: str | None = None) -> Finding:

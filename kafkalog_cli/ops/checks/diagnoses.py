@@ -1,6 +1,6 @@
 """The diagnoses of logs and of the files beside them, per kind of finding: severity, effect on a broker, next step."""
 
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity, row
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity, StartAction, row
 from kafkalog_cli.ops.steps import (
     COPY_BATCHES,
     EPOCHS_STAY,
@@ -165,6 +165,7 @@ FILE_DIAGNOSES = {
         _WARNING,
         _REFUSES,
         Step("move it out of the log directory, before a broker starts: ", ("mv", "-nT", Word.FILE, Word.FILE_AWAY)),
+        at_start=StartAction.DOES_NOT_START,
     ),
     FindingKind.IMPORT_CUT_OFF: row(
         _WARNING,
@@ -183,7 +184,7 @@ FILE_DIAGNOSES = {
         Step("", RECOVER, " checks all segments and corrects the line"),
     ),
     FindingKind.HIGH_WATERMARK_BEYOND_END: row(
-        _WARNING, "a broker that starts lowers it to the end of the log", LOWER_WATERMARK
+        _WARNING, "a broker that starts lowers it to the end of the log", LOWER_WATERMARK, at_start=StartAction.LOWERS
     ),
     FindingKind.LOG_START_BEYOND_END: row(
         _CORRUPTION,
@@ -203,29 +204,38 @@ FILE_DIAGNOSES = {
         _WARNING,
         "a broker uses 0 for every partition in the file: it recovers all logs, or forgets all log starts",
         Step("", RECOVER, " rebuilds the file from the lines that can be read"),
+        at_start=StartAction.RESETS,
     ),
     FindingKind.CHECKPOINT_MALFORMED: row(
         _CORRUPTION,
         "a broker takes the whole log directory offline when it reads the file, and stops if it has no other",
         Step("", RECOVER, " rebuilds the file from the lines that can be read"),
+        at_start=StartAction.TAKES_OFFLINE,
     ),
     FindingKind.META_PROPERTIES: row(
-        _CORRUPTION, _REFUSES, Step("move it aside: ", MOVE_ASIDE), *_restore("Restore it")
+        _CORRUPTION,
+        _REFUSES,
+        Step("move it aside: ", MOVE_ASIDE),
+        *_restore("Restore it"),
+        at_start=StartAction.DOES_NOT_START,
     ),
     FindingKind.META_PROPERTIES_MISSING: row(
         _WARNING,
         "a broker treats the directory as new: it does not start before the directory is formatted",
         *_restore("restore the file"),
+        at_start=StartAction.DOES_NOT_START,
     ),
     FindingKind.META_PROPERTIES_DIFFER: row(
         _CORRUPTION,
         "a broker does not start with directories of several clusters or brokers, or with one directory id twice",
         Step("the administrator decides which directory is the copy: a broker must have only one of them in log.dirs"),
+        at_start=StartAction.DOES_NOT_START,
     ),
     FindingKind.DIRECTORY_ID: row(
         _CORRUPTION,
         "the partitions here have no leader, since the cluster assigns them to another directory id",
         *_restore("restore meta.properties"),
+        at_start=StartAction.TAKES_OFFLINE,
     ),
     FindingKind.METADATA_LOG_LOST: row(
         _CORRUPTION,
@@ -253,7 +263,9 @@ FILE_DIAGNOSES = {
         " are recovered",
         nothing(": the broker recovers what it must, and comes back into the in-sync replica sets by itself"),
     ),
-    FindingKind.METADATA_FILE: row(_CORRUPTION, "a broker takes the log directory offline", _WRITES_ID),
+    FindingKind.METADATA_FILE: row(
+        _CORRUPTION, "a broker takes the log directory offline", _WRITES_ID, at_start=StartAction.TAKES_OFFLINE
+    ),
     FindingKind.QUORUM_STATE: row(
         _CORRUPTION,
         "the node does not start: it cannot read its vote and its epoch",
@@ -269,18 +281,26 @@ FILE_DIAGNOSES = {
         _WARNING,
         "a broker in KRaft mode treats it as stray: it renames the directory to -stray and starts an empty partition",
         _WRITES_ID._replace(after=_WRITES_ID.after + ", before a broker starts"),
+        at_start=StartAction.SETS_ASIDE,
     ),
     FindingKind.TOPIC_ID_DIFFERS: row(
         _WARNING,
         "a broker treats it as stray: it renames the directory to -stray and starts an empty partition",
         Step("decide before a broker starts which data are right", end=": "),
         *_KEEP_A_COPY,
+        at_start=StartAction.SETS_ASIDE,
     ),
     FindingKind.NOT_IN_METADATA: row(
-        _WARNING, "a broker treats it as stray: it renames the directory to -stray", *_KEEP_A_COPY
+        _WARNING,
+        "a broker treats it as stray: it renames the directory to -stray",
+        *_KEEP_A_COPY,
+        at_start=StartAction.SETS_ASIDE,
     ),
     FindingKind.NOT_A_REPLICA: row(
-        _WARNING, "this broker is not one of the replicas: it renames the directory to -stray", *_KEEP_A_COPY
+        _WARNING,
+        "this broker is not one of the replicas: it renames the directory to -stray",
+        *_KEEP_A_COPY,
+        at_start=StartAction.SETS_ASIDE,
     ),
     FindingKind.SAME_TOPIC_ID: row(
         _CORRUPTION,
@@ -291,6 +311,7 @@ FILE_DIAGNOSES = {
         _CORRUPTION,
         "a broker does not start with a partition in two of its log directories",
         Step("keep the more complete directory (--against compares them), and move the other away"),
+        at_start=StartAction.DOES_NOT_START,
     ),
     # replicas
     FindingKind.DIVERGED: row(
@@ -342,6 +363,7 @@ FILE_DIAGNOSES = {
         _INFO,
         "a broker does not start",
         Step("", ("sudo", "mount", "-o", "remount,rw", Word.PATH), " permits it to write, unless the disk fails"),
+        at_start=StartAction.DOES_NOT_START,
     ),
     FindingKind.LOCKED: row(
         _INFO,

@@ -141,18 +141,41 @@ class FindingKind(Enum):
     LOCKED = "locked"
 
 
+@unique
+class StartAction(Enum):
+    """A kind of step of a broker that starts. The value is the word in the output."""
+
+    NOTHING = "nothing"  # a broker is running
+    DOES_NOT_START = "does-not-start"
+    TAKES_OFFLINE = "takes-offline"
+    TRUSTS = "trusts"
+    RECOVERS = "recovers"
+    RESETS = "resets"
+    CUTS = "cuts"
+    REMOVES = "removes"
+    DELETES = "deletes"  # the directory of a topic that was deleted
+    REBUILDS = "rebuilds"
+    KEEPS = "keeps"  # a directory that no client can read
+    SETS_ASIDE = "sets-aside"
+    LOWERS = "lowers"
+
+
 class Diagnosis(NamedTuple):
     """A row of the table: how bad a kind of finding is, what a broker does about it, and what to do.
 
     `broker_effect` covers a broker's start and its running. It is "" if the effect depends on the finding, which then
-    names it. There are no `steps` if nothing has to be done or, again, if the finding names them.
+    names it. There are no `steps` if nothing has to be done or, again, if the finding names them. `at_start`: what a
+    broker does at its next start, if that is known of each finding of the kind.
     """
 
     severity: Severity
     broker_effect: str
     steps: Steps
+    at_start: tuple[StartAction, ...]
 
 
-def row(severity: Severity, broker_effect: str, *steps: Step | ByReplicas) -> Diagnosis:
+def row(
+    severity: Severity, broker_effect: str, *steps: Step | ByReplicas, at_start: StartAction | None = None
+) -> Diagnosis:
     """Return a row of the table."""
-    return Diagnosis(severity, broker_effect, steps)
+    return Diagnosis(severity, broker_effect, steps, () if at_start is None else (at_start,))

@@ -4,7 +4,6 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, unique
 from typing import Any
 
 from kafkalog_cli.disk.lock import log_dir_of
@@ -27,8 +26,8 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.diagnoses import BEGINS_ANEW, NEVER_LED, SET_ALL_ASIDE
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
 from kafkalog_cli.ops.doctor.broker_pages import Recognised, messages, recognised
 from kafkalog_cli.ops.doctor.commands import (
     Effect,
@@ -39,7 +38,6 @@ from kafkalog_cli.ops.doctor.commands import (
     in_safe_order,
 )
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown, read_root
-from kafkalog_cli.ops.plans import Remark
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest
 from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover
@@ -49,8 +47,6 @@ from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.identity import lacks_metadata_log
-from kafkalog_cli.ops.verify.metadata_log import CUTS, ENDS
-from kafkalog_cli.ops.verify.permissions import DOES_NOT_START, TAKES_OFFLINE
 from kafkalog_cli.ops.verify.task import Level, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
@@ -279,25 +275,6 @@ def _is_repair(command: NextCommand, log_dir: str) -> bool:
     return argv[:2] == ("kafkalog", "recover") and is_below and "--salvage" not in argv
 
 
-@unique
-class StartAction(Enum):
-    """A kind of step of a broker that starts. The value is the word in the output."""
-
-    NOTHING = "nothing"  # a broker is running
-    DOES_NOT_START = "does-not-start"
-    TAKES_OFFLINE = "takes-offline"
-    TRUSTS = "trusts"
-    RECOVERS = "recovers"
-    RESETS = "resets"
-    CUTS = "cuts"
-    REMOVES = "removes"
-    DELETES = "deletes"  # the directory of a topic that was deleted
-    REBUILDS = "rebuilds"
-    KEEPS = "keeps"  # a directory that no client can read
-    SETS_ASIDE = "sets-aside"
-    LOWERS = "lowers"
-
-
 @dataclass(frozen=True, slots=True)
 class StartStep:
     """A step of the broker's next start. `path` is the file or directory, `message` what the broker does with it."""
@@ -317,22 +294,10 @@ class StartStep:
         return self.action in (StartAction.DOES_NOT_START, StartAction.TAKES_OFFLINE)
 
 
-_AT_ROOT_FIRST = (
-    FindingKind.META_PROPERTIES_MISSING,
-    FindingKind.META_PROPERTIES,
-    FindingKind.META_PROPERTIES_DIFFER,
-)
 _CHECKPOINTS = (FindingKind.CHECKPOINT_MALFORMED, FindingKind.CHECKPOINT_DAMAGED)
 _READ_AT_START = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
-_OF_PLACE = {
-    FindingKind.METADATA_FILE: StartAction.TAKES_OFFLINE,
-    FindingKind.METADATA_FILE_MISSING: StartAction.SETS_ASIDE,
-    FindingKind.TOPIC_ID_DIFFERS: StartAction.SETS_ASIDE,
-    FindingKind.NOT_IN_METADATA: StartAction.SETS_ASIDE,
-    FindingKind.NOT_A_REPLICA: StartAction.SETS_ASIDE,
-    FindingKind.TWIN_DIRECTORIES: StartAction.DOES_NOT_START,
-}
-"""Findings about the place of a partition, each with the action of a broker. A plan of `recover` has none of them."""
+_LATER = (*_CHECKPOINTS, FindingKind.FOREIGN_DIRECTORY, FindingKind.METADATA_LOG_LOST)
+"""Findings at the root with steps of their own, or that a node reads after it has looked at the marker."""
 
 
 def start_steps(
@@ -352,15 +317,12 @@ def start_steps(
         return
     at_root = [*findings.get(root.path, ())]
     directories = [*directories]
-    yield from _of_identity(at_root)
+    yield from _of_findings_at_start(one for one in at_root if one.kind not in _LATER)
     yield from _of_lost_metadata(at_root, directories)
-    yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in at_root if one.broker_effect.startswith(ENDS))
-    yield from _of_permissions(at_root)
     copies = sum(one.directory.kind is DirectoryKind.FUTURE for one in directories)
     yield _of_shutdown(root, copies + sum(not path.endswith(DirectoryKind.STRAY.value) for path in plans))
     yield from _of_checkpoints(at_root, at_start=True)
-    foreign = (one for one in at_root if one.kind is FindingKind.FOREIGN_DIRECTORY)
-    yield from (_of_finding(one, StartAction.DOES_NOT_START) for one in foreign)
+    yield from _of_findings_at_start(one for one in at_root if one.kind is FindingKind.FOREIGN_DIRECTORY)
     stopped = any(one.kind in _CHECKPOINTS for one in at_root)
     for directory in directories:
         if directory.directory.kind is DirectoryKind.FUTURE:
@@ -369,32 +331,27 @@ def start_steps(
     yield from _of_checkpoints(at_root, at_start=False)
 
 
-def _of_identity(at_root: Iterable[Finding]) -> Iterator[StartStep]:
-    """Yield what a node does about its own files at the root, and about its metadata log."""
-    for one in at_root:
-        if one.kind in _AT_ROOT_FIRST:
-            yield _of_finding(one, StartAction.DOES_NOT_START)
-        elif one.kind is FindingKind.DIRECTORY_ID:
-            yield _of_finding(one, StartAction.TAKES_OFFLINE)
-
-
 def _of_lost_metadata(at_root: Iterable[Finding], directories: Iterable[PartitionPath]) -> Iterator[StartStep]:
     """Yield what a node without its metadata log does, by the kind of its quorum if that is known."""
     for one in (each for each in at_root if each.kind is FindingKind.METADATA_LOG_LOST):
-        effects = one.broker_effect.split("; ")
-        anew = next((effect for effect in effects if BEGINS_ANEW in effect), "")
-        why = "; ".join(effect for effect in effects if effect != anew)
-        if why:
+        ends = StartAction.DOES_NOT_START in one.at_start
+        sets_aside = StartAction.SETS_ASIDE in one.at_start
+        if ends:
+            why = NEVER_LED if sets_aside else one.broker_effect
             yield StartStep(StartAction.DOES_NOT_START, one.path, f"{one.message}: {why}")
-        for directory in directories if anew else ():
+        anew = SET_ALL_ASIDE if ends else one.broker_effect
+        for directory in directories if sets_aside else ():
             name = directory.directory
             if name.kind is DirectoryKind.PARTITION and not name.is_metadata_log:
                 message = f"the metadata log is lost: {anew}"
                 yield StartStep(StartAction.SETS_ASIDE, directory.path, message)
 
 
-def _of_finding(found: Finding, action: StartAction) -> StartStep:
-    return StartStep(action, found.path, f"{found.message}: {found.broker_effect}")
+def _of_findings_at_start(findings: Iterable[Finding]) -> Iterator[StartStep]:
+    for one in findings:
+        for action in one.at_start:
+            lowers = action is StartAction.LOWERS
+            yield StartStep(action, one.path, one.message if lowers else f"{one.message}: {one.broker_effect}")
 
 
 def _of_absent_metadata_log(root: LogDirRoot) -> StartStep:
@@ -404,16 +361,6 @@ def _of_absent_metadata_log(root: LogDirRoot) -> StartStep:
         f" (--metadata names it). Else do not start the node: {SET_ALL_ASIDE}; {NEVER_LED}"
     )
     return StartStep(StartAction.SETS_ASIDE, path, message)
-
-
-def _of_permissions(findings: Iterable[Finding]) -> Iterator[StartStep]:
-    """Yield the steps at files that the broker's user may not open, unless the broker notices only later."""
-    for one in findings:
-        if one.kind in (FindingKind.NOT_PERMITTED, FindingKind.MOUNTED_READ_ONLY):
-            if one.broker_effect == DOES_NOT_START:
-                yield _of_finding(one, StartAction.DOES_NOT_START)
-            elif one.broker_effect == TAKES_OFFLINE:
-                yield _of_finding(one, StartAction.TAKES_OFFLINE)
 
 
 def _of_shutdown(root: LogDirRoot, logs: int) -> StartStep:
@@ -439,8 +386,7 @@ def _of_checkpoints(at_root: Iterable[Finding], *, at_start: bool) -> Iterator[S
     for one in at_root:
         kind = classify_file(one.path.rpartition("/")[2]).kind
         if one.kind in _CHECKPOINTS and (kind in _READ_AT_START) is at_start:
-            is_reset = one.kind is FindingKind.CHECKPOINT_DAMAGED
-            yield _of_finding(one, StartAction.RESETS if is_reset else StartAction.TAKES_OFFLINE)
+            yield from _of_findings_at_start([one])
 
 
 def _of_directory(
@@ -456,45 +402,22 @@ def _of_directory(
         return
     if plan is not None and not (plan.is_refused and stopped):  # a checkpoint's refusal is that of the whole directory
         yield from _of_plan(plan)
-    findings = [*findings]
-    yield from _of_permissions(findings)
-    for one in findings:
-        if one.broker_effect.startswith(ENDS):
-            yield _of_finding(one, StartAction.DOES_NOT_START)
-        elif one.broker_effect.startswith(CUTS):
-            yield _of_finding(one, StartAction.CUTS)
-        elif one.kind in _OF_PLACE:
-            is_kept = one.kind is FindingKind.TOPIC_ID_DIFFERS and "-stray" not in one.broker_effect
-            yield _of_finding(one, StartAction.KEEPS if is_kept else _OF_PLACE[one.kind])
-        elif one.kind is FindingKind.BAD_NAME and name.is_metadata_log:  # no plan of recover is made of it
-            yield _of_finding(one, StartAction.DOES_NOT_START)
-        elif one.kind is FindingKind.HIGH_WATERMARK_BEYOND_END:
-            yield StartStep(StartAction.LOWERS, one.path, one.message)
+    yield from _of_findings_at_start(findings)
 
 
 def _of_plan(plan: RecoverPlan) -> Iterator[StartStep]:
     if plan.is_refused:
-        yield from (StartStep(_of_refusal(one.message), one.path, one.message) for one in plan.remarks)
+        yield from (StartStep(plan.at_start, one.path, one.message) for one in plan.remarks)
         return
     told = set()
     for remark in plan.remarks:
         is_whole = remark.position is None and remark.code is ExitCode.CORRUPTION
         told.add(remark.path)
-        yield StartStep(StartAction.REMOVES if is_whole else StartAction.CUTS, remark.path, _sentence(remark))
+        message = remark.message if remark.position is None else f"from byte {remark.position}: {remark.message}"
+        yield StartStep(StartAction.REMOVES if is_whole else StartAction.CUTS, remark.path, message)
     rebuilt = [base for base in plan.recovered if f"{plan.path}/{segment_file_name(base, FileKind.LOG)}" not in told]
     if rebuilt:
         offsets = ", ".join(map(str, rebuilt[:3])) + (", …" if len(rebuilt) > 3 else "")
         segments = counted(len(rebuilt), "segment", "segments")
         message = f"the indexes of {segments} are rebuilt from the log (base offset {offsets})"
         yield StartStep(StartAction.REBUILDS, plan.path, message)
-
-
-def _sentence(remark: Remark) -> str:
-    """Return a remark with its place; the list of a broker's steps need not name the broker in each line."""
-    message = remark.message.replace(", as a broker does", "")
-    return message if remark.position is None else f"from byte {remark.position}: {message}"
-
-
-def _of_refusal(message: str) -> StartAction:
-    offline = "a broker takes the whole log directory offline"
-    return StartAction.TAKES_OFFLINE if message.startswith(offline) else StartAction.DOES_NOT_START

@@ -18,6 +18,7 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.file_report import FileReport
+from kafkalog_cli.ops.checks.finding_kinds import StartAction
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk, good_start
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.plans import ChangePlan, Remark
@@ -38,13 +39,14 @@ class RecoverPlan(ChangePlan):
     """The recovery plan of one partition. Without changes and line edits there is nothing to do.
 
     `recovered` contains base offsets of segments whose indexes are rebuilt. `cut` contains the removed ends of logs,
-    `removed` the base offsets of removed segments.
+    `removed` the base offsets of removed segments. `at_start`: what a broker does at its start if the plan is refused.
     """
 
     mode: RecoverMode = field(kw_only=True)
     recovered: tuple[int, ...] = ()
     cut: tuple[CutSegment, ...] = ()
     removed: tuple[int, ...] = ()
+    at_start: StartAction = StartAction.DOES_NOT_START
 
     @property
     def drops_valid(self) -> bool:

@@ -20,6 +20,7 @@ from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.settings.metadata_image import TopicState
+from kafkalog_cli.ops.checks.finding_kinds import StartAction
 from kafkalog_cli.ops.partition_facts import topic_of_directory
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import LogRequest, Remark, fingerprints_of
@@ -84,8 +85,7 @@ def plan_like_broker(
     try:
         loaded = LogLoader(draft, start, settings).load()
     except (LoadFailed, Unreadable, OSError) as failure:
-        remark = _refusal(partition, failure)
-        return replace(_refused(partition, remark), fingerprints=prints)
+        return replace(_refusal(partition, failure), fingerprints=prints)
     return RecoverPlan.of(
         partition,
         mode=RecoverMode.LIKE_BROKER,
@@ -107,41 +107,47 @@ def refused_by_checkpoint(partition: Partition, root: PartitionState) -> Recover
     if failing is None:
         return None
     path, fault, reading = failing
+    at_start, effect = StartAction.TAKES_OFFLINE, f"{_OFFLINE}, and does not start if it has no other"
     if reading is BrokerReading.OUT_OF_MEMORY:
+        at_start = StartAction.DOES_NOT_START
         effect = "a broker runs out of memory when it reads this file, and does not start"
-    else:
-        effect = "a broker takes the whole log directory offline, and does not start if it has no other"
     command = ("kafkalog", "recover", path_word(root.log_dir or ""))
     rebuilds = ", without --like-broker, rebuilds the file from the lines that can be read"
     steps = (Step("", command, rebuilds),)
     remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, steps)
-    return _refused(partition, remark)
+    return _refused(partition, remark, at_start)
 
 
-def _refused(partition: Partition, remark: Remark) -> RecoverPlan:
-    return RecoverPlan.of(partition, mode=RecoverMode.LIKE_BROKER, remarks=(remark,), is_refused=True)
+_OFFLINE = "a broker takes the whole log directory offline"
 
 
-def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> Remark:
-    """Describe what a broker does if it cannot load the partition.
+def _refused(partition: Partition, remark: Remark, at_start: StartAction) -> RecoverPlan:
+    like_broker = RecoverMode.LIKE_BROKER
+    return RecoverPlan.of(partition, mode=like_broker, remarks=(remark,), is_refused=True, at_start=at_start)
+
+
+def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> RecoverPlan:
+    """Return the refused plan that says what a broker does if it cannot load the partition.
 
     An IOException in a small file takes only the log directory offline.
     """
     if isinstance(failure, LoadFailed):
         repairs = ", without --like-broker, repairs it, or prints the command that copies what can be read"
         steps = (Step("", RECOVER, repairs),)
-        return Remark(partition.path, f"a broker does not start with it: {failure}", ExitCode.REFUSED, steps=steps)
+        message = f"a broker does not start with it: {failure}"
+        remark = Remark(partition.path, message, ExitCode.REFUSED, steps=steps)
+        return _refused(partition, remark, StartAction.DOES_NOT_START)
     path = failure.details["path"] if isinstance(failure, Unreadable) else failure.filename
     reason = failure.details["reason"] if isinstance(failure, Unreadable) else failure.strerror
     name = str(path or partition.path).rpartition("/")[2]
+    at_start = StartAction.TAKES_OFFLINE
     if name.endswith(_MAPPED_OR_WRAPPED):
+        at_start = StartAction.DOES_NOT_START
         message = f"a broker does not start with it: {name} cannot be read: {reason}"
     else:
-        message = (
-            f"a broker takes the whole log directory offline, and does not start if it has no other:"
-            f" {name} cannot be read: {reason}"
-        )
-    return Remark(str(path or partition.path), message, ExitCode.REFUSED, steps=UNREADABLE_STEPS)
+        message = f"{_OFFLINE}, and does not start if it has no other: {name} cannot be read: {reason}"
+    remark = Remark(str(path or partition.path), message, ExitCode.REFUSED, steps=UNREADABLE_STEPS)
+    return _refused(partition, remark, at_start)
 
 
 def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog, settings: LoadSettings) -> list[LineEdit]:

@@ -21,7 +21,7 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE, VOTES_ALONE
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, Word, all_of, path_word
@@ -95,11 +95,18 @@ def _against_cluster(  # noqa: PLR0913, PLR0917
             effect = "a node does not start if another of its directories has the id too"
             message = f"directory.id is that of another directory of the node: expected {expected.directory_id}"
         got = meta.directory_id or "none"
-        yield _differs(path, message, str(expected.directory_id), got, steps, effect)._replace(kind=kind)
+        yield _differs(path, message, str(expected.directory_id), got, steps, effect, kind)
 
 
-def _differs(path: str, message: str, expected: str, got: str, steps: Steps, effect: str) -> Finding:  # noqa: PLR0913, PLR0917
-    kind = FindingKind.META_PROPERTIES_DIFFER
+def _differs(  # noqa: PLR0913, PLR0917
+    path: str,
+    message: str,
+    expected: str,
+    got: str,
+    steps: Steps,
+    effect: str,
+    kind: FindingKind = FindingKind.META_PROPERTIES_DIFFER,
+) -> Finding:
     return finding(kind, path, message, expected=expected, got=got, steps=steps, broker_effect=effect)
 
 
@@ -263,7 +270,8 @@ def _metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
             Step("With the file only moved away, a node fetches the log from the other controllers"),
             Step(f"If it is the only one, it has nothing to start from: {SET_ALL_ASIDE}"),
         )
-        yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect, steps=steps)
+        kind, ends = FindingKind.METADATA_LOG_LOST, (StartAction.DOES_NOT_START,)
+        yield finding(kind, path, message, broker_effect=effect, steps=steps, at_start=ends)
         return
     if own is not None and _is_empty(fs, own):
         message = "the metadata log is empty"
@@ -273,9 +281,11 @@ def _metadata_log(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
         return
     is_dynamic, metadata = settings.has_dynamic_quorum(root.path), settings.metadata(root.path)
     effect = "" if is_dynamic is None else NEVER_LED if is_dynamic else SET_ALL_ASIDE
+    waits, begins_anew = is_dynamic is not False, not is_dynamic
     if is_dynamic and metadata is not None and metadata.voter_directories:
-        effect = VOTES_ALONE
-    yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect)
+        effect, waits, begins_anew = VOTES_ALONE, False, True
+    at_start = (StartAction.DOES_NOT_START,) * waits + (StartAction.SETS_ASIDE,) * begins_anew
+    yield finding(FindingKind.METADATA_LOG_LOST, path, message, broker_effect=effect, at_start=at_start)
 
 
 def _is_empty(fs: Filesystem, path: str) -> bool:

@@ -35,15 +35,14 @@ from kafkalog_cli.log.settings.cluster_metadata import (
 )
 from kafkalog_cli.log.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity, StartAction
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.steps import KEEP_A_COPY, MOVE_ASIDE, Argv, Step, Steps, Word, all_of, flat, nothing, path_word
 from kafkalog_cli.ops.verify.places import read_topic_id
 
-ENDS = "the node does not start"
-CUTS = "the node cuts the metadata log"
-"""The beginnings of `broker_effect`, by which `doctor` knows the step of a start."""
+_ENDS, _CUTS = "the node does not start", "the node cuts the metadata log"
+_DOES_NOT_START = (StartAction.DOES_NOT_START,)
 
 _SMALL = {FindingKind.EPOCHS_WRONG, FindingKind.METADATA_FILE}
 _ASIDE = (Step("", MOVE_ASIDE, ": the node writes the file again"),)
@@ -69,13 +68,16 @@ def metadata_findings(
         commands = [step.argv for step in flat(one.steps) if step.argv]
         if one.path.endswith(FileKind.LOG.value) and any(Word.PATH in argv for argv in commands):
             is_told = True
-            yield one._replace(broker_effect=start.effect, steps=start.steps)
+            yield one._replace(broker_effect=start.effect, steps=start.steps, at_start=start.actions)
         elif one.kind in _SMALL:
             fails = bool(start.failure) and not start.waits
             is_told |= one.severity is Severity.CORRUPTION and not start.waits
-            yield one._replace(broker_effect=start.effect if fails else one.broker_effect, steps=_ASIDE)
+            effect, at_start = (start.effect, start.actions) if fails else (one.broker_effect, one.at_start)
+            yield one._replace(broker_effect=effect, at_start=at_start, steps=_ASIDE)
         elif any(argv[:2] == ("kafkalog", "recover") for argv in commands):
             yield one._replace(broker_effect=_REBUILDS, steps=(nothing(),))
+        elif one.kind is FindingKind.BAD_NAME:
+            yield one._replace(at_start=_DOES_NOT_START)
         else:
             yield one
     yield from start.findings(is_told=is_told)
@@ -89,7 +91,7 @@ def _wrong_topic_id(fs: Filesystem, path: str) -> Iterator[Finding]:
     if topic_id not in (None, METADATA_TOPIC_ID):
         file = f"{path}/{FileKind.PARTITION_METADATA.value}"
         message = f"topic id {topic_id}, that of __cluster_metadata is {METADATA_TOPIC_ID}"
-        kind, effect = FindingKind.METADATA_LOG, f"{ENDS}: InconsistentTopicIdException"
+        kind, effect = FindingKind.METADATA_LOG, f"{_ENDS}: InconsistentTopicIdException"
         yield finding(kind, file, message, expected=METADATA_TOPIC_ID, got=topic_id, broker_effect=effect, steps=_ASIDE)
 
 
@@ -99,21 +101,22 @@ def bootstrap_findings(fs: Filesystem, path: str, log_dir: str) -> Iterator[Find
     as_node = read_snapshot(fs, path, as_bootstrap=True)
     message, effect = "" if fault is None else fault.message, "none: a node reads it without a look at checksums"
     if as_node.fault is not None:
-        effect, message = f"{ENDS}: it cannot read the file", message or as_node.fault.message
+        effect, message = f"{_ENDS}: it cannot read the file", message or as_node.fault.message
     elif "metadata.version" not in as_node.features:
-        effect, message = f"{ENDS}: the file has no metadata.version", message or "it has no metadata.version"
+        effect, message = f"{_ENDS}: the file has no metadata.version", message or "it has no metadata.version"
     if not message:
         return
     try:
         has_records = read_cluster_metadata(fs, log_dir).end_offset > 0
     except KafkalogError:
         has_records = False
+    at_start = () if as_node.fault is None and "metadata.version" in as_node.features else _DOES_NOT_START
     step = Step("restore it from a backup, or format the directory anew: the metadata log has no record yet")
     if has_records:
         step = Step("", MOVE_ASIDE, ": a node needs the file only while the metadata log has no record")
     position = None if fault is None else fault.position
     kind = FindingKind.METADATA_SNAPSHOT
-    yield finding(kind, path, message, position=position, broker_effect=effect, steps=(step,))
+    yield finding(kind, path, message, position=position, broker_effect=effect, steps=(step,), at_start=at_start)
 
 
 class _Quorum(NamedTuple):
@@ -227,23 +230,31 @@ class _NodeStart:
         return _Quorum(voters, tuple(voter for voter in voters if voter != node_id))
 
     @property
+    def actions(self) -> tuple[StartAction, ...]:
+        """What the node does at its start with damage in the log, as `effect` says in words."""
+        if self.failure:
+            return _DOES_NOT_START
+        is_cut = self.is_behind or self.end < self._walk.end or self.cuts_bytes
+        return (StartAction.CUTS,) if is_cut else ()
+
+    @property
     def effect(self) -> str:
         """What the node does with damage in the log."""
         if self.failure:
-            return f"{ENDS}: {self.failure}"
+            return f"{_ENDS}: {self.failure}"
         at = f"at offset {self.cut} when it starts, after a clean stop too"
         if self.is_behind:
             name = _name(self._newest)
             at += f", and begins it anew at {self.restarts_at}, the end of its newest snapshot"
-            return f"{CUTS} {at}: the state is that of the snapshot {name}, and all records after it are lost"
+            return f"{_CUTS} {at}: the state is that of the snapshot {name}, and all records after it are lost"
         if self.end >= self._walk.end and not self.cuts_bytes:
             return _REBUILDS
         if self.end >= self._walk.end:
-            return f"{CUTS} {at}: no record that can be read is lost"
+            return f"{_CUTS} {at}: no record that can be read is lost"
         if self.restarts_at is not None:
             at += f", and begins it anew at {self.restarts_at}, the end of its newest snapshot"
         state = f"the snapshot {_name(self._newest)} and the log up to there" if self._newest else "the log up to there"
-        return f"{CUTS} {at}: the state is that of {state}; {self.lost}"
+        return f"{_CUTS} {at}: the state is that of {state}; {self.lost}"
 
     @property
     def is_behind(self) -> bool:
@@ -291,10 +302,24 @@ class _NodeStart:
         is_newest_bad = self._newest_is_bad
         if not is_told and (self.failure or (self.end < self._walk.end and not is_newest_bad)):
             message = self.failure or f"the log does not go on from its newest snapshot, {_name(newest)}"
-            yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, steps=self.steps)
+            yield finding(
+                FindingKind.METADATA_LOG,
+                path,
+                message,
+                broker_effect=self.effect,
+                steps=self.steps,
+                at_start=self.actions,
+            )
         if self.is_behind:
             message = f"the log ends at offset {self._walk.end}, before its newest snapshot, {_name(newest)}"
-            yield finding(FindingKind.METADATA_LOG, path, message, broker_effect=self.effect, steps=self.steps)
+            yield finding(
+                FindingKind.METADATA_LOG,
+                path,
+                message,
+                broker_effect=self.effect,
+                steps=self.steps,
+                at_start=self.actions,
+            )
         is_covered = self.first == 0 or (newest is not None and newest.end_offset >= self.first)
         if not is_covered:
             message = f"the log begins at offset {self.first}, and no snapshot has the records before it"
@@ -357,20 +382,28 @@ class _NodeStart:
             kind = FindingKind.METADATA_SNAPSHOT
             if fault.kind is FaultKind.INVALID_VERSION:
                 kind = FindingKind.METADATA_NEWER
+            at_start: tuple[StartAction, ...] = ()
             effect = "none: a node that starts reads only the newest snapshot"
             if newest is not None and file == newest.status.path:
-                effect = self._effect_of_newest(newest.name.offset or 0)
-            steps = self._aside()
-            yield finding(kind, file, fault.message, position=fault.position, broker_effect=effect, steps=steps)
+                effect, at_start = self._effect_of_newest(newest.name.offset or 0)
+            yield finding(
+                kind,
+                file,
+                fault.message,
+                position=fault.position,
+                broker_effect=effect,
+                steps=self._aside(),
+                at_start=at_start,
+            )
 
-    def _effect_of_newest(self, offset: int) -> str:
+    def _effect_of_newest(self, offset: int) -> tuple[str, tuple[StartAction, ...]]:
         if not self.state.is_complete:
-            return f"{ENDS}: it reads this snapshot"
+            return f"{_ENDS}: it reads this snapshot", _DOES_NOT_START
         if self.end < self._walk.end:
-            return self.effect
+            return self.effect, self.actions
         if offset > self.end:
-            return f"{ENDS} to work: its controller cannot write below that offset"
-        return "a node takes what it can read for the whole state up to that offset: what is missing is lost"
+            return f"{_ENDS} to work: its controller cannot write below that offset", _DOES_NOT_START
+        return "a node takes what it can read for the whole state up to that offset: what is missing is lost", ()
 
     def _aside(self) -> Steps:
         """Return the steps for a damaged snapshot: away with it, if the node has its state without it."""

@@ -1,6 +1,7 @@
 """Finds files and directories that the user of the log directory may not open, whoever verifies them."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind, WorkState, classify_file
@@ -8,21 +9,31 @@ from kafkalog_cli.disk.ownership import is_mounted_read_only
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
 from kafkalog_cli.ops.listing.broker_user import ALL, READ, READ_WRITE, BrokerUser, broker_user
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.steps import Argv, Step, all_of, path_word
 
-DOES_NOT_START = "a broker does not start"
-TAKES_OFFLINE = "a broker takes the whole log directory offline when it starts, and stops if it has no other"
-_CANNOT_DELETE = "a broker starts, but cannot delete the partition with its topic"
+
+class _Effect(NamedTuple):
+    text: str
+    at_start: tuple[StartAction, ...] = ()
+
+
+_DOES_NOT_START = _Effect("a broker does not start", (StartAction.DOES_NOT_START,))
+_TAKES_OFFLINE = _Effect(
+    "a broker takes the whole log directory offline when it starts, and stops if it has no other",
+    (StartAction.TAKES_OFFLINE,),
+)
+_CANNOT_DELETE = _Effect("a broker starts, but cannot delete the partition with its topic")
+_IS_UNCLEAN = _Effect("a broker starts as after an unclean stop: it leaves every in-sync replica set")
 _OPENED_FOR_WRITING = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _AT_ROOT = {
-    FileKind.META_PROPERTIES: (READ, DOES_NOT_START),
-    FileKind.BOOTSTRAP_SNAPSHOT: (READ, DOES_NOT_START),
-    FileKind.LOCK: (READ_WRITE, TAKES_OFFLINE),
-    FileKind.CLEAN_SHUTDOWN: (READ, "a broker starts as after an unclean stop: it leaves every in-sync replica set"),
-    **dict.fromkeys(OFFSET_CHECKPOINTS, (READ, TAKES_OFFLINE)),
+    FileKind.META_PROPERTIES: (READ, _DOES_NOT_START),
+    FileKind.BOOTSTRAP_SNAPSHOT: (READ, _DOES_NOT_START),
+    FileKind.LOCK: (READ_WRITE, _TAKES_OFFLINE),
+    FileKind.CLEAN_SHUTDOWN: (READ, _IS_UNCLEAN),
+    **dict.fromkeys(OFFSET_CHECKPOINTS, (READ, _TAKES_OFFLINE)),
 }
 """The rights that a broker needs to the files at the root, and what it does without them (tried with Kafka 4.2.0)."""
 
@@ -34,7 +45,7 @@ def root_permissions(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
     directory = fs.status(root.path)
     if root.user is None or directory is None:
         return
-    yield from _lacking(root.user, directory, ALL, TAKES_OFFLINE)
+    yield from _lacking(root.user, directory, ALL, _TAKES_OFFLINE)
     for file in root.files:
         name = classify_file(file.name)
         if name.state is WorkState.IN_PLACE and name.kind in _AT_ROOT:
@@ -47,7 +58,7 @@ def partition_permissions(fs: Filesystem, partition: Partition, root: LogDirRoot
     user = broker_user(directory, partition.entries) if root is None else root.user
     if user is None or directory is None:
         return
-    yield from _lacking(user, directory, ALL, TAKES_OFFLINE)
+    yield from _lacking(user, directory, ALL, _TAKES_OFFLINE)
     for entry in partition.entries:
         if entry.is_directory:
             yield from _lacking(user, entry, ALL, _CANNOT_DELETE)
@@ -59,7 +70,7 @@ def partition_permissions(fs: Filesystem, partition: Partition, root: LogDirRoot
             is_written = classify_file(entry.name).kind in _OPENED_FOR_WRITING and not entry.name.endswith(
                 WorkState.DELETED.value
             )
-            yield from _lacking(user, entry, READ_WRITE if is_written else READ, TAKES_OFFLINE)
+            yield from _lacking(user, entry, READ_WRITE if is_written else READ, _TAKES_OFFLINE)
 
 
 def _directories_in(fs: Filesystem, path: str) -> Iterable[FileStatus]:
@@ -69,7 +80,7 @@ def _directories_in(fs: Filesystem, path: str) -> Iterable[FileStatus]:
         return []
 
 
-def _lacking(user: BrokerUser, status: FileStatus, rights: int, effect: str) -> Iterator[Finding]:
+def _lacking(user: BrokerUser, status: FileStatus, rights: int, effect: _Effect) -> Iterator[Finding]:
     """Yield a finding if `user` lacks rights to a file or directory. `effect` is what a broker of this user does."""
     if user.may(status, rights):
         return
@@ -82,4 +93,11 @@ def _lacking(user: BrokerUser, status: FileStatus, rights: int, effect: str) -> 
     if rights & ~(status.mode >> 6):
         commands.append(("sudo", "chmod", f"u+{'rwx' if status.is_directory else 'rw'}", path_word(status.path)))
     steps = (Step("if the broker runs as this user", end=", "), *all_of(commands, " permits it"))
-    yield finding(FindingKind.NOT_PERMITTED, status.path, message, broker_effect=effect, steps=steps)
+    yield finding(
+        FindingKind.NOT_PERMITTED,
+        status.path,
+        message,
+        broker_effect=effect.text,
+        steps=steps,
+        at_start=effect.at_start,
+    )

@@ -17,7 +17,7 @@ from kafkalog_cli.log.partition import Partition, PartitionPath
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding, finding, of_fault
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.partition_facts import Replication, is_set_aside, path_of_stray
 from kafkalog_cli.ops.settings import SettingsSource
@@ -355,7 +355,7 @@ def _if_kept(  # noqa: PLR0913, PLR0917
             f"a broker keeps it under a name that no topic has: nobody reads or deletes it. {other.name} is elsewhere"
         )
         effect = f"{effect}, or begins empty"
-    return problem._replace(broker_effect=effect, steps=steps)
+    return problem._replace(broker_effect=effect, steps=steps, at_start=(StartAction.KEEPS,))
 
 
 def _rename(path: str) -> Argv:

@@ -289,10 +289,6 @@ def test_a_single_snapshot_is_checked_against_the_segments_before_it(transaction
 # ---- leader epochs
 
 
-def epochs(*entries):
-    return "".join(f"{line}\n" for line in ("0", str(len(entries)), *(f"{e} {s}" for e, s in entries))).encode()
-
-
 def epoch_log():
     """Epoch 0 from offset 0, epoch 2 from 10, epoch 5 from 20; the log ends at 30."""
     return b"".join(
@@ -301,71 +297,7 @@ def epoch_log():
     )
 
 
-@pytest.mark.parametrize(
-    ("entries", "found", "code"),
-    [
-        ([(0, 0), (2, 10), (5, 20)], ["right"] * 3, 0),
-        ([(0, 0), (2, 10), (5, 20), (9, 30)], ["right"] * 4, 0),
-        ([(2, 12), (5, 20)], ["right"] * 2, 0),  # the start of the log was moved into a batch
-        ([(5, 30)], ["right"], 0),  # what came before was lost with an earlier checkpoint
-        ([(0, 0), (2, 10), (5, 31)], ["right"] * 2 + ["beyond the end"], 4),
-        ([(0, 0), (5, 20), (2, 10)], ["right"] * 2 + ["out of order"], 4),
-        ([(0, 0), (3, 10), (5, 20)], ["right", "stale", "right"], 4),
-        ([(0, 0), (2, 5), (5, 20)], ["right", "stale", "right"], 4),
-        ([(0, 0), (2, 15), (5, 20)], ["right"] * 3, 4),  # said of the batch at 10
-        ([(0, 0), (5, 20)], ["right"] * 2, 4),
-        ([(-1, 0)], ["out of order"], 4),
-        ([], [], 0),
-    ],
-)
-def test_leader_epochs_against_the_batches(entries, found, code):
-    path = "/t-0/leader-epoch-checkpoint"
-    report = reports({"/t-0/00.log": epoch_log(), "/t-0/00.index": b"", path: epochs(*entries)}, "/t-0")[path]
-    assert verdicts(report) == found
-    assert report.exit_code == code
-
-
-def test_epochs_whose_batches_are_gone():
-    path = "/t-0/leader-epoch-checkpoint"
-    log = batch_v2(10, (1,), b"", epoch=2) + batch_v2(20, (1,), b"", epoch=5)
-    report = reports({"/t-0/10.log": log, path: epochs((0, 0), (1, 5), (2, 7), (5, 20))}, "/t-0")[path]
-    assert verdicts(report) == ["no longer in the log", "no longer in the log", "right", "right"]
-    assert report.exit_code == 0
-
-
-@pytest.mark.parametrize("text", [b"1\n0\n", b"0\n2\n0 0\n", b"0\nx\n", b"0\n1\n0\n", b"\xff\n"])
-def test_a_checkpoint_that_a_broker_cannot_read_is_corruption(text):
-    path = "/t-0/leader-epoch-checkpoint"
-    assert reports({"/t-0/00.log": epoch_log(), path: text}, "/t-0")[path].exit_code == 4
-
-
 # ---- offset checkpoints
-
-
-CHECKPOINTS = [f"{name}-offset-checkpoint" for name in ("recovery-point", "replication", "log-start", "cleaner")]
-
-
-@pytest.mark.parametrize("kind", CHECKPOINTS)
-def test_offset_checkpoints_against_first_offset_and_log_end(kind):
-    path = f"/log/{kind}"
-    lines = ["t 0 30", "t 0 30", "a.b_c 1 5", "t 1 0", "t 2 3", "t 3 -1"]
-    log = epoch_log()
-    files = {
-        "/log/t-0/00.log": log,
-        "/log/t-1/10.log": batch_v2(10, (1,), b""),
-        "/log/t-2/00.log": b"",
-        "/log/t-3/00.log": b"",
-        path: "\n".join(["0", str(len(lines)), *lines, ""]).encode(),
-    }
-    report = reports(files, path)[path]
-    right, below = "right", "below the first segment: a broker uses 10"
-    expected = [right, "stale", "no directory", right, "beyond the end", "out of order"]
-    assert verdicts(report) == expected
-    entries = list(report.entries)
-    assert entries[3].detail == below
-    assert entries[4].detail.startswith("the log ends at 0: ")
-    files[path] = b"0\n2\nt 0 30\nt 1 11\n"
-    assert reports(files, path)[path].exit_code == 0
 
 
 def test_the_end_of_a_log_is_found_whatever_its_index_says():

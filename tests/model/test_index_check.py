@@ -187,36 +187,6 @@ def made_log(base=100):
     return log, [batch.position for call in written for batch in call]
 
 
-@pytest.mark.parametrize(
-    ("entry", "verdict", "code", "detail"),
-    [
-        (lambda at: (104, at[1]), "right", 0, ""),
-        (lambda at: (103, at[1]), "right", 0, ""),
-        (lambda at: (107, at[1]), "right", 0, ""),
-        (lambda at: (106, at[2]), "stale", 3, "no batch begins or ends with the offset"),
-        (lambda at: (106, at[1]), "stale", 3, "no batch begins or ends with the offset"),
-        (
-            lambda at: (104, at[1] + 1),
-            "stale",
-            4,
-            "inside the batch at {1}, offsets 103 to 104",
-        ),
-        (lambda at: (104, at[2]), "stale", 4, "so the offset is before it"),
-        (lambda at: (101, at[0]), "stale", 3, "points at the first batch"),
-        (lambda at: (104, -4), "stale", 4, "no batch starts there"),
-        (lambda at: (104, at[3] + 4000), "beyond the end", 4, "not before the end of the log"),
-        (lambda at: (109, at[3]), "beyond the end", 4, "not in the log yet"),
-        (lambda at: (99, at[1]), "out of order", 4, "below the base offset"),
-    ],
-)
-def test_what_is_said_of_one_entry(entry, verdict, code, detail):
-    log, at = made_log()
-    report = offset_report(100, log, [entry(at)])
-    (found,) = report.entries
-    assert (found.verdict, report.exit_code) == (verdict, code)
-    assert detail.format(*at) in found.detail
-
-
 def test_entries_that_do_not_follow_each_other_are_out_of_order_and_the_others_are_not():
     log, at = made_log()
     right = [(104, at[1]), (107, at[2]), (108, at[3])]
@@ -304,39 +274,6 @@ def test_a_closed_segment_whose_time_index_lacks_the_largest_timestamp():
     assert report.exit_code == 3
     active = reports(100, log, b"", b"")[".timeindex"]
     assert active.exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("entries", "found", "code", "detail"),
-    [
-        ([(7, 102)], ["right"], 0, ""),
-        ([(7, 100)], ["right"], 0, ""),  # 2.8 wrote the offset of the record
-        ([(6, 102)], ["stale"], 3, "a larger timestamp, 7, comes at or before the offset"),
-        ([(9, 107)], ["stale"], 4, "a larger timestamp, 12, comes"),
-        ([(12, 108)], ["stale"], 4, "a larger timestamp, 13, comes"),
-        # the last entry is taken for the largest timestamp
-        ([(14, 108)], ["stale"], 4, "so large a timestamp, the largest is 13"),
-        ([(8, 102), (13, 108)], ["stale", "right"], 3, "the largest is 7"),
-        ([(13, 109)], ["beyond the end"], 4, "not in the log yet"),
-        ([(13, 99)], ["out of order"], 4, "below the base offset"),
-        ([(9, 104), (9, 104)], ["right", "out of order"], 4, ""),
-        ([(12, 107), (9, 104)], ["right", "out of order"], 4, ""),
-    ],
-)
-def test_what_is_said_of_time_entries(entries, found, code, detail):
-    log, _ = made_log()
-    report = reports(100, log, b"", time_index(100, entries))[".timeindex"]
-    assert verdicts(report) == found
-    assert report.exit_code == code
-    assert detail in next(iter(report.entries)).detail
-
-
-def test_a_time_entry_behind_the_batch_that_has_its_timestamp():
-    log, _ = write(0, [[Spec((9,))], [Spec((4,))]])
-    report = reports(0, log, b"", time_index(0, [(9, 1)]))[".timeindex"]
-    (entry,) = report.entries
-    assert (entry.verdict, report.exit_code) == ("stale", 4)
-    assert "but of an earlier batch" in entry.detail
 
 
 def test_append_calls_on_the_brokers_clock_have_the_offset_of_their_last_batch():

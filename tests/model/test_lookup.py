@@ -1,6 +1,5 @@
 """Look-ups against a linear search over the records that were written, with sound, missing and lying indexes."""
 
-import json
 import random
 import struct
 
@@ -184,37 +183,6 @@ def ten(tmp_path):
     made = [R(i, BASE_TIME_MS + 1000 * i, b"k", b"v%d" % i) for i in range(10)]
     write_segment(folder, 0, [(batch_v2([r]), r.offset, r.timestamp) for r in made], interval=0)
     return folder
-
-
-def test_commands_answer_and_tell_how(ten):
-    code, out, _ = call("lookup-offset", str(ten), "7")
-    assert code == 0
-    assert "offset: 7\n" in out
-    assert "value: v7 (2 bytes)" in out
-    assert "found: index entry offset 7" in out
-    code, out, _ = call("lookup-offset", str(ten), "7", "--batch")
-    assert (code, "value" in out) == (0, False)
-    code, out, _ = call("lookup-time", str(ten), "-15s")
-    assert (code, out.splitlines()[0]) == (0, "offset: 5")
-    assert call("lookup-time", str(ten), "--earliest")[1] == "offset: 0\n"
-    assert call("lookup-time", str(ten), "--latest")[1] == "offset: 10\n"
-    assert call("lookup-time", str(ten), "--max-timestamp")[1].startswith("offset: 9\n")
-    assert call("lookup-time", str(ten), "--latest", "--before", "5")[1] == "offset: 10\noffset: 0\n"
-
-
-def test_commands_speak_json(ten):
-    code, out, _ = call("lookup-offset", str(ten), "7", "--format", "json")
-    answer, summary = map(json.loads, out.splitlines())
-    assert code == summary["exit_code"] == 0
-    assert answer["record"]["value"] == {"encoding": "utf-8", "data": "v7"}
-    assert answer["index_entry"] == {"offset": 7, "position": answer["batch"]["position"]}
-
-
-def test_outside_of_the_log_is_1_with_the_range(ten):
-    code, out, err = call("lookup-offset", str(ten), "10")
-    assert (code, out) == (1, "")
-    assert "valid range is 0 to 9" in err
-    assert call("lookup-time", str(ten), str(BASE_TIME_MS + 9001))[0] == 1
 
 
 def test_misuse_is_2_and_nothing_there_is_10(ten, tmp_path):

@@ -3,8 +3,8 @@
 Machine code is kept for the contents of the sources, which a module inside the archive does not have.
 """
 
-from PyInstaller.utils.hooks import collect_data_files, collect_submodules, copy_metadata
+from PyInstaller.utils.hooks import collect_data_files, collect_submodules
 
 hiddenimports = collect_submodules("kafkalog_cli")
-datas = collect_data_files("kafkalog_cli") + copy_metadata("junitparser")  # which asks for its own version
+datas = collect_data_files("kafkalog_cli")
 module_collection_mode = {"kafkalog_cli.format.kernels": "py"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
@@ -11,7 +11,6 @@ from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
-from kafkalog_cli.format.java_text import string_hash
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.dump_text import Abort, LogText
 from kafkalog_cli.output.line_program import Form, Is, Item, Part, program, record, stored, true_or_false
@@ -144,7 +143,7 @@ class DumpReports:
 
     The Scala tool prepends to its lists of mismatches and gaps, so these print newest first. The Java tool has them in
     sorted maps: the newest pair of each offset, mismatches from the last offset down, gaps from the first up. The files
-    are in the order of the tools' hash maps. There can be as many gaps as records, so `gaps` spools all of them;
+    are in the order in which they were dumped. There can be as many gaps as records, so `gaps` spools all of them;
     `_non_consecutive` has the ranges in `gaps` by path.
     """
 
@@ -170,9 +169,9 @@ class DumpReports:
         """Iterate over the text of all reports; empty if there is nothing to report."""
         place = "the log." if self.version.is_scala else ":{}"
         found = {path: pairs for path, pairs in self.index_mismatches.items() if len(pairs)}
-        for path in self._in_map_order(found, is_put_again=_has_several(found)):
+        for path, pairs in found.items():
             yield f"Mismatches in :{path}\n"
-            yield from _lines("  Index offset: {}, log offset: {}", self._mismatches(found[path]))
+            yield from _lines("  Index offset: {}, log offset: {}", self._mismatches(pairs))
         for times, heading, line in (
             (self.time_mismatches, "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}"),
             (
@@ -186,34 +185,12 @@ class DumpReports:
                 "Indexed offset: {}, found log offset: {}",
             ),
         ):
-            for path in self._in_map_order(times, is_put_again=not self.version.is_scala and _has_several(times)):
+            for path, pairs in times.items():
                 yield f"{heading.format(path)}\n"
-                yield from _lines(line, times[path].oldest_first(0, len(times[path])))
-        ranges = self._non_consecutive
-        last = sum(end - begin for begin, end in next(reversed(ranges.values()), []))
-        for path in self._in_map_order(ranges, is_put_again=last > 1, is_computed=False):
+                yield from _lines(line, pairs.oldest_first(0, len(pairs)))
+        for path, ranges in self._non_consecutive.items():
             yield f"Non-consecutive offsets in {path}\n"
-            yield from _lines("  {} is followed by {}", self._gaps(ranges[path]))
-
-    def _in_map_order(self, paths: Collection[str], *, is_put_again: bool, is_computed: bool = True) -> list[str]:
-        """Return paths in the order of the real tool's hash map, into which they were put one after another.
-
-        A Scala map grows before a put into 11 keys, and sorts the keys of a bucket by their hashes. A Java map grows
-        after its 13th put. computeIfAbsent (`is_computed`) grows it before a call with 13 keys, and puts a key before
-        the others of its bucket. Scala and computeIfAbsent grow the map even if it has the key; `is_put_again` says so
-        of the last key.
-        """
-        rank = {path: at for at, path in enumerate(paths)}
-        spread = {path: (hashed := string_hash(path)) ^ (hashed & 0xFFFFFFFF) >> 16 for path in paths}
-        full = len(rank) - 1
-        if self.version.is_scala:
-            full, rank = len(rank) + is_put_again, spread
-        elif is_computed:
-            full, rank = len(rank) + is_put_again - 2, {path: -at for path, at in rank.items()}
-        buckets = 16
-        while full >= buckets * 3 // 4:
-            buckets *= 2
-        return sorted(rank, key=lambda path: (spread[path] & buckets - 1, rank[path]))
+            yield from _lines("  {} is followed by {}", self._gaps(ranges))
 
     def _mismatches(self, pairs: PairSpool) -> Iterator[tuple[int, int]]:
         return pairs.newest_first(0, len(pairs)) if self.version.is_scala else pairs.last_first()
@@ -222,11 +199,6 @@ class DumpReports:
         if self.version.is_scala:
             return chain.from_iterable(self.gaps.newest_first(begin, end) for begin, end in reversed(ranges))
         return self.gaps.by_first(ranges)
-
-
-def _has_several(found: Mapping[str, PairSpool]) -> bool:
-    """Whether the last path has more than one pair."""
-    return any(len(pairs) > 1 for pairs in list(found.values())[-1:])
 
 
 def _lines(line: str, pairs: Iterable[tuple[int, int]]) -> Iterator[str]:

@@ -4,12 +4,10 @@ A case fails if its target has an exit code other than 0. JUnit XML has no schem
 those of Ant and of Jenkins, which allow different elements.
 """
 
-import io
 import platform
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
-
-from junitparser import Attr, Error, Failure, JUnitXml, SystemErr, SystemOut, TestCase, TestSuite
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
@@ -25,69 +23,62 @@ MOST_FINDINGS = 100
 _ORDER = (Severity.INFO, Severity.WARNING, Severity.CORRUPTION)
 
 
-class _Suite(TestSuite):
-    """A suite with the attributes that Ant's schema requires."""
-
-    id = Attr()
-    package = Attr()
-
-
 class JunitReport:
     """See CiReport."""
 
     def __init__(self, level: str, started_ms: int) -> None:
         self._level = level
         self._started_ms = started_ms
-        self._cases: list[TestCase] = []
+        self._cases: list[Element] = []
 
     def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterable[str]:
         """See CiReport."""
-        case = _case(verification.path, verification.target.value)
+        case = self._case(verification.path, verification.target.value)
         if verification.exit_code is not ExitCode.OK:
-            kind = Error if verification.exit_code is ExitCode.FAILURE else Failure
+            tag = "error" if verification.exit_code is ExitCode.FAILURE else "failure"
             worst = max(findings or verification.findings, key=lambda found: _ORDER.index(found.severity))
             message = printable(worst.message)
             if len(findings) > 1:
                 message += f" (and {counted(len(findings) - 1, 'other finding')})"
-            result = kind(message, worst.kind.value)
-            result.text = _text(findings)
-            case.result = result
-        self._cases.append(case)
+            SubElement(case, tag, message=message, type=worst.kind.value).text = _text(findings)
         return ()
 
     def fail(self, path: str | None, error: KafkalogError) -> Iterable[str]:
         """See CiReport."""
-        case = _case("run" if path is None else path, "run" if path is None else "path")
-        result = Error(printable(str(error)), type(error).__name__)
-        result.text = printable(next_step(error))
-        case.result = result
-        self._cases.append(case)
+        case = self._case("run" if path is None else path, "run" if path is None else "path")
+        failed = SubElement(case, "error", message=printable(str(error)), type=type(error).__name__)
+        failed.text = printable(next_step(error))
         return ()
 
     def end(self, code: ExitCode, ended_ms: int) -> Iterable[str]:
         """See CiReport."""
-        suite = _Suite("kafkalog verify")
-        suite.id, suite.package = "0", "kafkalog"
         started = datetime.fromtimestamp(self._started_ms // 1000, timezone.utc)
-        suite.timestamp = f"{started:%Y-%m-%dT%H:%M:%S}"
-        suite.hostname = platform.node() or "localhost"
-        suite.add_property("version", __version__)
-        suite.add_property("level", self._level)
-        suite.add_property("exit_code", str(int(code)))
-        suite.add_testcases(self._cases)
-        suite.time = max(0, ended_ms - self._started_ms) / 1000
-        suite.append(SystemOut(""))
-        suite.append(SystemErr(""))
-        document = JUnitXml()
-        document.add_testsuite(suite)
-        written = io.BytesIO()
-        document.write(written)
-        yield written.getvalue().decode() + "\n"
+        document = Element("testsuites")
+        suite = SubElement(
+            document, "testsuite",
+            name="kafkalog verify",
+            id="0", package="kafkalog",  # Ant's schema requires both
+            timestamp=f"{started:%Y-%m-%dT%H:%M:%S}",
+            hostname=platform.node() or "localhost",
+            tests=str(len(self._cases)),
+            errors=str(sum(case.find("error") is not None for case in self._cases)),
+            failures=str(sum(case.find("failure") is not None for case in self._cases)),
+            skipped="0",
+            time=str(max(0, ended_ms - self._started_ms) / 1000),
+        )  # fmt: skip
+        properties = SubElement(suite, "properties")
+        for name, value in (("version", __version__), ("level", self._level), ("exit_code", str(int(code)))):
+            SubElement(properties, "property", name=name, value=value)
+        suite.extend(self._cases)
+        SubElement(suite, "system-out")
+        SubElement(suite, "system-err")
+        yield tostring(document, encoding="utf-8", xml_declaration=True).decode() + "\n"
 
-
-def _case(path: str, kind: str) -> TestCase:
-    """Return a test case. Targets are checked at the same time, so no time is known of one: it is 0."""
-    return TestCase(printable(path), f"kafkalog.verify.{kind}", 0)
+    def _case(self, path: str, kind: str) -> Element:
+        """Add a test case. Targets are checked at the same time, so no time is known of one: it is 0."""
+        case = Element("testcase", name=printable(path), classname=f"kafkalog.verify.{kind}", time="0.0")
+        self._cases.append(case)
+        return case
 
 
 def _text(findings: Sequence[Finding]) -> str:

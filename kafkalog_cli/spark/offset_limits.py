@@ -209,17 +209,6 @@ def range_of(options: dict[str, str]) -> RecordRange:
     )
 
 
-def keys_of(options: dict[str, str]) -> frozenset[bytes] | None:
-    """Return the keys of the option `keys`, a JSON list of strings; None without it. Raises UsageError."""
-    text = options.get("keys")
-    if text is None:
-        return None
-    found = parsed_json(text)
-    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
-        raise UsageError(reason=f'keys is a JSON list of texts, e.g. ["order-17"], not {text}')
-    return frozenset(one.encode("utf-8", "surrogatepass") for one in found)
-
-
 def _offset(options: dict[str, str], name: str) -> int | None:
     text = options.get(name.lower())
     if text is None:

@@ -2,25 +2,21 @@
 
 import re
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryName
-from kafkalog_cli.errors import KafkalogError, NothingSelected, OffsetOutOfRange, UsageError
+from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, COORDINATOR_TOPICS
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
-from kafkalog_cli.ops.append.partitioning import partition_of_key
-from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.listing.root import broker_root
 from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.partition_state import BrokerViews, PartitionState, log_bounds
 from kafkalog_cli.ops.read.request import Isolation, growing_end
 from kafkalog_cli.ops.selection import served_partitions
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, RecordRange, TopicPartition, names_of
-from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions, local_path
+from kafkalog_cli.spark.options import SourceOptions, local_path
 
 _NEVER_MATCHED = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA})
 """Kafka's internal topics, which Spark's pattern leaves out, and the metadata topic, which no client sees."""
@@ -78,34 +74,13 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
         check_limit(limit, {name_of(one) for one in partitions}, position)
     found = []
     views = BrokerViews(fs)
-    for one in _of_keys(fs, partitions, options):
+    for one in partitions:
         if one.segments:
             whole = _range(fs, one, options, views.of(one))
             wanted = wanted_part(fs, whole, options.records)
             if wanted is not None:
                 found.append(wanted)
     return found
-
-
-def _of_keys(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[Partition]:
-    """Return the partitions that can hold a record with one of the keys; all partitions if the options have no keys."""
-    if options.keys is None or options.partitioner is ProducerPartitioner.NONE:
-        return partitions
-    hashing = Hashing(options.partitioner.value)
-    if any(hashing.is_spread(key) for key in options.keys):
-        return partitions
-    counts = partition_counts(fs, partitions, options.num_partitions)
-    kept = []
-    for one in partitions:
-        count = counts[one.topic]
-        if one.number >= count:
-            raise UsageError(
-                reason=f"partitioner {hashing.value}: {name_of(one)} is there, but {one.topic}"
-                f" is said to have {count} partitions"
-            )
-        if one.number in {partition_of_key(key, count, hashing) for key in options.keys}:
-            kept.append(one)
-    return kept
 
 
 def _chooses(options: SourceOptions, directory: DirectoryName) -> bool:
@@ -252,36 +227,3 @@ def wanted_part(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> Offs
     if first > whole.first and first >= whole.log_end:
         return None
     return whole._replace(first=first, end=end)
-
-
-def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | None) -> dict[str, int]:
-    """Return each topic's number of partitions: `given`, else the number in its log directory's `__cluster_metadata`.
-
-    Raises UsageError if neither is known: a log directory may hold only some of a topic's partitions.
-    """
-    topics = {one.topic: one for one in partitions}
-    if given is not None:
-        return dict.fromkeys(topics, given)
-    counts: dict[str, int] = {}
-    metadata_in = cache(partial(_metadata_in, fs))
-    for topic, one in topics.items():
-        metadata = metadata_in(one.path.rpartition("/")[0] or ".")
-        state = None if metadata is None else metadata.topics.get(topic)
-        if state is None or not state.partitions:
-            raise UsageError(
-                reason=f"option 'partitioner': how many partitions {topic} has is in no metadata beside it;"
-                " give option('numPartitions', …)"
-            )
-        counts[topic] = len(state.partitions)
-    return counts
-
-
-def _metadata_in(fs: Filesystem, parent: str) -> ClusterMetadata | None:
-    """Return the state in the metadata log of a log directory; None if there is no readable metadata log."""
-    path = metadata_log_in(fs, parent) if broker_root(fs, parent) is not None else None
-    if path is None:
-        return None
-    try:
-        return read_cluster_metadata(fs, path)
-    except KafkalogError:
-        return None

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from enum import Enum, unique
+from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -18,7 +18,6 @@ from kafkalog_cli.spark.offset_limits import (
     TopicPartition,
     check_limits,
     ending_limit,
-    keys_of,
     parsed_json,
     range_of,
     starting_limit,
@@ -41,7 +40,7 @@ OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """Options that a batch read ignores."""
 OURS = (
     "path", "paths", "isolation", "includeBatchMetadata", "includeControl", "mode", "columns", *OF_RECORDS,
-    "keys", "partitioner", "numPartitions", "keyFormat", "valueFormat", "schemas",
+    "keyFormat", "valueFormat", "schemas",
 )  # fmt: skip
 OF_FILTERS = ("pushdown",)
 """Accepted, because jobs set it, and ignored: no filter is pushed down (see `offset_limits`)."""
@@ -56,20 +55,6 @@ REFUSED_OF_KAFKA = {
 }
 
 
-@unique
-class ProducerPartitioner(Enum):
-    """How producers chose a partition by key, as far as this is known: NONE, or as Hashing."""
-
-    NONE = "none"
-    MURMUR2 = "murmur2"
-    MURMUR2_RANDOM = "murmur2_random"
-    CONSISTENT = "consistent"
-    CONSISTENT_RANDOM = "consistent_random"
-    CRC32 = "crc32"
-    FNV1A = "fnv1a"
-    FNV1A_RANDOM = "fnv1a_random"
-
-
 class TopicChoice(NamedTuple):
     """The selected topics: `assigned` partitions, `subscribed` names, or names with a match of `pattern`; else all."""
 
@@ -81,8 +66,8 @@ class TopicChoice(NamedTuple):
 class SourceOptions(NamedTuple):
     """The options, checked.
 
-    `keys`: only partitions that can hold a record with one of these keys are read. `decoding` is that of
-    JSON_COLUMNS. `max_offsets`: how many offsets a micro-batch of a stream may have; None: no limit.
+    `decoding` is that of JSON_COLUMNS. `max_offsets`: how many offsets a micro-batch of a stream may have; None: no
+    limit.
     """
 
     paths: tuple[str, ...]
@@ -97,9 +82,6 @@ class SourceOptions(NamedTuple):
     mode: Mode
     columns: tuple[SourceColumn, ...]
     records: RecordRange
-    keys: frozenset[bytes] | None
-    partitioner: ProducerPartitioner
-    num_partitions: int | None
     decoding: Decoding
     max_offsets: int | None = None
 
@@ -117,7 +99,7 @@ def stream_options(given: Mapping[str, Any]) -> SourceOptions:
     """Return the options of a stream, which has no end. Raises UsageError as `read_options`."""
     options = {str(key).lower(): str(value) for key, value in given.items()}
     _check_names(options)
-    for name in ("minOffsetsPerTrigger", "maxTriggerDelay", *OF_RECORDS, "keys", "partitioner", "numPartitions"):
+    for name in ("minOffsetsPerTrigger", "maxTriggerDelay", *OF_RECORDS):
         if name.lower() in options:
             raise UsageError(reason=f"option '{name}' is not for streams here")
     found = _options(options, streams_start(options), OffsetLimit(LimitKind.LATEST))
@@ -126,7 +108,6 @@ def stream_options(given: Mapping[str, Any]) -> SourceOptions:
 
 def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit) -> SourceOptions:
     mode = word(options, "mode", Mode, Mode.FAILFAST)
-    partitioner = word(options, "partitioner", ProducerPartitioner, ProducerPartitioner.NONE)
     flag(options, "pushdown", default=False)
     return SourceOptions(
         _paths(options),
@@ -141,21 +122,8 @@ def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit
         mode,
         _columns(options, mode),
         range_of(options),
-        _keys(options, partitioner),
-        partitioner,
-        positive(options, "numPartitions"),
         Decoding.of_words(options.get("keyformat", "auto"), options.get("valueformat", "auto"), options.get("schemas")),
     )
-
-
-def _keys(options: dict[str, str], partitioner: ProducerPartitioner) -> frozenset[bytes] | None:
-    keys = keys_of(options)
-    if keys is not None and partitioner is ProducerPartitioner.NONE:
-        raise UsageError(
-            reason="option 'keys' chooses partitions, and nothing says how producers chose them:"
-            " add option('partitioner', 'murmur2') where they used Kafka's default hash, 'crc32' for librdkafka's"
-        )
-    return keys
 
 
 def check_faults_are_shown(columns: tuple[SourceColumn, ...], mode: Mode) -> None:

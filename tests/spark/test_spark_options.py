@@ -9,7 +9,7 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark.offset_limits import LimitKind, RecordRange, TopicPartition
-from kafkalog_cli.spark.options import OF_RANGES, OURS, STRATEGIES, ProducerPartitioner, read_options
+from kafkalog_cli.spark.options import OF_RANGES, OURS, STRATEGIES, read_options
 from kafkalog_cli.spark.schema import BY_NAME
 
 REFUSED = [
@@ -54,14 +54,12 @@ REFUSED = [
     ({"minPartitions": "0"}, "minPartitions must be positive"),
     ({"minPartitions": "many"}, "minPartitions is a number, not many"),
     ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be positive"),
-    ({"numPartitions": "0"}, "numPartitions must be positive"),
     ({"failOnDataLoss": "perhaps"}, "failOnDataLoss is true or false, not perhaps"),
     ({"includeHeaders": "1"}, "includeHeaders is true or false, not 1"),
     ({"isolation": "serializable"}, "isolation is one of read_uncommitted, read_committed; not serializable"),
     ({"kafka.isolation.level": "x"}, "kafka.isolation.level is one of"),
     ({"isolation": "read_committed", "kafka.isolation.level": "read_uncommitted"}, "say different things"),
     ({"mode": "strict"}, "mode is one of failfast, dropmalformed, permissive; not strict"),
-    ({"partitioner": "sha1"}, "partitioner is one of none, murmur2, .*crc32, .*; not sha1"),
     ({"pushdown": "perhaps"}, "pushdown is true or false, not perhaps"),
     ({"columns": "key,size"}, "there is no column size"),
     ({"columns": "key,key"}, "each column once"),
@@ -84,8 +82,8 @@ def test_without_a_path():
 def test_defaults_and_a_job_as_it_is():
     found = read_options({"path": "x"})
     assert (found.starting.kind, found.ending.kind) == (LimitKind.EARLIEST, LimitKind.LATEST)
-    assert (found.fail_on_data_loss, found.mode, found.partitioner) == (True, Mode.FAILFAST, ProducerPartitioner.NONE)
-    assert (found.isolation, found.records, found.keys) == (Isolation.READ_UNCOMMITTED, RecordRange(), None)
+    assert (found.fail_on_data_loss, found.mode) == (True, Mode.FAILFAST)
+    assert (found.isolation, found.records) == (Isolation.READ_UNCOMMITTED, RecordRange())
     of_a_job = {"kafka.bootstrap.servers": "b:9092", "kafka.security.protocol": "SSL", "groupIdPrefix": "g"}
     of_a_job |= {"kafka.isolation.level": "read_committed", "fetchOffset.numRetries": "3", "SUBSCRIBE": "a, b"}
     found = read_options({"path": "x", **of_a_job})

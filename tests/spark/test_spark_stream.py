@@ -117,7 +117,7 @@ def test_where_it_begins(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "option", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "minOffsetsPerTrigger", "partitioner"]
+    "option", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "minOffsetsPerTrigger"]
 )
 def test_what_a_stream_does_not_take(tmp_path, option):
     Log(tmp_path)

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import re
 import struct
 import tracemalloc
 from pathlib import Path
@@ -65,11 +66,16 @@ def printed(decoder, key, value, offset):
     return ("" if key_text is None else f" key: {key_text}") + ("" if payload is None else f" payload: {payload}")
 
 
+def with_shortest_doubles(text):
+    """JDK 17 does not always print the shortest digits of a double."""
+    return re.sub(r'(?<="value":)-?\d[\d.E-]*', lambda match: repr(float(match[0])), text)
+
+
 @pytest.mark.parametrize("name", ["brokers.jsonl", "made.jsonl"])
 def test_the_real_tools_text(name):
     tried = collections.Counter()
     for decoder, key, value, offset, text in recorded(name):
-        assert printed(decoder, key, value, offset) == text
+        assert with_shortest_doubles(printed(decoder, key, value, offset)) == with_shortest_doubles(text)
         tried[decoder] += 1
     assert set(tried) == set(TOPICS)
 

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
 
-from kafkalog_cli.errors import KafkalogError
 from tests.attacks.test_links import facts, place  # noqa: F401
 from tests.attacks.test_odd_files_read import at_most, device, of_another_user, socket_at, tree
 from tests.spark.exporting import export, pa, pq, tasks_here
 from tests.spark.importing import import_into, new_log_dir, seen
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import KafkalogError
 
 SECRET = "0c4nary5ecret"
 MOST_SECONDS = 600

@@ -10,16 +10,12 @@ import subprocess
 
 import pytest
 
-from kafkalog_cli.change.new_partition import make_partition
-from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, staged_name
-from kafkalog_cli.change.output_directory import OutputDirectory
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.lock import LockPolicy
-from kafkalog_cli.errors import BadInput, KafkalogError
-from kafkalog_cli.ops.importing.sources import input_files
+import kafkalog_cli as kl
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place, printed  # noqa: F401
 from tests.attacks.test_manifests import ABSENT, ABSURD, paths, put
 from tests.support.effort import DIAL
+from tests.support.product import BadInput, KafkalogError, LockPolicy, RealFilesystem, staged_name
+from tests.support.product_journal import NewPartitions, OutputDirectory, StagedPartition, input_files, make_partition
 from tests.support.watched_fs import Swapping
 
 RUN = "20260101T000000.000Z-import-abcd"
@@ -225,9 +221,7 @@ def _imported(place):
 
 
 def _made(place):
-    from kafkalog_cli.library.appending import new_partition
-
-    new_partition(RealFilesystem(), f"{place}/ld/new-0", TOPIC_ID)
+    kl.new_partition(f"{place}/ld/new-0", TOPIC_ID)
 
 
 class Lockless(Swapping):
@@ -241,7 +235,7 @@ class Lockless(Swapping):
 @pytest.mark.parametrize("name", ["ld", f"ld/{PARTITION}"])
 def test_directories_are_held_where_there_is_no_lock(place, name, evidence):
     """`--assume-offline`: a swap at any call leads nowhere, as with locks."""
-    from kafkalog_cli.disk.lock import lock_log_dir, lock_partition
+    from tests.support.product import lock_log_dir, lock_partition
 
     before = facts(place / "victim")
     policy = LockPolicy(assume_offline=True, sleep=lambda _: None)

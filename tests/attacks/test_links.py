@@ -4,7 +4,6 @@ Every attack meets every command that changes something. Beside the log director
 and numbers of links stay. In the second test a directory is swapped for a link to the victim before the n-th call to the disk.
 """
 
-import io
 import json
 import os
 import re
@@ -15,13 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.lock import LockPolicy, lock_partition
-from kafkalog_cli.errors import KafkalogError
+from tests.support import commands
 from tests.support.effort import DIAL
+from tests.support.product import (
+    KafkalogError,
+    KernelChoice,
+    LockPolicy,
+    RealFilesystem,
+    lock_partition,
+)
 from tests.support.watched_fs import Swapping
 
 NOW_MS = 1_895_000_000_000
@@ -60,13 +61,9 @@ def kafkalog(fs, place, words):
 def printed(fs, place, words):
     """(exit code, stdout, stderr)."""
     names = {"PARTITION": f"{place}/ld/{PARTITION}", "LOGS": f"{place}/ld"}
-    out, err = io.BytesIO(), io.BytesIO()
-    streams = {"stdout": out, "stderr": err, "stdin": io.BytesIO(b'{"value":"x"}\n')}
-    environment = Environment(**streams, fs=fs, now_ms=lambda: NOW_MS, kernels=PLAIN)
-    code = run([names.get(word, word) for word in words], environment)
-    text = err.getvalue().decode(errors="replace")
-    assert "internal error" not in text, text
-    return code, out.getvalue().decode(errors="replace"), text
+    argv = [names.get(word, word) for word in words]
+    how = {"now_ms": lambda: NOW_MS, "stdin": b'{"value":"x"}\n', "errors": "replace"}
+    return commands.kafkalog(*argv, fs=fs, compiled=False, **how)
 
 
 @pytest.fixture

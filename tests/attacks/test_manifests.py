@@ -11,10 +11,10 @@ import os
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from tests.attacks.test_links import COMMANDS, PARTITION, RUN, facts, kafkalog, own, place  # noqa: F401
 from tests.attacks.test_sizes import MOST_RSS_BYTES, measured
 from tests.support.effort import DIAL
+from tests.support.product import RealFilesystem
 
 CHECKPOINTS = (
     "recovery-point-offset-checkpoint",

@@ -11,13 +11,17 @@ import os
 
 import pytest
 
-from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord, record_bytes
-from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
-from kafkalog_cli.disk.named_places import check_named_file, new_file
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.ops.replay.state import FORMAT, ReplayState
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
 from tests.support import commands
+from tests.support.product import FORMAT, FileAttributes, KafkalogError, RealFilesystem, ReplayState
+from tests.support.product_journal import (
+    ComingFile,
+    OutputDirectory,
+    RunRecord,
+    check_named_file,
+    new_file,
+    record_bytes,
+)
 
 RUN = "20260101T000000.000Z-export-abcd"
 KEPT = ("--config", "cleanup.policy=delete", "--config", "retention.ms=-1")

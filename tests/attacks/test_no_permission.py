@@ -8,19 +8,18 @@ read it. Root may read everything, so this needs root, which can become somebody
 
 import importlib
 import os
-import pickle
 import pkgutil
 import shutil
 import tempfile
-import traceback
 from pathlib import Path
 
 import pytest
 
 import kafkalog_cli
-from kafkalog_cli.errors import KafkalogError
 from tests.attacks.test_links import PARTITION, place  # noqa: F401
 from tests.attacks.test_odd_files_read import COMMANDS, NAMES, STEM, done, tree
+from tests.support.other_users import User, as_user
+from tests.support.product import KafkalogError
 
 NOBODY, OWNER = 65534, 12345
 RUN = "20260101T000000.000Z-recover-abcd"
@@ -83,28 +82,6 @@ def all_commands(place):
     return found
 
 
-def as_nobody(work, *arguments):
-    """What `work` returns in a child that is nobody. Whatever it imports must have been imported."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-            answer = work(*arguments)
-        except BaseException:
-            answer = traceback.format_exc()
-        with os.fdopen(writing, "wb") as stream:
-            pickle.dump(answer, stream)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as stream:
-        answer = pickle.load(stream)
-    os.waitpid(child, 0)
-    return answer
-
-
 @pytest.fixture(scope="module")
 def imported(corpus, tmp_path_factory):
     """All modules, also those that commands import as they go: nobody may not be able to."""
@@ -147,7 +124,7 @@ def test_what_may_not_be_read_is_told(theirs, case, evidence):
     os.chown(path, OWNER, OWNER)
     path.chmod(mode)
     before = tree(theirs / "ld")
-    found = as_nobody(all_commands, theirs)
+    found = as_user(User(NOBODY, NOBODY), all_commands, theirs)
     assert isinstance(found, dict), found
     assert tree(theirs / "ld") == before
     for command, (code, text) in found.items():

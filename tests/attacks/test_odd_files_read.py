@@ -6,7 +6,6 @@ secret, which no output may contain, whoever made the link.
 
 # ruff: noqa: F811 - `place` is a fixture
 
-import io
 import json
 import os
 import shutil
@@ -19,12 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import ExitCode
 from tests.attacks.test_links import NOW_MS, PARTITION, PLAIN, facts, place  # noqa: F401
+from tests.support import commands
 from tests.support.effort import DIAL
+from tests.support.product import ExitCode, RealFilesystem
 from tests.support.watched_fs import WatchedFilesystem
 
 SECRET = "0c4nary5ecret"
@@ -99,17 +96,13 @@ def done(place, words, path=None, fs=None):
         "LOG": f"{place}/ld/{PARTITION}/{STEM}.log",
         "FILE": str(path or f"{place}/ld/{PARTITION}/{STEM}.index"),
     }
-    out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(
-        stdout=out, stderr=err, stdin=io.BytesIO(b""), fs=fs or RealFilesystem(), now_ms=lambda: NOW_MS, kernels=PLAIN
-    )
+    argv = [names.get(word, word) for word in words]
+    how = {"now_ms": lambda: NOW_MS, "errors": "surrogateescape"}
     try:
         with at_most(MOST_SECONDS):
-            code = run([names.get(word, word) for word in words], environment)
+            code, *texts = commands.kafkalog(*argv, fs=fs, compiled=False, **how)
     except TooLong:
         pytest.fail(f"{words} did not end within {MOST_SECONDS} s")
-    texts = [stream.getvalue().decode(errors="surrogateescape") for stream in (out, err)]
-    assert "internal error" not in texts[1], (words, texts[1])
     assert code in list(ExitCode), (words, code)
     assert SECRET not in "".join(texts), (words, texts)
     is_json = "--format" in words and words[0] != "dump-log"

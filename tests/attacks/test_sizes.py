@@ -12,22 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import BadInput
-from kafkalog_cli.format import strict_json
-from kafkalog_cli.format.limits import (
-    MOST_CHECKPOINT_BYTES,
-    MOST_DOCUMENT_BYTES,
-    MOST_INPUT_LINE_BYTES,
-    MOST_PROPERTIES_BYTES,
-)
-from kafkalog_cli.ops.append.columns import NdjsonReader
-from kafkalog_cli.ops.append.reading import PieceLines, parse_ndjson, read_records
-from tests.attacks.test_links import PARTITION, PLAIN, place, printed  # noqa: F401
+from tests.attacks.test_links import PARTITION, place  # noqa: F401
+from tests.support.product import IN_A_PROCESS, RealFilesystem
+from tests.support.product_journal import FileKind, LineEdit, change_lines
 
 SIZE_BYTES = 2 << 30
+MOST_CHECKPOINT_BYTES, MOST_PROPERTIES_BYTES, MOST_DOCUMENT_BYTES = 8 << 20, 1 << 20, 32 << 20
+MOST_INPUT_LINE_BYTES = 64 << 20
 MOST_RSS_BYTES = 300 << 20
 ROOT = {
     "recovery-point-offset-checkpoint": MOST_CHECKPOINT_BYTES,
@@ -41,9 +32,9 @@ ROOT = {
     f"{PARTITION}/leader-epoch-checkpoint": MOST_CHECKPOINT_BYTES,
     f"{PARTITION}/partition.metadata": MOST_PROPERTIES_BYTES,
 }
-MEASURED = """
+MEASURED = f"""
 import sys
-from kafkalog_cli.cli.app import run
+{IN_A_PROCESS}
 codes = []
 for words in sys.argv[1].split(";"):
     codes.append(run(words.split()))
@@ -108,24 +99,6 @@ def test_a_long_line_of_an_input(place, kind, evidence):
     evidence("R33", 1, len(ROOT) + 3)
 
 
-def test_a_line_as_long_as_the_limit_is_read(monkeypatch):
-    for name in ("kafkalog_cli.ops.append.reading.MOST_INPUT_LINE_BYTES",):
-        monkeypatch.setattr(name, 40)
-    line = b'{"value":"' + b"x" * 28 + b'"}'
-    assert len(line) == 40
-    for end, is_read in ((b"", True), (b" ", False)):
-        pieces = [line[:7], line[7:] + end, b"\n" + line]
-        for read in (
-            lambda pieces=pieces: list(read_records(PieceLines(pieces), "in", parse_ndjson)),
-            lambda pieces=pieces: list(NdjsonReader(PLAIN, 0).records(pieces, "in")),
-        ):
-            if is_read:
-                assert len(read()) == 2
-            else:
-                with pytest.raises(BadInput, match="in: line 1: it has more than 40 bytes"):
-                    read()
-
-
 def test_no_line_of_a_checkpoint_is_lost_that_is_larger_than_what_is_read(place):
     """Before, its first 64 MiB were read, and the file was written anew without the other lines."""
     path = place / "ld/recovery-point-offset-checkpoint"
@@ -136,12 +109,6 @@ def test_no_line_of_a_checkpoint_is_lost_that_is_larger_than_what_is_read(place)
     with pytest.raises(Exception, match=f"it has {size} bytes"):
         change_lines(RealFilesystem(), f"{place}/ld", [LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, "t000001", 0, 5)])
     assert path.stat().st_size == size
-
-
-@pytest.mark.parametrize("text", [b"[],", b'{"a":1},', b'"ab",'])
-def test_json_of_many_small_objects_is_refused_by_their_number(text):
-    with pytest.raises(ValueError, match="more lists, objects and values"):
-        strict_json.parse(b"[" + text * (4_000_000 // len(text)) + b"1]")
 
 
 def test_what_is_measured_is_measured(tmp_path):

@@ -14,17 +14,14 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.ops.choices import OnDamage
-from kafkalog_cli.spark.queries.catalog import Catalog
-from kafkalog_cli.spark.tables import TABLES
 from tests.attacks.test_links import PARTITION, facts, place  # noqa: F401
 from tests.attacks.test_odd_files_read import STEM, at_most, device, of_another_user, socket_at, tree
 from tests.spark.exporting import FileFormat, export, tasks_here
 from tests.spark.querying import kafkalog
 from tests.spark.spark_reading import rows_of, tasks
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import KafkalogError, RealFilesystem
+from tests.support.product_spark import TABLES, Catalog, OnDamage
 
 SECRET = "0c4nary5ecret"
 STEMS = ("00000000000000000000", "00000000000000000057", STEM)

@@ -4,10 +4,9 @@ import shutil
 
 import pytest
 
-from kafkalog_cli.disk.durable import replace_file, temporary_of
-from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
-from kafkalog_cli.disk.named_places import new_file
 from tests.attacks.test_links import COMMANDS, PARTITION, kafkalog, place  # noqa: F401  (a fixture)
+from tests.support.product import FileAttributes, RealFilesystem
+from tests.support.product_journal import new_file, replace_file, temporary_of
 
 
 def tree(directory):

@@ -9,9 +9,19 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY
 from tests.bad_input.makers import START_MS, batch, record
 
+PRODUCER_ENTRY = [
+    ("producer_id", ">i8"),
+    ("producer_epoch", ">i2"),
+    ("last_sequence", ">i4"),
+    ("last_offset", ">i8"),
+    ("offset_delta", ">i4"),
+    ("timestamp", ">i8"),
+    ("coordinator_epoch", ">i4"),
+    ("current_txn_first_offset", ">i8"),
+]
+"""Of a producer snapshot, for numpy."""
 FIRST, SECOND = "0" * 20, f"{20:020}"
 DELETES, COMPACTS = ("--config", "cleanup.policy=delete"), ("--config", "cleanup.policy=compact", "--force")
 WRITERS = {
@@ -67,7 +77,7 @@ def snapshot(count: int) -> bytes:
 def producers(count: int, columns: dict[str, Any]) -> bytes:
     """A snapshot of `count` producers that never expire; a column that is not given is 0."""
     np = pytest.importorskip("numpy")
-    rows = np.zeros(count, [(field.name, np.dtype(f">{field.code}")) for field in PRODUCER_ENTRY.fields])
+    rows = np.zeros(count, PRODUCER_ENTRY)
     for name, values in {"timestamp": 1 << 60, **columns}.items():
         rows[name] = values
     body = struct.pack(">i", count) + rows.tobytes()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import traceback
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import ExitCode
 from tests.bad_input.makers import CONTROL, START_MS, TRANSACTIONAL, batch, record
+from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.product import ExitCode
 
 ROOT = "/logs"
 PARTITION = f"{ROOT}/topic-0"
@@ -101,16 +98,10 @@ class Done(NamedTuple):
 
 def run_command(argv: list[str], fs: FaultyFilesystem, *, compiled: bool = False) -> Done:
     """Run a command; whatever it does, it may neither raise nor speak of an internal error."""
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout, stderr, fs, lambda: NOW_MS, kernels=KernelChoice(forced=compiled))
+    how = {"now_ms": lambda: NOW_MS, "compiled": compiled, "errors": "surrogateescape"}
     try:
-        code = run(argv, environment)
+        code, out, errors = kafkalog(*argv, fs=fs, **how)
     except BaseException as error:
         raise AssertionError(f"{argv}: {''.join(traceback.format_exception(error))}") from error
-    done = Done(
-        code, stdout.getvalue().decode("utf-8", "surrogateescape"), stderr.getvalue().decode("utf-8", "surrogateescape")
-    )
-    assert "internal error" not in done.errors, done.errors
-    assert "Traceback" not in done.errors
     assert code in list(ExitCode)
-    return done
+    return Done(code, out, errors)

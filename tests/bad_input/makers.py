@@ -24,6 +24,8 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 
 START_MS = 1_600_000_000_000
+MEBIBYTE = 1 << 20
+RECORD_BATCH_BYTES = 61  # of the header, up to the records
 
 Headers = Sequence[tuple[bytes, bytes | None]]
 

@@ -7,23 +7,23 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-BOMBS = 72
+from tests.support.product import IN_A_PROCESS
+
+BOMBS = 68
 """Tests in test_bombs.py and test_memory*.py; row R9 of docs/reliability.md counts them."""
 LARGE_FILE_RUNS = 58
 """Tests in test_large_files.py; row R9b counts them."""
 COMMANDS = 39
 """Tests in test_memory_of_commands.py; row R9c counts them."""
 
-_FORKS = """
+_FORKS = f"""
 import os, sys
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
+{IN_A_PROCESS}
 for line in sys.stdin.read().splitlines():
     child = os.fork()
     if not child:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os._exit(run(line.split("\\t"), Environment(kernels=KernelChoice(forced=False))))
+        os._exit(run(line.split(chr(9)), Environment(kernels=KernelChoice(forced=False))))
     _, status, used = os.wait4(child, 0)
     print(os.waitstatus_to_exitcode(status), used.ru_maxrss >> 10, flush=True)
 """

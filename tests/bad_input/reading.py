@@ -1,30 +1,35 @@
-"""What the library makes of some bytes, as one comparable value, and a deadline that no reading may miss."""
+"""What `dump-log` prints of some bytes, as one comparable value, and a deadline that no reading may miss."""
 
 from __future__ import annotations
 
+import base64
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.format.batch import Batch
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, read_headers
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Scan
-from tests.support.faulty_fs import BytesFile
+from tests.support.commands import json_of
+from tests.support.faulty_fs import FaultyFilesystem
 
-PLAIN = KernelChoice(forced=False)
-COMPILED = KernelChoice(forced=True)
+ENDS_THE_CHAIN = {"trailing-bytes", "size-too-small", "batch-too-large"}
+"""Faults behind which no entry is looked for."""
 
 
 class Fact(NamedTuple):
-    """A fault without its prose: kind, position and size in bytes."""
+    """A fault without its prose."""
 
     kind: str
     position: int
+
+
+class Batch(NamedTuple):
+    position: int
     size_bytes: int
+    base_offset: int
+    last_offset: int
+    codec: str
+    valid: bool
+    rest: str
 
 
 class Seen(NamedTuple):
@@ -36,9 +41,8 @@ class Seen(NamedTuple):
     sequence: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[Header, ...]
-    crc: int
-    valid: int
+    headers: tuple[tuple[bytes | None, bytes | None], ...]
+    valid: bool
 
 
 class Outcome(NamedTuple):
@@ -46,14 +50,20 @@ class Outcome(NamedTuple):
 
     batches: list[Batch]
     records: list[Seen]
-    record_faults: list[Fact]
-    chain_fault: Fact | None
-    valid_bytes: int
+    faults: list[Fact]
     messages: list[str]
 
     @property
-    def faults(self) -> list[Fact]:
-        return self.record_faults + ([] if self.chain_fault is None else [self.chain_fault])
+    def record_faults(self) -> list[Fact]:
+        return [fault for fault in self.faults if fault.kind not in ENDS_THE_CHAIN]
+
+    @property
+    def chain_fault(self) -> Fact | None:
+        return next((fault for fault in self.faults if fault.kind in ENDS_THE_CHAIN), None)
+
+    @property
+    def valid_bytes(self) -> int:
+        return self.batches[-1].position + self.batches[-1].size_bytes if self.batches else 0
 
     @property
     def is_clean(self) -> bool:
@@ -61,52 +71,32 @@ class Outcome(NamedTuple):
         return not self.faults and all(batch.valid for batch in self.batches) and all(r.valid for r in self.records)
 
 
-def read(data: bytes, *, seven: bool = False, compiled: bool = False, limits: Limits = DEFAULT_LIMITS) -> Outcome:
-    """Scan and decode all of a segment."""
-    scan = Scan(
-        BytesFile(data),
-        limits=limits,
-        seven_base_offset=0 if seven else None,
-    )
-    scan._is_large = compiled and not seven
-    return outcome_of(scan, limits)
+def read(data: bytes, *, seven: bool = False, compiled: bool = False, goes_on: bool = False) -> Outcome:
+    """Print all of a segment, with its records; `goes_on` behind damage."""
+    path = f"/t-0/{0:020d}.{'kafka' if seven else 'log'}"
+    words = ("dump-log", "--print-data-log", *["--resync"] * goes_on, "--files", path)
+    _, printed, errors = json_of(*words, fs=FaultyFilesystem({path: data}), compiled=compiled)
+    batches = [_batch(line) for line in printed if line["type"] == "batch"]
+    records = [_record(line) for line in printed if line["type"] == "record"]
+    faults = [Fact(line["kind"], line["position"]) for line in errors]
+    return Outcome(batches, records, faults, [line["message"] for line in errors])
 
 
-def outcome_of(scan: Scan, limits: Limits = DEFAULT_LIMITS) -> Outcome:
-    reader = RecordReader(limits)
-    batches: list[Batch] = []
-    records: list[Seen] = []
-    faults: list[Any] = []
-    for chunk in scan:
-        rows = len(chunk.batches)
-        batches += chunk.batches.rows()
-        read_rows = 0
-        for block in reader.blocks(chunk):
-            assert len(block.record_ends) == block.end_row - block.first_row
-            assert all(block.first_row <= row < block.end_row for row in block.faults)
-            read_rows += block.batch_count
-            records += _records(block)
-            faults += block.faults.values()
-        assert read_rows == rows
-    chain = None if scan.fault is None else Fact(scan.fault.kind.value, scan.fault.position, scan.fault.size_bytes)
-    facts = [Fact(fault.kind.value, fault.position, fault.size_bytes) for fault in faults]
-    messages = [fault.message for fault in (*faults, *([scan.fault] if scan.fault else []))]
-    return Outcome(batches, records, facts, chain, scan.valid_bytes, messages)
+def _batch(line: dict[str, Any]) -> Batch:
+    first = (line["position"], line["size"], line["base_offset"], line["last_offset"])
+    return Batch(*first, line["compresscodec"], line["crc_valid"], repr(line))
 
 
-def _records(block: RecordBlock) -> Iterator[Seen]:
-    # RecordBlock.rows gives the same with whole batches, in twice the time.
-    buffer, rows, begin = block.buffer, block.records.rows(), 0
-    for index, end in enumerate(block.record_ends, block.first_row):
-        position = int(block.batches.position[index])
-        for _ in range(begin, int(end)):
-            offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = next(
-                rows
-            )
-            key, value = field_bytes(buffer, key_at, key_size), field_bytes(buffer, value_at, value_size)
-            headers = tuple(read_headers(buffer, headers_at, count)) if count else ()
-            yield Seen(position, offset, timestamp, sequence, key, value, headers, crc, valid)
-        begin = int(end)
+def _record(line: dict[str, Any]) -> Seen:
+    headers = tuple((_field(header["key"]), _field(header["value"])) for header in line["headers"])
+    first = (line["position"], line["offset"], line["timestamp_ms"], line["sequence"])
+    return Seen(*first, _field(line["key"]), _field(line["value"]), headers, line.get("crc_valid", True))
+
+
+def _field(field: dict[str, str] | None) -> bytes | None:
+    if field is None:
+        return None
+    return base64.b64decode(field["data"]) if field["encoding"] == "base64" else field["data"].encode()
 
 
 @contextmanager

@@ -11,16 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.errors import Unreadable
-from kafkalog_cli.format.limits import MEBIBYTE
-from kafkalog_cli.ops import coordinators
-from kafkalog_cli.spark.tables import TABLES
 from tests.bad_input.log_directory import run_command
-from tests.bad_input.makers import CODEC_NAMES, GZIP, LZ4, SNAPPY, START_MS, ZSTD, batch, record
+from tests.bad_input.makers import CODEC_NAMES, GZIP, LZ4, MEBIBYTE, SNAPPY, START_MS, ZSTD, batch, record
 from tests.bad_input.peaks import peaks
 from tests.bad_input.test_bombs import SIZES_THAT_LIE, zeros
 from tests.spark.test_memory_of_workers import work as work_of_spark
 from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.product import lower_limit
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
@@ -82,7 +79,7 @@ BOMBS: dict[str, Callable[[str], bytes]] = {
 }
 """Makers of batches for offset 1 of a topic."""
 CASES = [(topic, name) for topic, name in product(COMMANDS, BOMBS) if topic == GROUPS or name != "a large member"]
-TESTS = len(CASES) + 3 * sum(topic != DATA for topic, _ in CASES) + 6
+TESTS = len(CASES) + 3 * sum(topic != DATA for topic, _ in CASES) + 4
 
 
 def log_dir(folder: Path, topic: str, bomb: bytes) -> Path:
@@ -111,24 +108,6 @@ def test_tasks_of_spark(topic, name, work, tmp_path, evidence):
     evidence("R52", 1, TESTS)
 
 
-@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
-def test_tables_of_more_keys_than_fit_into_memory(topic, monkeypatch, evidence):
-    """`sql` took as much as `groups` before that had a limit. A table of all commits keeps nothing and has none."""
-    monkeypatch.setattr(coordinators, "MOST_HELD_BYTES", MEBIBYTE)
-    fs = FaultyFilesystem(many(topic, 2000, 2000))
-    refused = []
-    for table in (table for table in TABLES.values() if table.topic == topic):
-        rows = table.rows(fs, [f"/logs/{topic}-0"], lambda damage: None)
-        if table.name == "offset_commits":
-            assert sum(1 for _ in rows) == 2000
-        else:
-            with pytest.raises(Unreadable, match="need more than 1 MiB of memory"):
-                list(rows)
-            refused.append(table.name)
-    assert refused == (["committed_offsets", "groups", "group_members"] if topic == GROUPS else ["transactions"])
-    evidence("R52", 1, TESTS)
-
-
 def test_records_around_a_match(tmp_path, evidence):
     """`find` keeps the places of the records before a match, not the records."""
     large = batch(0, [record(0, b"k", bytes(100 * MEBIBYTE))], codec=GZIP)
@@ -154,7 +133,7 @@ def many(topic: str, count: int, keys: int, partition: int = 0) -> dict[str, byt
 @pytest.mark.parametrize("command", ["groups", "groups --history", "transactions"])
 def test_more_keys_than_fit_into_memory(command, monkeypatch, evidence):
     """With the limit of 256 MiB, 1,500,000 transactional ids were refused at 155 MiB. They took 1,466 MiB before."""
-    monkeypatch.setattr(coordinators, "MOST_HELD_BYTES", MEBIBYTE)
+    lower_limit(monkeypatch, "bytes of a coordinator's keys", MEBIBYTE)
     name, *options = command.split()
     topic = TRANSACTIONS if name == "transactions" else GROUPS
     for count, keys, is_refused in ((2000, 2000, True), (2000, 100, False), (300, 300, False)):
@@ -163,7 +142,7 @@ def test_more_keys_than_fit_into_memory(command, monkeypatch, evidence):
         assert done.code == (1 if is_refused else 0), done
     # The limit is of a partition: a command works on one after another.
     files = {path: data for partition in range(5) for path, data in many(topic, 500, 500, partition).items()}
-    monkeypatch.setattr(coordinators, "MOST_SORTED_ROWS", 1200)
+    lower_limit(monkeypatch, "rows of coordinators that are sorted", 1200)
     done = run_command([name, "/logs", *options, "--format", "json"], FaultyFilesystem(files))
     field = "transactional_id" if name == "transactions" else "group_id"
     *results, summary = map(json.loads, done.out.splitlines())

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
 from tests.bad_input.log_directory import Done, run_command
 from tests.bad_input.makers import LOGS, SmallLog
 from tests.bad_input.reading import read
 from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.product import ExitCode
 
 MODES = ((), ("--deep-iteration",), ("--print-data-log",), ("--print-data-log", "--skip-record-metadata"))
 SAMPLE = 14

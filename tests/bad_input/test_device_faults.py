@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import errno
 import random
+import re
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem, read_all
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import Batch
-from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.resync import next_good_batch
-from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Scan
 from tests.bad_input.log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, SIDECARS, run_command
 from tests.bad_input.makers import SmallLog, batch, log_seven, record, words
-from tests.bad_input.reading import Fact, outcome_of, read
+from tests.support.commands import kafkalog
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem, short_preads
+from tests.support.product import ExitCode
 
 PATH = "/t-0/00000000000000000000.log"
 BLOCK = 4096
@@ -71,15 +66,6 @@ def test_an_unreadable_range_in_mid_file(fs, begin, end, options):
     assert f"at byte {LOG.starts[len(before)]}: skipped {behind[0] - LOG.starts[len(before)]} bytes" in done.errors
 
 
-@pytest.mark.parametrize("size", [BLOCK, 3 * BLOCK])
-def test_the_fault_tells_the_range(fs, size):
-    fs.fail_read(PATH, 5 * BLOCK, 5 * BLOCK + size)
-    scan = Scan(fs.open_read(PATH))
-    outcome = outcome_of(scan)
-    assert outcome.chain_fault == Fact("unreadable", 5 * BLOCK, size)
-    assert outcome.valid_bytes == LOG.starts[len(touched(5 * BLOCK, 0)[0])]
-
-
 def test_an_unreadable_tail_is_tail_damage(fs):
     begin = len(LOG.data) // BLOCK * BLOCK
     fs.fail_read(PATH, begin, len(LOG.data))
@@ -93,27 +79,13 @@ def test_a_fault_that_passes_is_none(fs):
     assert (done.code, done.errors, len(positions(done))) == (ExitCode.OK, "", 100)
 
 
-def test_a_fault_that_passes_hides_no_batch_from_a_search(fs):
-    fs.fail_read(PATH, 0, BLOCK, times=1)
-    assert next_good_batch(fs.open_read(PATH), 1) == LOG.starts[1]
-
-
-def test_a_search_passes_over_what_cannot_be_read(fs):
-    fs.fail_read(PATH, BLOCK, 4 * BLOCK)
-    file = fs.open_read(PATH)
-    before, behind = touched(BLOCK, 4 * BLOCK)
-    assert next_good_batch(file, before[-1] + 1) == behind[0]
-    assert next_good_batch(file, behind[0]) == behind[0]
-
-
 def test_a_header_on_the_border_of_what_can_be_read(fs):
     start = LOG.starts[40]
     fs.fail_read(PATH, start + 10, start + 11)
-    file = fs.open_read(PATH)
-    fault = header_at(file, start)
-    assert isinstance(fault, Fault)
-    assert fault.kind is FaultKind.UNREADABLE
-    assert isinstance(header_at(file, LOG.starts[41]), Batch)
+    sector = start // 512 * 512
+    before, behind = touched(sector, sector + 512)
+    done = dump(fs, "--resync")
+    assert (done.code, positions(done)) == (ExitCode.FAILURE, before + behind)
 
 
 @pytest.mark.parametrize("error", [errno.EACCES, errno.EIO, errno.ELOOP, errno.ENXIO])
@@ -136,24 +108,20 @@ def test_a_directory_that_cannot_be_listed(fs):
 
 @pytest.mark.parametrize("left", [0, 1, BLOCK, LOG.starts[50], LOG.starts[50] + 30])
 def test_a_file_that_shrinks(fs, left):
-    log = many_batches(6000)
+    log = many_batches(400)
     fs.files[PATH] = log.data
     fs.change_while_read(PATH, log.data[:left], begin=len(log.data) - 1)
     done = dump(fs)
-    in_first_chunk = [start for start, end in zip(log.starts, log.starts[1:], strict=False) if end <= CHUNK_BYTES]
-    assert (done.code, done.errors, positions(done)) == (ExitCode.OK, "", in_first_chunk)
-    rest = len(log.data) - CHUNK_BYTES
-    assert done.out.endswith(f"Found {rest} invalid bytes at the end of {PATH.rpartition('/')[2]}\n")
+    printed = positions(done)
+    assert (done.code, done.errors, printed) == (ExitCode.OK, "", list(log.starts[: len(printed)]))
+    end = re.search(rf"Found (\d+) invalid bytes at the end of {PATH.rpartition('/')[2]}\n$", done.out)
+    assert log.starts[len(printed)] <= len(log.data) - int(end[1]) < log.starts[len(printed) + 1]
 
 
-def test_a_file_that_shrinks_tells_where_it_ends_now():
-    data = LOG.data
-    fs = FaultyFilesystem({PATH: data})
-    file = fs.open_read(PATH)
-    fs.files[PATH] = data[: LOG.starts[7] + 5]
-    outcome = outcome_of(Scan(file))
-    assert len(outcome.batches) == 7
-    assert outcome.chain_fault == Fact("trailing-bytes", LOG.starts[7] + 5, len(data) - LOG.starts[7] - 5)
+def test_a_file_that_shrinks_is_printed_up_to_where_it_ends_now(fs):
+    fs.change_while_read(PATH, LOG.data[: LOG.starts[7] + 5])
+    done = dump(fs, "--strict")
+    assert (done.code, positions(done)) == (ExitCode.WARNINGS, list(LOG.starts[:7]))
 
 
 @pytest.mark.parametrize("options", [(), ("--strict", "--deep-iteration"), ("--resync",)])
@@ -218,11 +186,12 @@ def test_short_reads_of_the_operating_system_change_nothing(tmp_path, monkeypatc
     small = SmallLog("small", LOG.entries[: 3 if most_bytes == 1 else 20])
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(small.data)
-    with short_preads(monkeypatch.setattr, most_bytes) as given, RealFilesystem().open_read(str(path)) as file:
-        outcome = outcome_of(Scan(file))
-    assert outcome == read(small.data)
+    words = ("dump-log", "--print-data-log", "--files", path)
+    whole = kafkalog(*words)
+    with short_preads(monkeypatch.setattr, most_bytes) as given:
+        assert kafkalog(*words) == whole
+    assert whole.out.count("payload: ") == len(small.entries)
     assert max(given) == most_bytes
-    assert read_all(RealFilesystem(), str(path)) == small.data
 
 
 def test_an_unreadable_range_of_a_seven_file():

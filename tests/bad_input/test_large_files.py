@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from kafkalog_cli.errors import KafkalogError, Refused
-from kafkalog_cli.format.limits import MEBIBYTE, MOST_PRODUCERS
 from tests.bad_input.large_files import ENTRIES, FIRST, SECOND, WRITERS, command, partition, snapshot, sparse
+from tests.bad_input.makers import MEBIBYTE
 from tests.bad_input.peaks import LARGE_FILE_RUNS, peaks
+from tests.support.product import KafkalogError, Refused
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
@@ -18,6 +18,7 @@ pytestmark = [
 
 MOST_MEBIBYTES = 300
 LARGE = 512 * MEBIBYTE
+MOST_PRODUCERS = 2_000_000
 
 
 @pytest.fixture(autouse=True)

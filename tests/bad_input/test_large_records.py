@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from kafkalog_cli.format.limits import MEBIBYTE
-from tests.bad_input.makers import GZIP, LZ4, batch, record, wrapper
+from tests.bad_input.makers import GZIP, LZ4, MEBIBYTE, batch, record, wrapper
 from tests.bad_input.peaks import peaks
 
 MOST_MEBIBYTES = 300

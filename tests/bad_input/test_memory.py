@@ -9,8 +9,18 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from kafkalog_cli.format.limits import MEBIBYTE
-from tests.bad_input.makers import CONTROL, GZIP, SNAPPY, TRANSACTIONAL, batch, record, seven, unsigned_varint, xerial
+from tests.bad_input.makers import (
+    CONTROL,
+    GZIP,
+    MEBIBYTE,
+    SNAPPY,
+    TRANSACTIONAL,
+    batch,
+    record,
+    seven,
+    unsigned_varint,
+    xerial,
+)
 from tests.bad_input.peaks import BOMBS, peaks
 
 pytestmark = [

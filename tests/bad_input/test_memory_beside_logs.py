@@ -6,22 +6,11 @@ import sys
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.limits import MEBIBYTE, MOST_INDEX_BYTES
-from kafkalog_cli.format.producer_snapshot import ProducerEntry, decode, encode
-from kafkalog_cli.ops.checks import log_questions
-from kafkalog_cli.ops.checks.file_report import Verdict
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.index_reports import PartitionReports
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
-from tests.bad_input.large_files import ENTRIES, FIRST, SECOND, WRITERS, partition, snapshot, sparse
-from tests.bad_input.makers import START_MS, batch, record
+from tests.bad_input.large_files import ENTRIES, FIRST, SECOND, WRITERS, partition, producers, snapshot, sparse
+from tests.bad_input.makers import MEBIBYTE, START_MS, batch, record
 from tests.bad_input.peaks import BOMBS, peaks
+from tests.support.commands import json_of, kafkalog
+from tests.support.product import ExitCode, lower_limit
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
@@ -29,6 +18,7 @@ pytestmark = [
 ]
 
 MOST_MEBIBYTES = 300
+MOST_INDEX_BYTES = 32 * MEBIBYTE
 
 
 @pytest.fixture(autouse=True)
@@ -36,16 +26,15 @@ def counted(evidence):
     evidence("R9", 1, BOMBS)
 
 
-def test_an_index_that_is_too_large_is_named_with_the_command_that_rebuilds_it(tmp_path, capfd):
+def test_an_index_that_is_too_large_is_named_with_the_command_that_rebuilds_it(tmp_path):
     path = partition(tmp_path / "logs" / "t-0")
     sparse(path / f"{FIRST}.index", MOST_INDEX_BYTES + 8, end=ENTRIES[".index"])
-    argv = ["retain", *WRITERS["retain"], str(path)]
-    environment = Environment(kernels=KernelChoice(forced=False))
-    assert run(argv, environment) == KafkalogError.exit_code
-    errors = capfd.readouterr().err
+    argv = ["retain", *WRITERS["retain"], path]
+    code, _, errors = kafkalog(*argv)
+    assert code == ExitCode.FAILURE
     assert f"read up to {MOST_INDEX_BYTES} bytes; recover --indexes-only rebuilds it from the log" in errors
-    assert run(["recover", "--indexes-only", str(path)], environment) == 0
-    assert run(argv, environment) in (0, 3)
+    assert kafkalog("recover", "--indexes-only", path).code == 0
+    assert kafkalog(*argv).code in (0, 3)
 
 
 @pytest.mark.parametrize("tail", [b"", b"\1"], ids=["zeros", "not only zeros"])
@@ -55,55 +44,49 @@ def test_a_large_preallocated_index_is_looked_at(suffix, command, tail, tmp_path
     path = partition(tmp_path / "logs" / "t-0")
     size_bytes = 24 * (2 * MOST_INDEX_BYTES // 24)
     sparse(path / f"{SECOND}{suffix}", size_bytes, end=tail)
-    out = tmp_path / "out"
     ((code, mebibytes),) = peaks([(command, str(path))])
-    with out.open("wb") as stdout:
-        run([command, "--format", "json", str(path)], Environment(stdout=stdout, kernels=KernelChoice(forced=False)))
-    is_told = b"too many to check" in out.read_bytes()
+    is_told = "too many to check" in kafkalog(command, "--format", "json", path).out
     assert code in (0, 3)
     assert is_told == bool(tail)
     assert mebibytes < MOST_MEBIBYTES, mebibytes
 
 
-def test_recover_keeps_a_snapshot_that_is_too_large_to_be_compared(tmp_path, capfd):
+def test_recover_keeps_a_snapshot_that_is_too_large_to_be_compared(tmp_path):
     """It has producers of which the log has no batch: they are not to be forgotten."""
     path = partition(tmp_path / "logs" / "t-0")
     data = snapshot(400_000)
     (path / f"{SECOND}.snapshot").write_bytes(data)
-    environment = Environment(kernels=KernelChoice(forced=False))
-    assert run(["recover", str(path)], environment) == 0
+    assert kafkalog("recover", path).code == 0
     assert (path / f"{SECOND}.snapshot").read_bytes() == data
-    capfd.readouterr()
-    assert run(["verify", str(path)], environment) == 0
-    assert "400000 producers are too many to be compared with the log; the checksum is right" in capfd.readouterr().out
+    code, out, _ = kafkalog("verify", path)
+    assert code == 0
+    assert "400000 producers are too many to be compared with the log; the checksum is right" in out
     (path / f"{SECOND}.snapshot").write_bytes(data[:-1] + b"\0")
-    assert run(["verify", str(path)], environment) == 4
-    assert "Snapshot is corrupt" in capfd.readouterr().out
-    assert run(["recover", str(path)], environment) == 0
-    assert run(["verify", str(path)], environment) == 0
+    code, out, _ = kafkalog("verify", path)
+    assert (code, "Snapshot is corrupt" in out) == (4, True)
+    assert kafkalog("recover", path).code == 0
+    assert kafkalog("verify", path).code == 0
 
 
 def test_the_newest_of_too_many_entries_are_compared_with_the_log(tmp_path, monkeypatch):
     """An answer takes some 900 bytes. Of a file that is not compared no entry is called wrong or right."""
     path = tmp_path / "t-0"
     path.mkdir()
-    (path / f"{FIRST}.log").write_bytes(
-        b"".join(batch(at, [record(0, None, None)], producer=(at, 0, 0)) for at in range(40))
-    )
+    log = b"".join(batch(at, [record(0, None, None)], producer=(at, 0, 0)) for at in range(40))
+    (path / f"{FIRST}.log").write_bytes(log)
     for end in (20, 40):
-        entries = [ProducerEntry(at, 0, 0, at, 0, START_MS, -1, -1) for at in range(end)]
-        (path / f"{end:020}.snapshot").write_bytes(encode(entries))
-    found = {}
-    for most in (39, 40, 59, 60):
-        monkeypatch.setattr(log_questions, "MOST_QUESTIONS", most)
-        reports = PartitionReports(ReadContext(RealFilesystem()), str(path))
-        snapshots = [one for one in reports if one.kind is FileKind.PRODUCER_SNAPSHOT]
-        found[most] = [(sum(one.counts.values()), [note.kind for note in one.notes]) for one in snapshots]
-        assert all(set(one.counts) <= {Verdict.RIGHT} for one in snapshots)
-    nothing = (0, [FindingKind.ENTRIES_NOT_CHECKED])
-    assert found[39] == [(20, []), nothing]
-    assert found[40] == found[59] == [nothing, (40, [])]
-    assert found[60] == [(20, []), (40, [])]
+        ids = list(range(end))
+        columns = {"producer_id": ids, "last_offset": ids, "timestamp": START_MS, "coordinator_epoch": -1}
+        (path / f"{end:020}.snapshot").write_bytes(producers(end, {**columns, "current_txn_first_offset": -1}))
+    not_checked = {}
+    for most in (60, 59, 40, 39):
+        lower_limit(monkeypatch, "entries of snapshots compared with a log", most)
+        _, lines, _ = json_of("verify", path)
+        found = [line for line in lines if line.get("path", "").endswith(".snapshot")]
+        not_checked[most] = [(line["kind"], line["path"][-11:-9]) for line in found]
+    assert not_checked[60] == []
+    assert not_checked[59] == not_checked[40] == [("entries-not-checked", "20")]
+    assert not_checked[39] == [("entries-not-checked", "40")]
 
 
 def test_a_large_snapshot_stays_as_it_is_in_other_commands(tmp_path):
@@ -111,11 +94,8 @@ def test_a_large_snapshot_stays_as_it_is_in_other_commands(tmp_path):
     path = partition(tmp_path / "logs" / "t-0")
     data = snapshot(60_000)
     (path / f"{SECOND}.snapshot").write_bytes(data)
-    environment = Environment(kernels=KernelChoice(forced=False))
-    assert run(["truncate", "--single-replica", "--to", "30", str(path)], environment) == 0
-    entries, faults = decode((path / f"{30:020}.snapshot").read_bytes())
-    assert not faults
-    assert list(entries) == [ProducerEntry(at, 0, 0, 5, 0, 1 << 60, -1, -1) for at in range(60_000)]
+    assert kafkalog("truncate", "--single-replica", "--to", "30", path).code == 0
+    assert (path / f"{30:020}.snapshot").read_bytes() == data
 
 
 def test_replicas_with_different_large_batches_that_are_not_compressed(tmp_path):

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.format.limits import MEBIBYTE
-from tests.bad_input.makers import GZIP, START_MS, batch, record
+from tests.bad_input.makers import GZIP, MEBIBYTE, START_MS, batch, record
 from tests.bad_input.peaks import COMMANDS, peaks
 
 pytestmark = [

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.limits import MEBIBYTE
-from tests.bad_input.makers import GZIP, START_MS, batch, record
+from tests.bad_input.makers import GZIP, MEBIBYTE, START_MS, batch, record
 from tests.bad_input.peaks import BOMBS, peaks
+from tests.support.product import ExitCode
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),

@@ -7,21 +7,15 @@ import sys
 
 import pytest
 
-from kafkalog_cli.broker import producer_state
-from kafkalog_cli.broker.producer_state import ProducerState
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import Refused
-from kafkalog_cli.format.limits import MEBIBYTE, MOST_JSON_LINE_BYTES, MOST_JSON_LINE_VALUES, MOST_WIDE_JSON_LINE_BYTES
-from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.ops.append.arrow import ArrowReader
-from kafkalog_cli.ops.append.reading import SMALL_BYTES, parse_json_line
-from kafkalog_cli.ops.importing import taking as importing_lines
-from tests.bad_input.makers import GZIP, START_MS, batch, record
+from tests.bad_input.makers import GZIP, MEBIBYTE, batch, record
 from tests.bad_input.peaks import BOMBS, peaks
+from tests.support.commands import kafkalog
+from tests.support.product import ExitCode, lower_limit
 
 MOST_MEBIBYTES = 300
 LOG = "00000000000000000000.log"
 LARGE = 110 * MEBIBYTE
+MOST_JSON_LINE_BYTES, MOST_WIDE_JSON_LINE_BYTES, MOST_JSON_LINE_VALUES = 32 * MEBIBYTE, 16 * MEBIBYTE, 250_000
 pytestmark = pytest.mark.full
 
 
@@ -67,66 +61,48 @@ def test_a_line_of_an_input(name, tmp_path):
     assert mebibytes < MOST_MEBIBYTES, mebibytes
 
 
-def test_quotes_and_commas_within_a_value_are_not_values():
-    text = '\\",[{' * (SMALL_BYTES // 4) + "\\"
-    line = json.dumps({"value": text}).encode()
-    assert len(line) > SMALL_BYTES
+def test_quotes_and_commas_within_a_value_are_not_values(tmp_path):
+    text = '\\",[{' * MEBIBYTE + "\\"
     assert text.count(",") > MOST_JSON_LINE_VALUES
-    assert parse_json_line(line) == {"value": text}
-
-
-def entry(producer_id: int) -> ProducerEntry:
-    return ProducerEntry(producer_id, 0, 0, producer_id, 0, START_MS, -1, -1)
-
-
-def test_more_producers_than_are_held_in_memory(monkeypatch):
-    monkeypatch.setattr(producer_state, "MOST_PRODUCERS", 10)
-    state = ProducerState("logs/t-0")
-    state.load(map(entry, range(10)))
-    assert len(state.producers) == 10
-    with pytest.raises(Refused, match=r"logs/t-0: .*more than 10 producers"):
-        ProducerState("logs/t-0").load(map(entry, range(12)))
-    state.merge(entry(10), ())
-    with pytest.raises(Refused, match="more than 10 producers"):
-        state.merge(entry(11), ())
-
-
-def test_a_log_of_more_producers_than_are_held_in_memory(tmp_path):
-    """Of the limit itself, in a process: each producer takes some 500 bytes."""
-    from kafkalog_cli.cli.app import run
-    from kafkalog_cli.cli.environment import Environment
-
     (tmp_path / "t-0").mkdir()
-    many = b"".join(batch(number, [record(0, None, None)], producer=(number, 0, 0)) for number in range(30))
+    (tmp_path / "in.json").write_text(json.dumps({"value": text}))
+    settings = ("--config", "max.message.bytes=200000000", "--single-replica")
+    assert kafkalog("append", tmp_path / "t-0", *settings, tmp_path / "in.json").code == 0
+    assert kafkalog("read", tmp_path / "t-0").out == text + "\n"
+
+
+@pytest.mark.parametrize(("count", "is_refused"), [(20, False), (21, True)])
+def test_a_log_of_more_producers_than_are_held_in_memory(count, is_refused, tmp_path, monkeypatch):
+    """Of the limit itself, test_large_files.py has cases: each producer takes some 500 bytes."""
+    (tmp_path / "t-0").mkdir()
+    many = b"".join(batch(number, [record(0, None, None)], producer=(number, 0, 0)) for number in range(count))
     (tmp_path / "t-0" / LOG).write_bytes(many)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(producer_state, "MOST_PRODUCERS", 20)
-        code = run(["recover", str(tmp_path / "t-0")], Environment(kernels=KernelChoice(forced=False)))
-    assert code == Refused.exit_code
-    assert sorted(found.name for found in (tmp_path / "t-0").iterdir() if found.suffix) == [LOG]
+    lower_limit(monkeypatch, "producers", 20)
+    assert kafkalog("recover", tmp_path / "t-0").code == (ExitCode.REFUSED if is_refused else ExitCode.OK)
+    files = sorted(found.name for found in (tmp_path / "t-0").iterdir() if found.suffix)
+    assert (files == [LOG]) == is_refused
 
 
-def test_arrow_parts_with_large_values_are_taken_in_small_slices(monkeypatch):
-    pa = pytest.importorskip("pyarrow")
-    values = [bytes([number]) * MEBIBYTE for number in range(40)] + [b"", None]
-    part = pa.record_batch({"value": pa.array(values, pa.binary())})
-    seen: list[int] = []
-    slice_of = ArrowReader._slice
-
-    def noted(self: ArrowReader, part: object, rows: int) -> object:
-        seen.append(part.nbytes)  # type: ignore[attr-defined]
-        return slice_of(self, part, rows)
-
-    monkeypatch.setattr(ArrowReader, "_slice", noted)
-    found = list(ArrowReader(KernelChoice(forced=False), START_MS).records([part]))
-    assert [one.value for one in found] == values
-    assert max(seen) <= 17 * MEBIBYTE
-
-
-def test_lines_of_an_import_with_large_values_fill_small_batches(tmp_path):
-    pytest.importorskip("pyarrow")
-    line = json.dumps({"value": "v" * MEBIBYTE}).encode() + b"\n"
-    (tmp_path / "in.ndjson").write_bytes(line * 40)
-    parts = [part.num_rows for part in importing_lines.line_batches(str(tmp_path / "in.ndjson"))]
-    assert sum(parts) == 40
-    assert max(parts) <= 17
+@pytest.mark.parametrize(("command", "form"), [("append", "ndjson"), ("import", "ndjson"), ("import", "parquet")])
+def test_an_input_of_many_large_values(command, form, tmp_path):
+    """Of 400 MiB; each batch of a log has a few of them."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    if not sys.platform.startswith("linux"):
+        pytest.skip("peak memory is in KiB on Linux")
+    path = tmp_path / f"in.{form}"
+    if form == "ndjson":
+        path.write_bytes((json.dumps({"value": "v" * (MEBIBYTE // 2)}).encode() + b"\n") * 800)
+    else:
+        part = pa.record_batch({"value": pa.array([b"v" * (MEBIBYTE // 2)] * 80, pa.binary())})
+        with pq.ParquetWriter(path, part.schema, use_dictionary=False) as file:
+            for _ in range(10):
+                file.write_batch(part)
+    (tmp_path / "logs" / "t-0").mkdir(parents=True)
+    (tmp_path / "logs" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    commands = {
+        "append": ("append", str(tmp_path / "logs" / "t-0"), "--single-replica", str(path)),
+        "import": ("import", str(path), "--log-dir", str(tmp_path / "logs"), "--topic", "new", "--partitions", "1"),
+    }
+    ((code, mebibytes),) = peaks([commands[command]])
+    assert code == 0
+    assert mebibytes < MOST_MEBIBYTES, mebibytes

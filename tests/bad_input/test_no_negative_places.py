@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import struct
@@ -14,10 +13,9 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from tests.bad_input.makers import START_MS
 from tests.bad_input.makers import seven as seven_message
+from tests.support.commands import kafkalog
 from tests.support.logs import R, aborted_txns, batch_v2, message, message_set, producer_snapshot, write_segment
 
 RECORDS = [R(at, START_MS + at, b"key%d" % at, b"value %d" % at) for at in range(4)]
@@ -62,12 +60,10 @@ def mended(data: bytes) -> bytes:
 
 
 def objects(*argv: object) -> Iterator[dict[str, Any]]:
-    out, err = io.BytesIO(), io.BytesIO()
-    run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    text = out.getvalue() + err.getvalue()
-    assert b"internal error" not in text, (argv, text)
+    _, out, err = kafkalog(*argv)
+    text = out + err
     for line in text.splitlines():
-        if line.startswith(b"{"):
+        if line.startswith("{"):
             yield json.loads(line)
 
 

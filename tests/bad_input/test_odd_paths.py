@@ -10,14 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import ExitCode
 from tests.bad_input.log_directory import FILES, NOW_MS, ROOT
 from tests.bad_input.makers import batch, record
 from tests.bad_input.reading import deadline
-from tests.support.commands import everything
+from tests.support.commands import everything, kafkalog
+from tests.support.product import ExitCode
 
 GOOD = batch(0, [record(0, b"key", b"value")])
 LOG = "00000000000000000000.log"
@@ -36,16 +33,9 @@ def no_colour(monkeypatch):
 
 
 def command(*argv, terminal=False):
-    stdout, stderr = (Terminal(), Terminal()) if terminal else (io.BytesIO(), io.BytesIO())
+    streams = {"stdout": Terminal(), "stderr": Terminal()} if terminal else {}
     with deadline(20):
-        code = run(
-            [str(word) for word in argv],
-            Environment(stdout, stderr, now_ms=lambda: NOW_MS, kernels=KernelChoice(forced=False)),
-        )
-    out, errors = (stream.getvalue().decode("utf-8", "surrogateescape") for stream in (stdout, stderr))
-    assert "internal error" not in errors, errors
-    assert "Traceback" not in errors
-    return code, out, errors
+        return kafkalog(*argv, **streams, now_ms=lambda: NOW_MS, compiled=False, errors="surrogateescape")
 
 
 @pytest.fixture

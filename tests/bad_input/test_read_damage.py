@@ -7,11 +7,10 @@ import random
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.compression import Codec
 from tests.bad_input.log_directory import Done, run_command
-from tests.bad_input.makers import LOGS, PACK, SmallLog, batch, message, record
+from tests.bad_input.makers import GZIP, LOGS, PACK, SmallLog, batch, message, record
 from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.product import ExitCode
 
 SAMPLE = 30
 OPTIONS = (("--format", "json"), ("--format", "json", "--isolation", "read_committed"))
@@ -93,10 +92,10 @@ def test_a_magic_that_clients_refuse(*, forced: bool, last: bool) -> None:
 def test_a_message_set_that_ends_in_a_message(magic: int, cut: int) -> None:
     """A consumer skips an incomplete inner message without an error: so does `read`, with a warning."""
     inner = b"".join(message(at, None, b"value %d" % at, magic=magic) for at in range(3))
-    outer = message(2, None, PACK[Codec.GZIP](inner[:-cut]), magic=magic, attributes=Codec.GZIP)
+    outer = message(2, None, PACK[GZIP](inner[:-cut]), magic=magic, attributes=GZIP)
     fs = FaultyFilesystem({f"/t-0/{0:020}.log": outer})
     done = run_command(["read", "/t-0"], fs)
     assert (done.code, done.out) == (ExitCode.OK, "value 0\nvalue 1\n")
     assert "1 compressed message set ends with an incomplete message, the first at byte 0." in done.errors
-    whole = message(2, None, PACK[Codec.GZIP](inner), magic=magic, attributes=Codec.GZIP)
+    whole = message(2, None, PACK[GZIP](inner), magic=magic, attributes=GZIP)
     assert not run_command(["read", "/t-0"], FaultyFilesystem({f"/t-0/{0:020}.log": whole})).errors

@@ -9,14 +9,13 @@ from itertools import pairwise
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.makers import LOGS, SmallLog
 from tests.bad_input.test_verify_truncation import HEADER_BYTES, brute_force, entry_at
 from tests.bad_input.verifying import bad, beside, verified
 from tests.crash.writers import kafkalog
 from tests.support.effort import DIAL
 from tests.support.memory_fs import MemoryFilesystem
+from tests.support.product import ExitCode
 
 SINCE_EIGHT = [log for log in LOGS if not log.is_seven]
 FOLDER, OUT = "/log/t-0", "/out"
@@ -60,7 +59,7 @@ def check_recovered(log: SmallLog, data: bytes, where: object) -> None:
         return
     assert outcome.code == ExitCode.OK, (where, outcome)
     assert after[log.file_name] == data[: good_bytes(data)], where
-    assert bad(verified(after, Level.NORMAL).findings) == set(), where
+    assert bad(verified(after, "normal")) == set(), where
     assert "nothing to do" in kafkalog(fs, "recover", FOLDER, token="0002").out, where
 
 

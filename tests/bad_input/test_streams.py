@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -15,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.output.stream import Undisturbed
 from tests.bad_input.makers import batch, record, words
+from tests.support.product import IN_A_PROCESS, ExitCode
 
 ROOT = Path(__file__).parents[2]
 KAFKALOG = f"{sys.executable} -m kafkalog_cli"
@@ -202,8 +200,6 @@ def test_an_interruption_in_a_callback_is_not_lost(callback):
     """Python ignores what a callback raises, and an import calls one for its lock."""
     code = """if True:
         import signal, sys, time, weakref
-        from kafkalog_cli import __main__ as entry
-        from kafkalog_cli.cli import app
 
         class Dropped:
             def __del__(self):
@@ -222,7 +218,12 @@ def test_an_interruption_in_a_callback_is_not_lost(callback):
         entry.main()
     """
     done = subprocess.run(
-        [sys.executable, "-c", code, callback], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
+        [sys.executable, "-c", IN_A_PROCESS + code, callback],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (ExitCode.INTERRUPTED, "")
 
@@ -246,13 +247,3 @@ def test_a_dump_without_any_terminal_or_locale(large):
     done = shell(f"{KAFKALOG} dump-log --print-data-log {large}", env={"LC_ALL": "C", "PATH": os.environ["PATH"]})
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"payload: [0-9a-f ]+\n", done.stdout)
-
-
-def test_what_is_written_through_may_be_closed_first():
-    """Python closes the one that is thrown away after it, and from 3.13 on says what that raises."""
-    stream = io.BytesIO()
-    through = Undisturbed(stream)
-    through.write(b"all")
-    assert stream.getvalue() == b"all"
-    stream.close()
-    through.close()

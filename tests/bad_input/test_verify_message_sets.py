@@ -11,10 +11,8 @@ from itertools import product
 import pytest
 from crc32c import crc32c
 
-from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.makers import START_MS
-from tests.bad_input.verifying import verified
+from tests.bad_input.verifying import LEVELS, verified
 from tests.support.logs import COMPRESS, R, batch_v2, lz4_frame_of_old, message, message_set, zigzag
 from tests.support.naive_reader import read_batches, read_records, read_seven, seven_payloads
 
@@ -180,9 +178,9 @@ def check(good: bytes, cases: Iterator[tuple[str, bytes]]) -> tuple[int, list[st
 
 
 def findings_in(files: dict[str, bytes]) -> list[tuple[str, int | None]]:
-    found = verified(files).findings
-    log = (one for one in found if one.path.endswith((".log", ".kafka")) and one.severity is not Severity.INFO)
-    return [(one.kind.value, one.position) for one in log]
+    found = verified(files)
+    log = (one for one in found if one.path.endswith((".log", ".kafka")) and one.severity != "info")
+    return [(one.kind, one.position) for one in log]
 
 
 def test_odd_times_of_records_are_told_beside_those_of_batches() -> None:
@@ -192,8 +190,8 @@ def test_odd_times_of_records_are_told_beside_those_of_batches() -> None:
     hidden = batch_v2([R(5, START_MS, b"k", b"v"), R(6, -7, b"k", b"v")])
     negative = batch_v2([R(8, -9, b"k", b"v")])
     log = batch_v2(odd) + hidden + negative
-    found = [one for one in verified({LOG: log}).findings if one.kind.value.endswith(("timestamp", "timestamp-unit"))]
-    told = {(one.kind.value, one.first_offset, one.got) for one in found}
+    found = [one for one in verified({LOG: log}) if one.kind.endswith(("timestamp", "timestamp-unit"))]
+    told = {(one.kind, one.first_offset, one.got) for one in found}
     assert told == {
         ("timestamp-unit", 0, str(far)),
         ("negative-timestamp", 8, "-9"),
@@ -246,19 +244,19 @@ def test_sets_of_seven(codec: int) -> None:
 @pytest.mark.parametrize("checksum_is_right", [True, False])
 @pytest.mark.parametrize("magic", [-1, -128])
 @pytest.mark.parametrize("at", [0, 1, 2])
-@pytest.mark.parametrize("level", list(Level))
+@pytest.mark.parametrize("level", LEVELS)
 def test_a_negative_magic_is_what_a_broker_takes_it_for(
-    level: Level, at: int, magic: int, checksum_is_right: bool
+    level: str, at: int, magic: int, checksum_is_right: bool
 ) -> None:
     """FileLogInputStream.nextBatch has a signed magic: with the checksum of an old message it is an old message."""
     entries = [message(one, 1) for one in RECORDS[:3]]
     odd = put(entries[at], 16, ">b", magic)
     entries[at] = mended(odd) if checksum_is_right else odd
-    found = [one for one in verified({LOG: b"".join(entries)}, level).findings if one.path.endswith(LOG)]
+    found = [one for one in verified({LOG: b"".join(entries)}, level) if one.path.endswith(LOG)]
     (one,) = [one for one in found if one.position == sum(map(len, entries[:at]))]
-    assert (one.kind.value == "unknown-magic") is checksum_is_right
+    assert (one.kind == "unknown-magic") is checksum_is_right
     if checksum_is_right:
-        assert one.severity is Severity.CORRUPTION
+        assert one.severity == "corruption"
         assert (one.got, one.first_offset) == (str(magic), at)
         assert "keeps it, even after an unclean stop" in one.broker_effect
         assert "cuts the tail off" not in one.next_step
@@ -275,6 +273,6 @@ def test_a_set_whose_codec_is_cleared_may_end_with_the_smallest_message(magic: i
 def test_positions_that_no_segment_of_seven_holds(missing: int) -> None:
     """An offset of 0.7 is a position in bytes: the next segment begins where the segment before it ends."""
     end = len(first := seven(b"value"))
-    found = verified({SEVEN_LOG: first, f"{end + missing:020}.kafka": seven(b"more")}).findings
-    told = [one.message for one in found if one.severity is not Severity.INFO]
+    found = verified({SEVEN_LOG: first, f"{end + missing:020}.kafka": seven(b"more")})
+    told = [one.message for one in found if one.severity != "info"]
     assert told == [f"no segment holds positions {end} to {end + missing - 1}"] * bool(missing)

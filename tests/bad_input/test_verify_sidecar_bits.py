@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog_cli.ops.verify.task import Level
 from tests.bad_input.test_verify_bits import PARTS
 from tests.bad_input.verifying import bad, verified
 from tests.crash.log_directories import PARTITION, log_directory
@@ -52,7 +51,7 @@ def flipped(data: bytes, bit: int) -> bytes:
 
 def test_every_file_is_tried(files):
     assert {name for name, data in files.items() if data and not name.endswith(".log")} == set(UNSEEN)
-    assert bad(verified(files, Level.DEEP).findings) == set()
+    assert bad(verified(files, "deep")) == set()
 
 
 @pytest.mark.full
@@ -60,7 +59,7 @@ def test_every_file_is_tried(files):
 def test_every_bit_is_seen_or_on_the_list(files, name, evidence):
     listed = {8 * byte + bit for byte, bits in UNSEEN[name].items() for bit in bits}
     bits = range(8 * len(files[name]))
-    unseen = {bit for bit in bits if not bad(verified({**files, name: flipped(files[name], bit)}).findings)}
+    unseen = {bit for bit in bits if not bad(verified({**files, name: flipped(files[name], bit)}))}
     assert unseen - listed == set()
     assert name == "partition.metadata" or listed == unseen  # some ids are none, and some names have a colon
     evidence("R7", len(bits), PARTS)

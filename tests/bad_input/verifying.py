@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
-from kafkalog_cli.ops.verify.partition import verify_partition
-from kafkalog_cli.ops.verify.places import TopicFacts
-from kafkalog_cli.ops.verify.task import Level, Verification, VerifyTask
 from tests.bad_input.makers import SmallLog
+from tests.support.commands import json_of
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import indexes
 from tests.support.naive_reader import read_batches
 
 FOLDER = "/topic-0"
 NOW_MS = 1_700_000_000_000
-PLAIN = KernelChoice(forced=False)
+LEVELS = ("quick", "normal", "deep")
+
+
+class Finding(NamedTuple):
+    """A line of `verify --format json`, its path without the folder."""
+
+    kind: str
+    severity: str
+    path: str
+    position: int | None
+    first_offset: int | None
+    last_offset: int | None
+    expected: str | None
+    got: str | None
+    message: str
+    broker_effect: str
+    next_step: str
 
 
 class Told(NamedTuple):
@@ -49,18 +58,25 @@ def beside(log: SmallLog) -> dict[str, bytes]:
 
 
 def verified(
-    files: dict[str, bytes], level: Level = Level.DEEP, choice: KernelChoice = PLAIN, facts: TopicFacts | None = None
-) -> Verification:
-    """What is found in a partition of such files."""
+    files: dict[str, bytes], level: str = "deep", *options: str, compiled: bool = False
+) -> tuple[Finding, ...]:
+    """What `verify` finds in a partition of such files; `level` is quick, normal or deep."""
+    lines = verification(files, level, *options, compiled=compiled)
+    return tuple(
+        Finding(**{name: line[name] for name in Finding._fields}) for line in lines if line["type"] == "finding"
+    )
+
+
+def verification(
+    files: dict[str, bytes], level: str = "deep", *options: str, compiled: bool = False
+) -> list[dict[str, Any]]:
+    """All that `verify` prints of it."""
     fs = FaultyFilesystem({f"{FOLDER}/{name}": data for name, data in files.items()})
-    task = VerifyTask(open_partition(fs, FOLDER), level, NOW_MS, facts=facts or TopicFacts())
-    return verify_partition(ReadContext(fs, choice=choice), task)
+    words = ("verify", FOLDER, "--level", level, *options)
+    _, lines, _ = json_of(*words, fs=fs, compiled=compiled, now_ms=lambda: NOW_MS, sleep=lambda _: None)
+    return lines
 
 
 def bad(findings: tuple[Finding, ...]) -> set[Told]:
     """The findings from a warning on."""
-    return {
-        Told(found.kind.value, found.position, found.message)
-        for found in findings
-        if found.severity is not Severity.INFO
-    }
+    return {Told(found.kind, found.position, found.message) for found in findings if found.severity != "info"}

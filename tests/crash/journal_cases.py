@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from kafkalog_cli.change.changes import Cut, Drop, Move, Put
-from kafkalog_cli.change.checkpoint_lines import LineEdit
-from kafkalog_cli.change.journal import CheckpointEdits, apply
-from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import FileAttributes
-from kafkalog_cli.disk.names import FileKind
 from tests.support.memory_fs import START_NS, MemoryFilesystem
+from tests.support.product import Cut, Drop, FileAttributes, Move, Put
+from tests.support.product_journal import CheckpointEdits, FileKind, LineEdit, RunInfo, apply
 
 ROOT = "/logs"
 PARTITION = "/logs/t-0"

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from kafkalog_cli.change.journal_undo import check_undo, undo
-from kafkalog_cli.change.manifest import RunState, read_manifest
-from kafkalog_cli.change.runs import MANIFEST
 from tests.crash.journal_cases import (
     CHECKPOINT,
     OWN,
@@ -24,6 +21,7 @@ from tests.crash.journal_cases import (
     without_cuts,
 )
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.product_journal import MANIFEST, RunState, check_undo, read_manifest, undo
 from tests.support.watched_fs import Call, RecordingFilesystem
 
 Wrap = Callable[[object], object]

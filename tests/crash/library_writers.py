@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import partial
-from itertools import count
-from unittest import mock
 
 import pyarrow as pa
 
 import kafkalog_cli as kl
-from kafkalog_cli.change import journal, runs
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.library import appending, verbs
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.append.batching import Writing
-from kafkalog_cli.ops.session.options import Context
 from tests.crash.log_directories import PARTITION, ROOT
 from tests.crash.writers import (
     APPEND,
@@ -47,6 +35,8 @@ from tests.crash.writers import (
     Outcome,
     Writer,
 )
+from tests.support.product import ExitCode, KafkalogError
+from tests.support.product_journal import append_by_library, as_in_a_process, library_on
 
 
 @dataclass(frozen=True)
@@ -58,11 +48,11 @@ class LibraryWriter(Writer):
     def act(self, fs: object, *more: str, token: str = "0001") -> Outcome:
         assert not more, "these are options of a command"
         code, errors = ExitCode.OK, ()
-        with warnings.catch_warnings(record=True) as warned, disk_and_clock(fs, self.now_ms, token):
+        with warnings.catch_warnings(record=True) as warned, library_on(fs, self.now_ms), as_in_a_process(token):
             warnings.simplefilter("always")
             try:
                 found = self.call(fs)
-                if isinstance(found, verbs.Run):
+                if isinstance(found, kl.Run):
                     code, errors = found.exit_code, found.errors
             except KafkalogError as error:
                 code, errors = error.exit_code, (error,)
@@ -70,23 +60,6 @@ class LibraryWriter(Writer):
                 code, errors = ExitCode.FAILURE, (error,)
         told = [str(one.message) for one in warned if one.category is kl.LogWarning]
         return Outcome(int(code), "", "\n".join([*map(str, errors), *told]))
-
-
-@contextmanager
-def disk_and_clock(fs: object, now_ms: int, token: str) -> Iterator[None]:
-    """The library works on `fs`, at this time, with the plain kernels; its runs have this token."""
-    kernels = partial(KernelChoice, forced=False)
-    with ExitStack() as stack:
-        for patch in (
-            mock.patch.object(verbs, "Context", partial(Context, fs, kernels(), lambda: now_ms)),
-            mock.patch.object(appending, "KernelChoice", kernels),
-            mock.patch.object(appending, "Context", partial(Context, now_ms=lambda: now_ms)),
-            mock.patch("secrets.token_hex", return_value=token),
-            mock.patch.object(journal, "_orders", count(1)),  # as in a process of its own
-            mock.patch.object(runs, "_RECENT_NAMES", deque()),
-        ):
-            stack.enter_context(patch)
-        yield
 
 
 def config(*options: str) -> dict[str, str]:
@@ -107,18 +80,16 @@ def _verb(writer: Writer, name: str, *arguments: object, **options: object) -> L
 
 def _appends(writer: Writer, **settings: str) -> LibraryWriter:
     def call(fs: object) -> object:
-        options = verbs.VerbOptions(config=config(*SETTINGS) | settings, single_replica=True)
         rows = [line.split(b":") for line in writer.stdin.splitlines()]
         table = pa.table({"key": [key for key, _ in rows], "value": [value for _, value in rows]})
-        return appending.append_arrow(fs, open_partition(fs, PARTITION), table, Writing(batch_bytes=150), options)
+        return append_by_library(fs, PARTITION, table, config=config(*SETTINGS) | settings, batch_bytes=150)
 
     return as_library(writer, call)
 
 
 def _make(fs: object) -> object:
-    options = verbs.VerbOptions(config=config(*SETTINGS), single_replica=True)
     table = pa.table({"value": MAKE.stdin.splitlines()})
-    return appending.append_arrow(fs, appending.new_partition(fs, NEW, NEW_ID), table, Writing(), options)
+    return append_by_library(fs, NEW, table, config=config(*SETTINGS), topic_id=NEW_ID)
 
 
 _USUAL = {"config": config(*SETTINGS)}

@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Callable
 from functools import cache
 
-from kafkalog_cli.disk.fs import FileAttributes
 from tests.support.archives import CORPUS
 from tests.support.logs import (
     BASE_TIME_MS,
@@ -24,6 +23,7 @@ from tests.support.logs import (
 )
 from tests.support.memory_fs import DEFAULT, START_NS, MemoryFilesystem
 from tests.support.naive_reader import read_batches, read_records
+from tests.support.product import FileAttributes
 
 ROOT = "/log"
 PARTITION = f"{ROOT}/t-0"

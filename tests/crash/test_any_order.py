@@ -14,13 +14,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from kafkalog_cli.change import journal_undo
 from tests.crash.log_directories import FIXTURES, PARTITION, batch, contents, log_directory, records, segment
 from tests.crash.writer_matrix import own_tree
 from tests.crash.writers import KEPT, MONTH_MS, NOW_MS, OUT, ROOT, SETTINGS, kafkalog, runs_of
 from tests.support.effort import DIAL
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
 from tests.support.naive_reader import read_batches
+from tests.support.product_journal import plant_bug
 from tests.support.watched_fs import FAULTS, FailingFilesystem, RecordingFilesystem
 
 GROUPS, RUNS_OF_A_GROUP, STEPS = 12, 12 if DIAL.scale == 1 else 17 * DIAL.scale, 50
@@ -313,6 +313,6 @@ def test_any_order(group, evidence):
 
 def test_a_bug_is_found(monkeypatch):
     """An undo that takes nothing back."""
-    monkeypatch.setattr(journal_undo._Restorer, "restore", lambda *_: None)
+    plant_bug(monkeypatch, "restore in an undo", lambda *_: None)
     with pytest.raises(AssertionError):
         run_machine(60, 0)

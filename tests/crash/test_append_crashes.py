@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from kafkalog_cli.change import growing_run
 from tests.crash.log_directories import END, PARTITION, records
 from tests.crash.test_writer_faults import candidates, fail
 from tests.crash.writer_matrix import RECOVER_LATER, WriterMatrix, copy, known_good, own_tree, recovery_point
@@ -22,6 +21,7 @@ from tests.crash.writers import (
 )
 from tests.support.effort import DIAL
 from tests.support.memory_fs import SURVIVALS
+from tests.support.product_journal import plant_bug
 from tests.support.watched_fs import RecordingFilesystem
 
 IMAGES, FAULTS_A_CASE = 12, 10
@@ -91,7 +91,7 @@ def test_a_run_that_was_cut_off_is_not_taken_back_by_the_next(monkeypatch):
 
 
 def test_a_file_that_is_not_announced_is_noticed(monkeypatch):
-    monkeypatch.setattr(growing_run.GrowingRun, "announce", lambda *_: None)
+    plant_bug(monkeypatch, "announce a file of a growing run", lambda *_: None)
     matrix = WriterMatrix(APPEND_AND_ROLL, "sound")
     with pytest.raises(AssertionError):  # noqa: PT012
         for image in matrix.images():
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_announced_is_noticed(monkeypatch):
 
 @pytest.mark.full
 def test_an_index_that_comes_before_its_log_is_noticed(monkeypatch):
-    monkeypatch.setattr(growing_run.GrowingRun, "sync", lambda *_: None)
+    plant_bug(monkeypatch, "sync a growing run", lambda *_: None)
     matrix = WriterMatrix(APPEND_AND_ROLL, "sound")
     with pytest.raises(AssertionError):  # noqa: PT012
         for image in matrix.images():

@@ -6,15 +6,21 @@ import os
 
 import pytest
 
-from kafkalog_cli.change.clean_marker import HELD_MARKER, hold_marker, read_held_marker, release_marker
-from kafkalog_cli.change.journal_undo import check_undo, undo
-from kafkalog_cli.change.manifest import RunState, read_manifest
-from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
-from kafkalog_cli.errors import KafkalogError, NotChanged
 from tests.crash.journal_cases import PARTITION, PLANS, ROOT, RUN, contents, partition, run_plan, steps
 from tests.crash.journal_matrix import the_tree
 from tests.crash.test_journal_crashes import DropSync, SwapRenames
 from tests.support.memory_fs import SURVIVALS
+from tests.support.product import FileAttributes, KafkalogError, NotChanged, RealFilesystem
+from tests.support.product_journal import (
+    HELD_MARKER,
+    RunState,
+    check_undo,
+    hold_marker,
+    read_held_marker,
+    read_manifest,
+    release_marker,
+    undo,
+)
 from tests.support.watched_fs import RecordingFilesystem, WatchedFilesystem, every_fault
 
 MARKER = f"{ROOT}/.kafka_cleanshutdown"

@@ -6,11 +6,9 @@ import subprocess
 
 import pytest
 
-from kafkalog_cli.change.journal import apply
-from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import KafkalogError
 from tests.cli.test_undo import changes_of, kafkalog, tree
+from tests.support.product import KafkalogError, RealFilesystem
+from tests.support.product_journal import RunInfo, apply
 
 KIB = 1 << 10
 INFO = RunInfo("run-1", "test", (), 0)

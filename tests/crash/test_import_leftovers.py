@@ -6,19 +6,17 @@ from copy import deepcopy
 
 import pytest
 
-from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, is_staged, record_of, staged_name
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.disk.posix_lock import IMPORT_BYTE
 from tests.cli.test_undo import fits_its_schema
 from tests.crash.writers import NOW_MS, kafkalog
 from tests.support.locks import held_by_another_process
+from tests.support.product import RealFilesystem, is_staged, staged_name
+from tests.support.product_journal import IMPORT_BYTE, NewPartitions, StagedPartition, record_of
 from tests.support.watched_fs import RecordingFilesystem, every_fault
 from tests.unit.test_new_partitions import ALL, NAMES, ROOT, committed_image, empty_disk, left, run, seen
 
 FAULTS_OF_REMOVAL = ("EIO", "EACCES", "EINTR")
 LATER_MS = NOW_MS + 3_600_000_000
-RECORD = f"{ROOT}/{FileKind.IMPORT_RECORD.value}"
+RECORD = f"{ROOT}/.kafkalog-import"
 
 
 def findings(fs):
@@ -142,7 +140,7 @@ def test_a_record_that_is_none():
         file.truncate(9)
     before = staged(image)
     _, found = findings(image)
-    assert "no earlier run wrote this content" in found["import-cut-off"][FileKind.IMPORT_RECORD.value]["message"]
+    assert "no earlier run wrote this content" in found["import-cut-off"][".kafkalog-import"]["message"]
     assert kafkalog(image, "purge", *(f"{ROOT}/{name}" for name in before), now_ms=LATER_MS).code == 12
     assert staged(image) == before
 

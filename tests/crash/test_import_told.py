@@ -1,18 +1,11 @@
 """What an import tells when a call fails is true of the disk, and the same command goes on."""
 
 import random
-from functools import partial
 
 import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from kafkalog_cli.change.new_partitions import is_staged
-from kafkalog_cli.cli import import_
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.ops.importing import job
-from kafkalog_cli.ops.importing.sources import input_files
 from tests.crash.log_directories import MARKER, ROOT, log_directory
 from tests.crash.told import READ_ONLY, TOLD
 from tests.crash.writer_matrix import copy, own_tree
@@ -20,6 +13,8 @@ from tests.crash.writers import NEW_ID, NOW_MS, kafkalog
 from tests.support import watched_fs
 from tests.support.effort import DIAL
 from tests.support.naive_reader import read_batches, read_records
+from tests.support.product import is_staged
+from tests.support.product_journal import import_on
 from tests.support.watched_fs import FailingFilesystem
 
 LINES = b"0\n3\norders 0 90\nother 3 44\nt 0 0\n"
@@ -47,14 +42,8 @@ def importing(tmp_path, monkeypatch):
         table = pa.table({"value": [b"v%d" % at for at in range(4 * partition, 4 * partition + 4)]})
         feather.write_feather(table.replace_schema_metadata(facts), tmp_path / f"{partition}.arrow")
 
-    def inputs(_, paths, **_more):
-        return input_files(RealFilesystem(), paths)
-
-    monkeypatch.setattr(import_, "input_files", inputs)
-    monkeypatch.setattr(job, "KernelChoice", partial(KernelChoice, forced=False))
-
     def act(fs, way, token="0001"):
-        monkeypatch.setattr(job, "RealFilesystem", lambda: fs)
+        import_on(monkeypatch, fs)
         argv = ("import", str(tmp_path), "--log-dir", ROOT, "--topic-id", f"orders={NEW_ID}", "--single-replica")
         return kafkalog(fs, *argv, *WAYS[way], now_ms=NOW_MS, token=token)
 

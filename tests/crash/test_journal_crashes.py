@@ -2,12 +2,11 @@
 
 import pytest
 
-from kafkalog_cli.change.journal_undo import undo
-from kafkalog_cli.change.manifest import read_manifest
-from kafkalog_cli.errors import KafkalogError
 from tests.crash.journal_cases import PARTITION, PLANS, ROOT, RUN, partition, run_plan
 from tests.crash.journal_matrix import Matrix
 from tests.support.memory_fs import SURVIVALS
+from tests.support.product import KafkalogError
+from tests.support.product_journal import read_manifest, undo
 from tests.support.watched_fs import RecordingFilesystem, WatchedFilesystem
 
 NAMES = list(PLANS)

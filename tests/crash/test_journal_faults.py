@@ -8,13 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.change import journal
-from kafkalog_cli.change.changes import Cut, Drop, Move, Put
-from kafkalog_cli.change.journal import apply
-from kafkalog_cli.change.journal_undo import check_undo, undo
-from kafkalog_cli.change.manifest import RunState, read_manifest, snapshot
-from kafkalog_cli.disk.fs import RealFilesystem, Room
-from kafkalog_cli.errors import HalfChanged, KafkalogError, Locked, NoSpace, NotChanged, Refused, Unreadable
 from tests.crash.journal_cases import (
     CHECKPOINT,
     OWN,
@@ -31,6 +24,22 @@ from tests.crash.journal_cases import (
 )
 from tests.crash.journal_matrix import the_tree
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.product import (
+    Cut,
+    Drop,
+    HalfChanged,
+    KafkalogError,
+    Locked,
+    Move,
+    NoSpace,
+    NotChanged,
+    Put,
+    RealFilesystem,
+    Refused,
+    Room,
+    Unreadable,
+)
+from tests.support.product_journal import RunState, apply, check_undo, journal, read_manifest, snapshot, undo
 from tests.support.watched_fs import Call, FailingFilesystem, RecordingFilesystem, WatchedFilesystem, every_fault
 
 SYNCS = ("sync", "sync_directory")
@@ -419,7 +428,7 @@ def test_the_manifest_tells_what_was_before_and_after():
 
 
 def test_a_manifest_that_cannot_be_read_is_refused():
-    from kafkalog_cli.errors import UnsupportedFormat
+    from tests.support.product import UnsupportedFormat
 
     disk = partition()
     run_plan(disk, PLANS["cut"])

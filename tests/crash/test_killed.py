@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from tests.crash.partitions_on_disk import SOUND_NAMES, all_records, read, write
 from tests.crash.writers import RETAIN_NOTHING, ROLL, ROOT, SETTINGS, Left, kafkalog
 from tests.support.effort import DIAL
+from tests.support.product import RealFilesystem
+from tests.support.product_journal import WRITERS_IN_A_PROCESS
 
 KILLS = 20 * DIAL.scale
 GROUPS = 4
@@ -23,14 +24,6 @@ MORE_KILLS = 30
 AT_WORK = """
     import sys
     from unittest import mock
-    from kafkalog_cli.ops import roll, undo
-    from kafkalog_cli.ops.append import verb
-    from kafkalog_cli.ops.recover import verb as recover_verb
-    from kafkalog_cli.ops.retain import retain
-    from kafkalog_cli.cli import app, verbs
-    from kafkalog_cli.cli.environment import Environment
-    from kafkalog_cli.change import journal
-    from kafkalog_cli.change import journal_undo
     {planted}
     environment = Environment()
     with mock.patch("secrets.token_hex", return_value="0001"):
@@ -57,7 +50,7 @@ def in_process(*argv, token):
 
 def process(argv, planted=""):
     """A process that has imported what it needs and waits for a line."""
-    code = textwrap.dedent(AT_WORK).format(planted=planted)
+    code = WRITERS_IN_A_PROCESS + textwrap.dedent(AT_WORK).format(planted=planted)
     root = Path(__file__).parents[2]
     found = subprocess.Popen(
         [sys.executable, "-c", code, *argv],

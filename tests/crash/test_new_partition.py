@@ -7,11 +7,11 @@ import shlex
 
 import pytest
 
-from kafkalog_cli.change import new_partition
 from tests.crash.log_directories import MARKER, ROOT, identity
 from tests.crash.writer_matrix import BESIDE_THE_MARKER, WriterMatrix, made_records, own_tree, undo_new
 from tests.crash.writers import MAKE, NEW, NEW_ID, kafkalog
 from tests.support.memory_fs import SURVIVALS
+from tests.support.product_journal import plant_bug
 from tests.support.watched_fs import RecordingFilesystem
 
 FIXTURES = MAKE.fixtures
@@ -143,7 +143,7 @@ def test_no_room_for_a_file(for_ever):
 
 def test_an_id_that_comes_late_is_noticed(monkeypatch):
     """As if its name were not on the disk before the log's is."""
-    monkeypatch.setattr(new_partition, "sync_directory", lambda *_: None)
+    plant_bug(monkeypatch, "sync the directory of a new partition", lambda *_: None)
     with pytest.raises(AssertionError):  # noqa: PT012
         matrix = WriterMatrix(MAKE, "sound")
         for image in matrix.images():

@@ -4,10 +4,6 @@ import random
 
 import pytest
 
-from kafkalog_cli.change import journal_undo
-from kafkalog_cli.disk import durable
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.ops.recover import salvage
 from tests.crash.log_directories import OWN, PARTITION, RECOVERY_POINT, ROOT
 from tests.crash.mutants import SYNCS, DropSync, SwapRenames
 from tests.crash.writer_matrix import WriterMatrix, known_good
@@ -30,6 +26,8 @@ from tests.crash.writers import (
     ids,
 )
 from tests.support.effort import DIAL
+from tests.support.product import KafkalogError
+from tests.support.product_journal import plant_bug
 from tests.support.watched_fs import RecordingFilesystem
 
 SOME = [(RECOVER, "three"), (RECOVER, "swap"), (LIKE_BROKER, "deleted"), (INDEXES_ONLY, "torn"), (SALVAGE, "one"),
@@ -188,17 +186,17 @@ def nothing(*_):
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("writer", "fixture", "owner", "name", "replacement"),
+    ("writer", "fixture", "name", "replacement"),
     [
-        (SALVAGE, "three", salvage, "PARTIAL", ""),
-        (RECOVER, "torn", durable.NameChanges, "sync", nothing),
-        (UNDO, "torn", durable.NameChanges, "sync", nothing),
-        (UNDO, "three", journal_undo, "_remove_kept", nothing),
+        (SALVAGE, "three", "suffix of a salvage that is not done", ""),
+        (RECOVER, "torn", "sync names", nothing),
+        (UNDO, "torn", "sync names", nothing),
+        (UNDO, "three", "remove what an undone run keeps", nothing),
     ],
 )
-def test_so_are_bugs_of_the_code(writer, fixture, owner, name, replacement, monkeypatch):
+def test_bugs_planted_in_the_code_are_found_by_power_cuts(writer, fixture, name, replacement, monkeypatch):
     matrix = WriterMatrix(writer, fixture)
-    monkeypatch.setattr(owner, name, replacement)
+    plant_bug(monkeypatch, name, replacement)
     with pytest.raises((AssertionError, KafkalogError)):  # noqa: PT012
         for image in matrix.images():
             matrix.look(image)

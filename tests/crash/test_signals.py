@@ -24,6 +24,7 @@ from tests.crash.writers import (
     TRUNCATE,
     kafkalog,
 )
+from tests.support.product_journal import plant_bug
 from tests.support.watched_fs import RecordingFilesystem, WatchedFilesystem
 
 IN_TURN = ("--jobs", "1", "--format", "json")
@@ -132,14 +133,12 @@ def test_a_signal_at_any_call(command, number, evidence):
 
 def test_a_command_that_stops_where_it_is_is_noticed(monkeypatch):
     """As if the signal were raised wherever it hits, and nothing were taken back."""
-    from kafkalog_cli.change import journal
-    from kafkalog_cli.ops.session.runner import Interruptions
 
     def ask(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Interruptions, "ask", ask)
-    monkeypatch.setattr(journal._Application, "_take_back", lambda *_: None)
+    plant_bug(monkeypatch, "wait with an interrupt for a safe point", ask)
+    plant_bug(monkeypatch, "take back a change that was interrupted", lambda *_: None)
     with pytest.raises((AssertionError, KeyboardInterrupt)):  # noqa: PT012
         for n in expected("recover")[2][::5]:
             interrupted("recover", signal.SIGINT, n)
@@ -150,7 +149,7 @@ def test_nohup_is_obeyed(tmp_path):
     code = """
         import signal
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        from kafkalog_cli.ops.session.runner import Interruptions
+        from tests.support.product_journal import Interruptions
         with Interruptions().watched():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -1,19 +1,15 @@
 """What every command tells when a call fails is true of the disk, and each command that it names does what is told."""
 
-import errno
 import random
 
 import pytest
 
-from kafkalog_cli.change import removal
-from kafkalog_cli.errors import next_step
-from kafkalog_cli.ops import apply_changes
-from kafkalog_cli.ops.retain import freeing
 from tests.crash.library_writers import LIBRARY_CASES
 from tests.crash.told import READ_ONLY, Told, candidates
 from tests.crash.writers import APPENDS, CASES, FREE, MAKE, RETAIN_AT_ONCE, ROLL, ids
 from tests.support import watched_fs
 from tests.support.effort import DIAL
+from tests.support.product_journal import plant_bug
 
 ALL = (*CASES, *APPENDS, *LIBRARY_CASES)
 A_CASE = 7
@@ -44,14 +40,6 @@ def test_a_new_partition_stays_where_undo_gives_the_marker_back():
         assert told.check()
 
 
-@pytest.mark.parametrize(
-    "name", ["", "/.kafkalog/20261118T110640.000Z-recover-0001", "/.kafkalog/x-0001/manifest.json"]
-)
-def test_the_next_step_names_the_partition_of_a_run(name):
-    error = OSError(errno.EIO, "Input/output error", f"/log-1/t-0{name}")
-    assert "`kafkalog recover /log-1/t-0 --salvage salvaged`" in next_step(error)
-
-
 # -- what it finds
 
 
@@ -67,14 +55,14 @@ def is_noticed(writer, fixture):
 @pytest.mark.full
 def test_segments_that_were_unlinked_and_not_told_of_are_noticed(monkeypatch):
     assert not is_noticed(FREE, "killed")
-    monkeypatch.setattr(freeing, "not_recorded", lambda _, error: error)
+    plant_bug(monkeypatch, "tell that segments were removed", lambda _, error: error)
     assert is_noticed(FREE, "killed")
 
 
 @pytest.mark.full
 def test_a_removal_that_says_that_nothing_was_changed_is_noticed(monkeypatch):
     assert not is_noticed(RETAIN_AT_ONCE, "compacted")
-    monkeypatch.setattr(removal, "partly_removed", lambda _path, _gone, error: error)
+    plant_bug(monkeypatch, "tell that a removal began", lambda _path, _gone, error: error)
     assert is_noticed(RETAIN_AT_ONCE, "compacted")
 
 
@@ -82,5 +70,5 @@ def test_a_removal_that_says_that_nothing_was_changed_is_noticed(monkeypatch):
 def test_a_marker_that_does_not_come_back_as_told_is_noticed(monkeypatch):
     """Recover has something to change in this log, so that it is no more as the run before left it."""
     assert not is_noticed(ROLL, "sound")
-    monkeypatch.setattr(apply_changes, "followed_runs", lambda *_: [])
+    plant_bug(monkeypatch, "find the runs before this one", lambda *_: [])
     assert is_noticed(ROLL, "sound")

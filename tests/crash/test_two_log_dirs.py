@@ -6,11 +6,12 @@ import warnings
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.errors import KafkalogError
-from tests.crash.library_writers import config, disk_and_clock
+from tests.crash.library_writers import config
 from tests.crash.log_directories import MARKER, PARTITION, ROOT, log_directory, records_of
 from tests.crash.writers import NOW_MS, RETAIN, ROLL, SETTINGS, kafkalog
 from tests.support.effort import DIAL
+from tests.support.product import KafkalogError
+from tests.support.product_journal import as_in_a_process, library_on
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 OTHER = "/other"
@@ -33,7 +34,7 @@ def command(writer):
 def truncate_both(fs, token="0001"):
     """A program that truncates one after the other, whatever comes of the first: 0, or the code of the last failure."""
     code = 0
-    with warnings.catch_warnings(), disk_and_clock(fs, NOW_MS, token):
+    with warnings.catch_warnings(), library_on(fs, NOW_MS), as_in_a_process(token):
         warnings.simplefilter("ignore", kl.LogWarning)
         for path in (PARTITION, OTHER_PARTITION):
             try:

@@ -4,9 +4,6 @@ import random
 
 import pytest
 
-from kafkalog_cli.change.journal_undo import undo as undo_run
-from kafkalog_cli.change.manifest import RunState
-from kafkalog_cli.ops.undo import plan as undo_plan
 from tests.crash.mutants import NoSync
 from tests.crash.writer_matrix import WriterMatrix, known_good
 from tests.crash.writers import (
@@ -23,6 +20,7 @@ from tests.crash.writers import (
     ids,
 )
 from tests.support.effort import DIAL
+from tests.support.product_journal import RunState, plant_bug, undo
 
 A_CHANGE = 7
 """So many distinct images of a command that changes a sound log; those of all others are all looked at."""
@@ -84,9 +82,9 @@ def test_a_bug_of_the_way_back_only_is_found(monkeypatch):
 
     def careless(fs, directory, manifest, log_dir):
         is_second = manifest.state is RunState.UNDOING
-        return undo_run(NoSync(fs) if is_second else fs, directory, manifest, log_dir)
+        return undo(NoSync(fs) if is_second else fs, directory, manifest, log_dir)
 
-    monkeypatch.setattr(undo_plan, "undo", careless)
+    plant_bug(monkeypatch, "undo", careless)
     matrix = WriterMatrix(UNDO, "torn")
     firsts = matrix.images()
     for image in matrix.images():

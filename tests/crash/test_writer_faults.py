@@ -5,13 +5,12 @@ from functools import cache
 
 import pytest
 
-from kafkalog_cli.change import journal
-from kafkalog_cli.disk import durable
 from tests.crash.log_directories import OWN, PARTITION
 from tests.crash.writer_matrix import Image, WriterMatrix, known_good, own_tree
 from tests.crash.writers import CASES, CHANGERS, WRITERS, Kind, ids, runs_of
 from tests.support.effort import DIAL
 from tests.support.memory_fs import SURVIVALS
+from tests.support.product_journal import plant_bug
 from tests.support.watched_fs import FAULTS, READS, FailingFilesystem
 
 A_CASE, A_CHANGE = 142, 6
@@ -136,11 +135,11 @@ def swallowed(file):
         return
 
 
-@pytest.mark.parametrize("owner", [durable, journal])
-def test_a_failed_sync_that_is_swallowed_is_noticed(owner, monkeypatch):
+@pytest.mark.parametrize("name", ["sync a file", "sync a file of the journal"])
+def test_a_failed_sync_that_is_swallowed_is_noticed(name, monkeypatch):
     writer = WRITERS[0]
     syncs = syncs_of(writer, "torn")
-    monkeypatch.setattr(owner, "sync", swallowed)
+    plant_bug(monkeypatch, name, swallowed)
     with pytest.raises(AssertionError, match="went on after a sync failed"):  # noqa: PT012
         for n in syncs:
             fail(WriterMatrix(writer, "torn"), "EIO", False, n)
@@ -149,7 +148,7 @@ def test_a_failed_sync_that_is_swallowed_is_noticed(owner, monkeypatch):
 @pytest.mark.full
 def test_a_run_that_is_not_taken_back_is_noticed(monkeypatch):
     writer = WRITERS[0]
-    monkeypatch.setattr(journal, "restore", lambda *_: None)
+    plant_bug(monkeypatch, "take back a change that failed", lambda *_: None)
     with pytest.raises(AssertionError):  # noqa: PT012
         for fault, for_ever, n in candidates(writer, "torn"):
             if not for_ever:

@@ -6,21 +6,15 @@ One that is new is a row of WRITERS; its kind says what the tests ask of a disk 
 from __future__ import annotations
 
 import functools
-import io
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, unique
-from itertools import count
 from typing import NamedTuple
-from unittest import mock
 
-from kafkalog_cli.change import journal, runs
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.crash.log_directories import BASE_TIME_MS, FIXTURES, OWN, PARTITION, ROOT, SOUND, log_directory
+from tests.support import commands
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.product_journal import as_in_a_process
 
 NOW_MS = 1_795_000_000_000
 MONTH_MS = 30 * 86_400_000
@@ -29,8 +23,6 @@ RUN_TIME = "20261118T110640.000Z"
 RUN_ID = f"{RUN_TIME}-recover-0001"
 OUT = "/out"
 KEPT = SURVIVALS[0]
-
-_PLAIN = KernelChoice(forced=False)
 
 
 class Outcome(NamedTuple):
@@ -43,18 +35,9 @@ class Outcome(NamedTuple):
 
 def kafkalog(fs: object, *argv: str, now_ms: int = NOW_MS, token: str = "0001", stdin: bytes = b"") -> Outcome:
     """Run a command line. Its run is named by the time and `token`: two runs at one time need two. It looks again without a pause."""
-    out, err = io.BytesIO(), io.BytesIO()
-    streams = {"stdout": out, "stderr": err, "stdin": io.BytesIO(stdin)}
-    environment = Environment(**streams, fs=fs, now_ms=lambda: now_ms, kernels=_PLAIN, sleep=lambda _: None)
-    with (
-        mock.patch("secrets.token_hex", return_value=token),
-        mock.patch.object(journal, "_orders", count(1)),  # a process for each command
-        mock.patch.object(runs, "_RECENT_NAMES", deque()),  # else a hundred names are tried, as this token is no chance
-    ):
-        code = run(list(argv), environment)
-    outcome = Outcome(code, out.getvalue().decode(errors="replace"), err.getvalue().decode(errors="replace"))
-    assert "internal error" not in outcome.err, outcome
-    return outcome
+    how = {"now_ms": lambda: now_ms, "sleep": lambda _: None, "stdin": stdin, "errors": "replace"}
+    with as_in_a_process(token):
+        return Outcome(*commands.kafkalog(*argv, fs=fs, compiled=False, **how))
 
 
 @unique

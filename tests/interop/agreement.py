@@ -1,12 +1,9 @@
 """One command line of dump-log through ours and the real tool: where they have to agree."""
 
-import io
 from typing import NamedTuple
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.format.internal_topics.schema import NEWEST
+from tests.support.commands import kafkalog
+from tests.support.product_kafka import NEWEST
 
 
 class Ran(NamedTuple):
@@ -17,12 +14,9 @@ class Ran(NamedTuple):
 
 def run_ours(argv, forced=None, version=NEWEST):
     """`version`: the KafkaVersion whose text is wanted."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(
-        ["dump-log", "--kafka-version", version.value, *argv],
-        Environment(stdout=out, stderr=err, kernels=KernelChoice(forced=forced)),
-    )
-    return Ran(out.getvalue(), err.getvalue(), code)
+    words = ("dump-log", "--kafka-version", version.value, *argv)
+    code, out, err = kafkalog(*words, compiled=forced, errors="surrogateescape")
+    return Ran(out.encode(errors="surrogateescape"), err.encode(errors="surrogateescape"), code)
 
 
 def assert_agree(argv, ours, real):

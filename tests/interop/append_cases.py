@@ -1,28 +1,14 @@
 """Cases for append: a log, settings, records and how they come; what the real leader's log and ours make of them."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kafkalog_cli.broker.open_log import OpenLog
-from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import BadInput
-from kafkalog_cli.format.batch import Batch
-from kafkalog_cli.format.batch_encoder import encode_end_marker
-from kafkalog_cli.format.records import Header
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.append.append import AppendRequest, apply_append, next_sequence, plan_append
-from kafkalog_cli.ops.append.batching import BatchMaker, Writing, blocks
-from kafkalog_cli.ops.append.reading import NewRecord
-from kafkalog_cli.ops.apply_changes import MarkerState
-from kafkalog_cli.ops.partition_state import Roots
-from kafkalog_cli.ops.settings import SettingsSource
 from tests.interop.change_cases import BROKER, Changed, Settled, line_of
 from tests.interop.loader_cases import MARKER, MARKER_BYTES, NOW_MS, contents, file_differences, write
+from tests.support.product import BadInput
+from tests.support.product_kafka import OnePartition, is_marker_back
 
 
 class AppendCase(NamedTuple):
@@ -56,14 +42,11 @@ def make_append(seed, logs):
     for _ in range(chance.choice([1, 3, 30, 100])):
         time_ms += chance.choice([0, 1, 1, 5, -3, 2_000])
         headers = tuple(
-            Header(chance.randbytes(3), chance.choice([None, b"", b"x" * 40]))
-            for _ in range(chance.choice([0, 0, 0, 2]))
+            (chance.randbytes(3), chance.choice([None, b"", b"x" * 40])) for _ in range(chance.choice([0, 0, 0, 2]))
         )
         key = chance.choice([None, b"", b"k%d" % chance.randrange(9)])
         value = chance.choice([None, b"", chance.randbytes(chance.randrange(300)), b"v" * chance.randrange(400)])
-        records.append(
-            NewRecord(key, value, headers, chance.choice([time_ms, time_ms, None, -1 if seed % 5 == 0 else time_ms]))
-        )
+        records.append((key, value, headers, chance.choice([time_ms, time_ms, None, -1 if seed % 5 == 0 else time_ms])))
     how = {
         "codec": chance.choice(["none", "none", "gzip", "lz4", "snappy", "zstd"]),
         "batch_bytes": chance.choice([1, 200, 1000, 1800]),
@@ -77,28 +60,6 @@ def make_append(seed, logs):
     return AppendCase(seed, log, settings, tuple(records), how)
 
 
-def batches_of(plan, request, records, base_offset, sequence):
-    """The batches as a producer would send them, and the marker as the coordinator would."""
-    style = replace(plan.style, append_time_ms=None)
-    maker, data = BatchMaker(style, sequence), b""
-    for block in blocks(records, style, request.now_ms):
-        data += b"".join(_as_sent(maker, block))
-    if request.writing.transaction in ("commit", "abort"):
-        header = Batch(0, 0, 0, 0, 0, 2, 0, 0, -1, -1, style.producer_id, style.producer_epoch, -1, 0, 1)
-        data += encode_end_marker(int(request.writing.transaction == "commit"), 0, request.now_ms, header)[1]
-    return data
-
-
-def _as_sent(maker, block):
-    """A producer's batches begin at offset 0."""
-    made = maker.encode(block, 0)
-    for batch in made.batches.rows():
-        whole = bytearray(made.data[batch.position : batch.position + batch.size_bytes])
-        whole[:8] = bytes(8)
-        whole[12:16] = b"\xff" * 4
-        yield bytes(whole)
-
-
 def compare_append(case, real, folder):
     """(what differs, in words; what the real one made)."""
     root = folder / "log.dir"
@@ -110,35 +71,26 @@ def compare_append(case, real, folder):
     for name, offset in lines.items():
         (root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
     (root / MARKER).write_bytes(MARKER_BYTES)
-    fs = RealFilesystem()
-    partition = open_partition(fs, str(directory))
-    state = Roots(fs).state(str(root), partition)
-    source = SettingsSource(fs, {name: str(value) for name, value in case.settings.items()}, BROKER)
-    request = AppendRequest(NOW_MS, source, writing=Writing(**case.how))
-    plan = plan_append(fs, partition, state, request)
-    if plan.is_refused:
-        found = [f"ours refuses: {plan.remarks}"], None
+    appending = OnePartition(root, directory, case.settings, BROKER, NOW_MS).append(case.how)
+    if appending.plan.is_refused:
+        found = [f"ours refuses: {appending.plan.remarks}"], None
     else:
-        found = _compare(case, real, folder, fs, plan, state, request)
+        found = _compare(case, real, folder, appending)
     for path in Path(folder).iterdir():
         shutil.rmtree(path)
     return found
 
 
-def _compare(case, real, folder, fs, plan, state, request):
+def _compare(case, real, folder, appending):
+    plan = appending.plan
     directory, root = Path(plan.path), folder / "log.dir"
-    log = OpenLog(
-        Draft(fs, plan.path), request.load_settings(str(root), "t"), state.log_start, case.log.log_end, is_clean=True
-    )
-    sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, request.writing)
-    sent = batches_of(plan, request, case.records, case.log.log_end, sequence)
     (folder / "sent").mkdir()
-    (folder / "sent" / "batches").write_bytes(sent)
+    (folder / "sent" / "batches").write_bytes(appending.sent(case.records, case.log.log_end))
     other = write(case.log.files, folder / "real" / "t-0")
     settings = dict(case.settings)
     answer = real.change(other, case.log, f"append:{folder}/sent/batches:{plan.style.leader_epoch}", settings)
     try:
-        result = apply_append(fs, plan, case.records, RunInfo("run-1", "append", (), NOW_MS), request, held=None)
+        result = appending.apply(case.records)
     except BadInput as error:
         ours = Changed(None, refused=str(error))
         after = file_differences(contents(directory), case.log.files)
@@ -148,11 +100,11 @@ def _compare(case, real, folder, fs, plan, state, request):
     if answer[0] != "ok":
         return [f"ours {result.appended}, real {answer}"], "refused"
     found = file_differences(contents(directory), contents(other))
-    end = plan.log_end_offset + len(case.records) + (request.writing.transaction in ("commit", "abort"))
+    end = plan.log_end_offset + len(case.records) + (case.how.get("transaction") in ("commit", "abort"))
     offsets = int(answer[2]), line_of(root, "recovery-point")
     if offsets != (end, end):
         found.append(f"ends at {end}, real {offsets[0]}, recovery point {offsets[1]}")
-    if (result.done.marker is MarkerState.BACK) != (root / MARKER).exists() or (
+    if is_marker_back(result.done) != (root / MARKER).exists() or (
         not (root / MARKER).exists() and not case.log.is_odd
     ):
         found.append(f"the marker: {result.done.marker}")

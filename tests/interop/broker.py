@@ -6,7 +6,6 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafkalog_cli.disk.names import FileKind
 from tests.interop.class_archives import archived
 from tests.support.ports import HeldPort
 
@@ -174,7 +173,7 @@ class Broker:
             places["listeners"] = places["advertised.listeners"]
             places["controller.quorum.voters"] = f"1@{self._first.controller}"
             places |= {"process.roles": "broker", "node.id": "2"}
-        has_stopped_cleanly = not self.data.exists() or (self.data / FileKind.CLEAN_SHUTDOWN.value).exists()
+        has_stopped_cleanly = not self.data.exists() or (self.data / ".kafka_cleanshutdown").exists()
         if not has_stopped_cleanly and self._usual is SETTINGS:
             places |= OF_A_KILLED_BROKER
         path = self.folder / "server.properties"

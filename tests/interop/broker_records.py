@@ -1,12 +1,9 @@
 """The records of partitions as lines of text, as our reader sees them and as a broker serves them."""
 
 import base64
-import io
-import json
 from typing import NamedTuple
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import json_of
 
 
 class Lines(NamedTuple):
@@ -30,10 +27,8 @@ def offset_of(line):
 
 def our_lines(directory):
     """What `dump-log` sees of a partition, and what of it is committed, by its control records."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(["dump-log", "--strict", "--format", "json", str(directory)], Environment(stdout=out, stderr=err))
-    assert (code, err.getvalue()) == (0, b"")
-    objects = [json.loads(line) for line in out.getvalue().splitlines()]
+    code, objects, errors = json_of("dump-log", "--strict", directory)
+    assert (code, errors) == (0, [])
     records = [one for one in objects if one["type"] == "record"]
     hidden = uncommitted_offsets(records)
     data = [record for record in records if record["control"] is None]

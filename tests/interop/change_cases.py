@@ -2,28 +2,10 @@
 
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kafkalog_cli.broker.open_log import OpenLog, truncate_to
-from kafkalog_cli.change.changes import in_log_order
-from kafkalog_cli.change.checkpoint_lines import change_lines
-from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import OffsetOutOfRange
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.apply_changes import MarkerState, MarkerUse, apply_changes
-from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
-from kafkalog_cli.ops.partition_state import Roots
-from kafkalog_cli.ops.retain.plan import RetainRequest
-from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.ops.roll import RollRequest, plan_roll
-from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.truncate import TruncatePlan, TruncateRequest, plan_truncate
 from tests.interop import damage
 from tests.interop.loader_cases import (
     DAY_MS,
@@ -36,7 +18,8 @@ from tests.interop.loader_cases import (
     file_differences,
     write,
 )
-from tests.support.plain_changes import make
+from tests.support.product import OffsetOutOfRange
+from tests.support.product_kafka import OnePartition, is_marker_away
 
 VERBS = ("retain", "roll", "truncate", "delete-records")
 EXPIRATION_MS = 2**31 - 1
@@ -248,19 +231,14 @@ def our_change(case, folder, *, is_clean=True):
         (root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
     if is_clean:
         (root / MARKER).write_bytes(MARKER_BYTES)
-    fs = RealFilesystem()
-    partition = open_partition(fs, str(directory))
-    state = Roots(fs).state(str(root), partition)
-    source = SettingsSource(fs, {name: str(value) for name, value in case.settings.items()}, BROKER)
-    run = RunInfo("run-1", case.verb, (), NOW_MS)
+    ours = OnePartition(root, directory, case.settings, BROKER, NOW_MS)
     try:
-        plan, rolled, done = VERBS_OF_OURS[case.verb](fs, partition, state, source, case, run)
+        plan, rolled, done = VERBS_OF_OURS[case.verb](ours, case)
     except OffsetOutOfRange as error:
         return Changed(None, refused=str(error))
     if plan.is_refused:
         return Changed(None, refused=plan.remarks[0].message)
-    is_left = done is None or done.marker is not MarkerState.AWAY
-    assert (root / MARKER).exists() == (is_clean and is_left), "the marker is elsewhere"
+    assert (root / MARKER).exists() == (is_clean and not is_marker_away(done)), "the marker is elsewhere"
     is_sound = not getattr(plan, "drops_records", False) and not case.log.is_odd
     assert (root / MARKER).exists() or not is_sound or not is_clean, "the marker is lost"
     files = contents(directory)
@@ -274,54 +252,12 @@ def our_change(case, folder, *, is_clean=True):
     return Changed(files, (log_start, plan.log_end_offset, recovery_point), rolled, is_disputed=is_disputed)
 
 
-def _retain(fs, partition, state, source, case, run):
-    request = RetainRequest(NOW_MS, source, now_is_given=True, explains=case.seed % 3 == 0)
-    plan = plan_retain(fs, partition, state, request)
-    return plan, None, apply_retain(fs, plan, run, request, held=None)
-
-
-def _roll(fs, partition, state, source, case, run):
-    request = RollRequest(NOW_MS, source, force=case.force, arriving_bytes=case.arriving_bytes)
-    plan = plan_roll(fs, partition, state, request)
-    done = apply_changes(fs, plan, run, MarkerUse.GIVEN_BACK, request, held=None)
-    return plan, case.force or plan.cause is not None or done is not None, done
-
-
-def _truncate(fs, partition, state, source, case, run):
-    request = TruncateRequest(NOW_MS, source, target_offset=case.offset)
-    if not case.log.log_start <= case.offset <= case.log.log_end:
-        with suppress(OffsetOutOfRange):
-            plan_truncate(fs, partition, state, request)
-            raise AssertionError("it is outside the log")
-        return _truncate_anyhow(fs, partition, state, case, request.load_settings(state.log_dir, "t")), None, None
-    plan = plan_truncate(fs, partition, state, request)
-    marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
-    return plan, None, apply_changes(fs, plan, run, marker, request, held=None)
-
-
-def _truncate_anyhow(fs, partition, state, case, settings):
-    """The command refuses an offset outside the log; a follower's broker does not."""
-    draft = Draft(fs, partition.path)
-    log = OpenLog(draft, settings, state.log_start, case.log.log_end, is_clean=True)
-    truncated = truncate_to(log, case.offset)
-    edits = (
-        *state.lower(FileKind.RECOVERY_POINT_CHECKPOINT, truncated.log_end_offset),
-        *(state.edit(FileKind.LOG_START_CHECKPOINT, None) if truncated.removed else ()),
-    )
-    change_lines(fs, state.log_dir, edits)
-    make(Path(partition.path), in_log_order(draft.changes()))
-    return TruncatePlan(
-        partition.path, "t", 0, log_start_offset=truncated.log_start_offset, log_end_offset=truncated.log_end_offset
-    )
-
-
-def _delete_records(fs, partition, state, source, case, run):
-    request = DeleteRecordsRequest(NOW_MS, source, before_offset=case.offset)
-    plan = plan_delete_records(fs, partition, state, request)
-    return plan, None, apply_changes(fs, plan, run, MarkerUse.LEFT, request, held=None)
-
-
-VERBS_OF_OURS = {"retain": _retain, "roll": _roll, "truncate": _truncate, "delete-records": _delete_records}
+VERBS_OF_OURS = {
+    "retain": lambda ours, case: ours.retain(explains=case.seed % 3 == 0),
+    "roll": lambda ours, case: ours.roll(force=case.force, arriving_bytes=case.arriving_bytes),
+    "truncate": lambda ours, case: ours.truncate(case.offset, case.log.log_start, case.log.log_end),
+    "delete-records": lambda ours, case: ours.delete_records(case.offset),
+}
 
 
 def line_of(root, name):

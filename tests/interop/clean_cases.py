@@ -1,22 +1,11 @@
 """Cases for compact: a log, its checkpoint, settings and a clock; what the real cleaner and ours make of it."""
 
 import shutil
+import struct
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kafkalog_cli.broker.cleaning.log import Damaged
-from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.format import txnindex
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Scan
-from kafkalog_cli.ops.compact.plan import CompactRequest, plan_compact
-from kafkalog_cli.ops.compact.verb import apply_compact
-from kafkalog_cli.ops.partition_state import Roots
-from kafkalog_cli.ops.settings import SettingsSource
 from tests.interop.change_cases import RealLogs, Settled, bases, dated
 from tests.interop.loader_cases import (
     DAY_MS,
@@ -30,8 +19,8 @@ from tests.interop.loader_cases import (
     write,
 )
 from tests.support.naive_reader import read_batches, read_records
+from tests.support.product_kafka import OnePartition
 
-FS = RealFilesystem()
 FLAVOURS = "ptgwoearv"
 BATCH_OF_NOTHING = "Empty batches are only supported for magic v2 and above"
 
@@ -187,25 +176,13 @@ def our_clean(case, folder, version):
         if offset is not None:
             (root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
     (root / MARKER).write_bytes(MARKER_BYTES)
-    partition = open_partition(FS, str(directory))
-    source = SettingsSource(
-        FS,
-        {name: str(value) for name, value in case.settings.items()},
-        {"producer.id.expiration.ms": str(case.expiration_ms)},
+    broker = {"producer.id.expiration.ms": str(case.expiration_ms)}
+    most_keys = int(case.map_bytes // 24 * 0.9)
+    plan, done = OnePartition(root, directory, case.settings, broker, case.now_ms).compact(
+        force=case.force, most_keys=most_keys, version=version, compiled=case.seed % 3 == 0
     )
-    request = CompactRequest(
-        case.now_ms,
-        source,
-        kernels=KernelChoice(forced=case.seed % 3 == 0),
-        is_forced=case.force,
-        now_is_given=True,
-        most_keys=int(case.map_bytes // 24 * 0.9),
-        version=version,
-    )
-    plan = plan_compact(FS, partition, Roots(FS).state(str(root), partition), request)
     if plan.is_refused:
         return Cleaned(refused=plan.remarks[0].message)
-    done = apply_compact(FS, plan, RunInfo("run-1", "compact", (), case.now_ms), request, held=None)
     assert (root / MARKER).read_bytes() == MARKER_BYTES
     dirt = plan.dirt
     numbers = (dirt.first_dirty, dirt.first_uncleanable, dirt.clean_bytes, dirt.cleanable_bytes, dirt.delay_ms)
@@ -223,7 +200,7 @@ def compare_clean(case, real, folder):
     try:
         try:
             ours = our_clean(case, folder, real.version)
-        except Damaged as error:
+        except ValueError as error:
             ours = Cleaned(refused=str(error))
         found = differences(ours, theirs, folder)
         if found and ours.files and not theirs.refused and loads_ended_aborts(case, theirs.numbers[1]):
@@ -242,7 +219,7 @@ def loads_ended_aborts(case, first_dirty):
     those whose tombstone goes later, by which a deleted key is back. So ours does not do the same."""
     floor = max((base for base in bases(case.log.files) if base <= first_dirty), default=0)
     data = case.log.files.get(f"{floor:020d}.txnindex", b"")
-    return any(entry.last_offset < first_dirty for entry in txnindex.decode(data, floor)[0])
+    return any(last < first_dirty for _, _, _, last, _ in struct.iter_unpack(">hqqqq", data))
 
 
 def differences(ours, theirs, folder):
@@ -277,12 +254,8 @@ def differences(ours, theirs, folder):
 
 def decoded(path):
     """(header fields but sizes and checksum, records) of each batch of a log."""
-    found = []
-    reader = RecordReader()
-    with FS.open_read(str(path)) as file:
-        for chunk in Scan(file):
-            for block in reader.blocks(chunk):
-                records = [tuple(record[:-1]) for record in block.rows()]
-                batch = block.batches.row(block.first_row)
-                found.append((batch._replace(position=0, size_bytes=0, crc=0), records))
-    return found
+    data = path.read_bytes()
+    return [
+        (batch._replace(position=0, size_bytes=0, crc=0), list(read_records(data, batch)))
+        for batch in read_batches(data)
+    ]

@@ -9,13 +9,15 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 EVERYTHING = ("verify", "dump-log", "dump-index", "read", "ls", "lookup-time", "lookup-offset")
 
 
 def serve():
     """Until standard input ends."""
-    from kafkalog_cli.__main__ import main
+    from tests.support.product import entry
 
     ended = []
     for line in sys.stdin:
@@ -26,7 +28,7 @@ def serve():
         if not child:
             become(out, err)
             sys.argv = ["kafkalog", *arguments]
-            main()
+            entry.main()
         print(child, flush=True)
         found = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         print(found.si_status if found.si_code == os.CLD_EXITED else -found.si_status, flush=True)
@@ -45,7 +47,7 @@ WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 def import_all(folder):
     """Have each command import its modules, compile nothing: they fail for a path that is not there."""
-    from kafkalog_cli.cli.app import run
+    from tests.support.product import run
 
     silent = os.open(os.devnull, os.O_WRONLY)
     kept = [os.dup(number) for number in (1, 2)]
@@ -60,7 +62,9 @@ def import_all(folder):
 @contextmanager
 def forked_readers():
     """A function that begins a run: (arguments, stdout's path, stderr's path) -> (process id, stream of exit codes)."""
-    server = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    server = subprocess.Popen(
+        [sys.executable, __file__], env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
 
     def begin(arguments, out, err):
         server.stdin.write(json.dumps([arguments, str(out), str(err)]).encode() + b"\n")

@@ -13,14 +13,13 @@ from collections import Counter
 from random import Random
 from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.lookup_time import lookup_time
 from tests.interop.broker import Client, broker
 from tests.interop.fuzzing import run_fuzz
 from tests.interop.real_kafka import real_kafka_here
 from tests.interop.spark_connector import connector_jars
 from tests.interop.spark_topics import FIRST_MS, SETTINGS, STEP_MS, logs_of, make_topics
+from tests.support.product import RealFilesystem
+from tests.support.product_kafka import lookup_time, open_partition
 
 OF_PATIENCE = {
     "kafkaConsumer.pollTimeoutMs": "1500",
@@ -64,8 +63,8 @@ class Sources:
         return self._read(self._spark.read.format("kafka").options(**given))
 
     def ours(self, options):
-        from kafkalog_cli.errors import KafkalogError
         from tests.spark.spark_reading import rows
+        from tests.support.product import KafkalogError
 
         try:
             return Outcome(in_order(rows(self._data, **options)))
@@ -110,7 +109,7 @@ def in_order(table):
 
 
 def _why(error):
-    from kafkalog_cli.spark.jobs import plain_error
+    from tests.support.product_spark import plain_error
 
     caused = re.findall(r"^Caused by: (.*)$", str(error), re.MULTILINE)
     return caused[-1][:300] if caused and "Traceback" not in str(error) else str(plain_error(error))
@@ -306,7 +305,7 @@ def fuzz_source(sources, logs, *, seed, count, show=print, every=BY_SPARK):
 
 def spark_with_connector(jars):
     """A session with both sources."""
-    from kafkalog_cli.spark import session
+    from tests.support.product_spark import session
 
     spark = session("local[2]", settings={"spark.jars": jars, "spark.sql.shuffle.partitions": "2"})
     spark.sparkContext.setLogLevel("OFF")

@@ -13,10 +13,10 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kafkalog_cli.disk.names import DirectoryKind, classify_directory
 from tests.interop.node_damage import FAMILIES, FAMILY, KINDS
 from tests.interop.nodes import BASES, METADATA, OTHER_USER, SERVED, Base, batches_below, copy
 from tests.support.commands import everything, json_of, kafkalog
+from tests.support.product_kafka import DirectoryKind, classify_directory
 
 MOST_ROUNDS = 6
 OF_REPLICAS = re.compile(r"[Ii]f another (replica|voter)|[Ii]f other voters|another replica is in sync")

@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkalog_cli.disk.names import DirectoryKind, classify_directory
 from tests.interop.broker import SETTINGS, Broker, Client
 from tests.interop.class_archives import archived
 from tests.support.kafka_client import KafkaClient
 from tests.support.naive_reader import read_batches
+from tests.support.product_kafka import DirectoryKind, classify_directory
 
 OTHER_USER = 1001
 SERVED, ENDED, HANGS = "serves", "ends", "hangs"

@@ -10,9 +10,9 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafkalog_cli.format.internal_topics.schema import KafkaVersion
 from tests.interop.agreement import Ran
 from tests.interop.class_archives import archived
+from tests.support.product_kafka import KafkaVersion
 
 HERE = Path(__file__).parent
 

@@ -14,8 +14,7 @@ from tests.support import commands
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 HOLDER = """
 import sys
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
+from tests.support.product import LockPolicy, RealFilesystem, lock_log_dir
 with lock_log_dir(RealFilesystem(), sys.argv[1], LockPolicy()):
     print("held", flush=True)
     sys.stdin.read()

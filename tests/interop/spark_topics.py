@@ -3,9 +3,7 @@
 import time
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.partition_state import log_bounds
+import kafkalog_cli as kl
 
 SETTINGS = {
     "log.flush.start.offset.checkpoint.interval.ms": "300",
@@ -41,12 +39,11 @@ def make_topics(client, data):
 
 def logs_of(data):
     """Every partition below the log directory, as it lies there, but for internal ones."""
-    fs, found = RealFilesystem(), []
+    found = []
     for path in sorted(data.glob("*-[0-9]*")):
-        one = open_partition(fs, str(path))
+        one = kl.open_partition(path)
         if not one.topic.startswith("__"):  # Spark's Kafka source has nothing of these
-            bounds = log_bounds(fs, one)
-            found.append(Log(one.topic, one.number, bounds.start, bounds.end))
+            found.append(Log(one.topic, one.partition, *one.offsets()[:2]))
     return found
 
 

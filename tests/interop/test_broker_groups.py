@@ -5,11 +5,8 @@ import time
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.tables.coordinator_log import committed_offsets, coordinator_entries
-from kafkalog_cli.ops.tables.groups import groups
 from tests.interop.broker import broker
+from tests.support.commands import json_of
 
 kafka = pytest.importorskip("kafka")
 
@@ -22,13 +19,9 @@ FOREVER = {
 }  # fmt: skip
 
 
-def fail(damage):
-    raise damage
-
-
-def entries(data):
-    fs = RealFilesystem()
-    return coordinator_entries(fs, open_partition(fs, str(data / "__consumer_offsets-0")), fail)
+def groups_in(data):
+    """The lines of `groups`."""
+    return [line for line in json_of("groups", data)[1] if line["type"] == "group"]
 
 
 def once_loaded(ask):
@@ -48,7 +41,7 @@ def served(real_kafka, corpus, tmp_path_factory):
     """(group: {(topic, partition): (offset, leader epoch, metadata)}), group ids), by the broker."""
     folder = tmp_path_factory.mktemp("groups")
     shutil.copytree(corpus / "internal" / "data", folder / "data")
-    ours = {one.group_id for one in committed_offsets(entries(folder / "data"), 0)}
+    ours = {one["group_id"] for one in groups_in(folder / "data") if one["offsets"]}
     with broker(folder, real_kafka.broker_class_path, FOREVER) as one:
         one.start()
         client = once_loaded(lambda: kafka.KafkaAdminClient(bootstrap_servers=one.address))
@@ -61,9 +54,12 @@ def served(real_kafka, corpus, tmp_path_factory):
 
 def test_a_coordinator_has_the_same_offsets(served, corpus):
     wanted = {}
-    for one in committed_offsets(entries(corpus / "internal" / "data"), 0):
-        epoch = -1 if one.leader_epoch is None else one.leader_epoch
-        wanted.setdefault(one.group_id, {})[one.topic, one.partition] = (one.offset, epoch, one.metadata)
+    for group in groups_in(corpus / "internal" / "data"):
+        for one in group["offsets"]:
+            if one["current_offset"] is not None:
+                epoch = -1 if one["leader_epoch"] is None else one["leader_epoch"]
+                found = wanted.setdefault(group["group_id"], {})
+                found[one["topic"], one["partition"]] = (one["current_offset"], epoch, one["metadata"])
     found = {
         group: {(at.topic, at.partition): (one.offset, one.leader_epoch, one.metadata) for at, one in offsets.items()}
         for group, offsets in served[0].items()
@@ -74,6 +70,6 @@ def test_a_coordinator_has_the_same_offsets(served, corpus):
 
 def test_a_coordinator_has_the_same_groups(served, corpus):
     """It lists those that only committed offsets too: simple groups, of which there is no record."""
-    ours = {one.group_id: one.group_type for one in groups(entries(corpus / "internal" / "data"), 0)}
+    ours = {one["group_id"]: one["group_type"] for one in groups_in(corpus / "internal" / "data")}
     assert {name: one["group_type"].lower() for name, one in served[1].items() if name in ours} == ours
     assert set(served[1]) - set(ours) == {"g-tx"}

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkalog_cli.change.new_partitions import staged_name
 from tests.interop.broker import Client, broker
 from tests.interop.broker_records import our_lines, served_lines
 from tests.interop.recovering import complaints
 from tests.spark.exporting import export
 from tests.spark.importing import import_into
+from tests.support.product import staged_name
 
 pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 

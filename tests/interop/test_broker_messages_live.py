@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.ops.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
 from tests.interop.real_kafka import CACHE, HERE, fetch
+from tests.support.product_kafka import JAVA, OPERATING_SYSTEM, messages
 
 # Sizes after the tag of a class file's constants (JVM specification, 4.4); of UTF-8 constants, tag 1, the length is in the file.
 SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading, decode_leader_epochs, decode_offsets
 from tests.interop.real_kafka import JAVA
+from tests.support.product_kafka import BrokerReading, broker_reading, decode_leader_epochs, decode_offsets
 
 ANSWERS = {
     "read": BrokerReading.ENTRIES,

@@ -1,16 +1,13 @@
 """`cluster` beside the real tools: their output just before the broker stops, and its disk then."""
 
-import io
-import json
 import re
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from tests.interop.broker import Client, broker
 from tests.interop.real_kafka import VERSION, version_of
 from tests.interop.test_groups_live import GroupClients
+from tests.support.commands import json_of, kafkalog
 
 pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.full]
 
@@ -25,13 +22,10 @@ PASSWORD = "a-secret-that-is-never-printed"
 
 
 def objects(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    assert run(["cluster", *map(str, argv), "--format", "json"], Environment(stdout=out, stderr=err)) == 0, (
-        err.getvalue()
-    )
+    code, lines, errors = json_of("cluster", *argv)
+    assert code == 0, errors
     found = {}
-    for line in out.getvalue().splitlines():
-        one = json.loads(line)
+    for one in lines:
         found.setdefault(one["type"], []).append(one)
     return found
 
@@ -203,10 +197,9 @@ def test_features_and_quorum(stopped):
 
 def test_no_secret_is_printed(stopped):
     data, _ = stopped
-    out = io.BytesIO()
-    for words in ((), ("--format", "json"), ("--since", "0")):
-        assert run(["cluster", str(data), *words], Environment(stdout=out)) == 0
-    printed = out.getvalue()
-    assert b"alice" in printed
-    assert PASSWORD.encode() not in printed
-    assert not any(word in printed for word in (b"salt", b"stored", b"server_key"))
+    done = [kafkalog("cluster", data, *words) for words in ((), ("--format", "json"), ("--since", "0"))]
+    assert [one.code for one in done] == [0, 0, 0]
+    printed = "".join(one.out for one in done)
+    assert "alice" in printed
+    assert PASSWORD not in printed
+    assert not any(word in printed for word in ("salt", "stored", "server_key"))

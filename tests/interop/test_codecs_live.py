@@ -5,9 +5,8 @@ import subprocess
 
 import pytest
 
-from kafkalog_cli.format.compression import Codec, compress, decompress
-from kafkalog_cli.format.limits import Limits
 from tests.interop.real_kafka import JAVA
+from tests.support.product_kafka import Codec, Limits, compress, decompress
 
 pytestmark = pytest.mark.full
 

@@ -10,9 +10,6 @@ import struct
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.log.log_end import segment_end
-from kafkalog_cli.log.partition import open_partition
 from tests.crash.log_directories import batch
 from tests.interop import damage
 from tests.interop.fuzz_loader import fuzz, sources_for
@@ -28,6 +25,8 @@ from tests.interop.loader_cases import (
     write,
 )
 from tests.support.effort import DIAL
+from tests.support.product import RealFilesystem
+from tests.support.product_kafka import open_partition, segment_end
 
 pytestmark = pytest.mark.xdist_group("loader")  # what its fixtures make is made once
 

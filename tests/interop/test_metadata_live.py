@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.log.settings.cluster_metadata import read_cluster_metadata
 from tests.interop.real_kafka import JAVA
 from tests.support.metadata_logs import RandomRecords, batches, leader_change, snapshot, value
+from tests.support.product import RealFilesystem
+from tests.support.product_kafka import read_cluster_metadata
 
 
 @pytest.fixture(scope="module")

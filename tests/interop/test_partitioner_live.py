@@ -3,8 +3,8 @@
 import random
 import subprocess
 
-from kafkalog_cli.ops.append.partitioning import murmur2, partition_of_key
 from tests.interop.real_kafka import JAVA
+from tests.support.product_kafka import murmur2, partition_of_key
 
 COUNT = 100_000
 PARTITIONS = (1, 2, 3, 7, 12, 50, 1000, 2**31 - 1)

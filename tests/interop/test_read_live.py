@@ -1,27 +1,22 @@
 """`read` against real consumers: what a broker serves them of the same partition, and how their formatter prints it."""
 
-import io
 import json
 import random
 import subprocess
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.interop.broker import Client, broker
 from tests.interop.broker_records import line_of, served_lines
 from tests.interop.random_segments import random_log
+from tests.support.commands import kafkalog
 
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
 
 
 def read(*argv, compiled=False):
     """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(["read", *map(str, argv)], Environment(out, err, kernels=KernelChoice(forced=compiled)))
-    return code, out.getvalue(), err.getvalue().decode()
+    return kafkalog("read", *argv, compiled=compiled, errors="surrogateescape")
 
 
 def lines_read(partition, isolation, *options):
@@ -94,6 +89,6 @@ def test_the_console_consumers_formatter(real_kafka, tmp_path, compiled):
         done = subprocess.run(command, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
         code, out, err = read(partition, "--print", ",".join(fields), compiled=compiled)
-        assert (code, out) == (0, done.stdout), (turn, fields, err)
+        assert (code, out.encode(errors="surrogateescape")) == (0, done.stdout), (turn, fields, err)
         tried += len(out) > 1000
     assert tried > 5

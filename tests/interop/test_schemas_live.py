@@ -10,14 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.format.internal_topics.decode import encode_message
-from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS
-from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
-from kafkalog_cli.format.java_text import uuid_text
-from kafkalog_cli.format.varint import encode_unsigned
 from tests.interop.agreement import assert_agree, run_ours
 from tests.interop.real_kafka import CACHE
 from tests.support.logs import R, batch_v2
+from tests.support.product import definitions, encode_message
+from tests.support.product_kafka import (
+    API_MESSAGE_TOPICS,
+    COORDINATOR_TOPICS,
+    encode_unsigned,
+    is_in,
+    message_schema,
+    uuid_text,
+)
 
 DECODERS = {
     "__consumer_offsets": "--offsets-decoder",

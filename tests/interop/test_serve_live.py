@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 
-from kafkalog_cli.format.protocol.messages import apis
 from tests.interop.broker import JAVA
 from tests.interop.test_groups_live import GroupClients
 from tests.interop.test_schemas_live import kafkas_definitions
 from tests.serve.test_serve_copies import damaged_in_turn
+from tests.support.product import apis
 from tests.support.serving import read_records, serving
 
 TOOLS = "org.apache.kafka.tools"

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from tests.interop import client_programs
 from tests.interop.broker import JAVA, broker
 from tests.interop.client_programs import (
@@ -25,6 +24,7 @@ from tests.interop.real_kafka import NoRealKafka
 from tests.interop.spark_connector import connector_jars
 from tests.interop.test_serve_live import tool
 from tests.support.commands import json_of
+from tests.support.product_kafka import COORDINATOR_TOPICS
 from tests.support.served_corpus import ALL_CODECS, CODECS, ISOLATIONS, log_dirs_of, served_corpus
 from tests.support.serving import in_records, read_records, serving
 

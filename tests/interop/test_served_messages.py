@@ -6,9 +6,10 @@ import zipfile
 
 import pytest
 
-from kafkalog_cli.format.protocol.messages import PRODUCE, apis, apis_for_old_clients
 from tests.interop.real_kafka import NoRealKafka
 from tests.interop.spark_connector import connector_jars
+from tests.support.product import apis
+from tests.support.product_kafka import PRODUCE, apis_for_old_clients
 
 KAFKA_3 = "4.2.0"
 """The release of Spark whose Kafka source has clients of Kafka 3.9, which still have the first versions of Fetch."""

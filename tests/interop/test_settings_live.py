@@ -6,27 +6,25 @@ import subprocess
 
 import pytest
 
-from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.checkpoint import encode_offsets
-from kafkalog_cli.format.java_text import parse_properties
-from kafkalog_cli.log.settings.topic_config import (
+from tests.interop.real_kafka import JAVA
+from tests.support.product import RealFilesystem, UsageError
+from tests.support.product_kafka import (
+    BROKER_KEYS,
+    TOPIC_KEYS,
     ConfigLayers,
+    FileKind,
+    IllegalValue,
+    LineEdit,
+    NumberRange,
+    change_lines,
+    config_text,
+    encode_offsets,
+    parse_config,
+    parse_properties,
     read_broker_properties,
     resolve_broker_settings,
     resolve_topic_config,
 )
-from kafkalog_cli.log.settings.topic_config_table import (
-    BROKER_KEYS,
-    TOPIC_KEYS,
-    IllegalValue,
-    NumberRange,
-    config_text,
-    parse_config,
-)
-from tests.interop.real_kafka import JAVA
 
 pytestmark = pytest.mark.full
 

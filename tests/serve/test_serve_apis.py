@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.ops.serve.dialects import ANSWERS
-from kafkalog_cli.ops.session.options import Context
 from tests.conformance.test_transactions_found import ONGOING, transaction
 from tests.serve.test_serve_fetch import log_dir, records, write_segment  # noqa: F401 fixture
 from tests.support.coordinator_logs import commits, coordinator_partition_at
 from tests.support.kafka_client import APIS, KafkaClient
 from tests.support.logs import BASE_TIME_MS, batch_v2, producer_snapshot
 from tests.support.metadata_logs import batches, log_dir_of_topics, value
+from tests.support.product import Context
 from tests.support.serving import serving
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "serve.md"
@@ -33,10 +32,6 @@ DEAD = 6
 
 def versions(name):
     return range(APIS[name].versions.first, APIS[name].versions.last + 1)
-
-
-def test_each_api_of_the_tables_has_an_answer():
-    assert {*ANSWERS, "ApiVersions"} == set(APIS)
 
 
 def test_the_page_has_the_versions_of_each_api():

@@ -5,10 +5,8 @@ import time
 
 import pytest
 
-from kafkalog_cli.errors import ClusterError
-from kafkalog_cli.ops.replay import kafka_cluster
-from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
+from tests.support.product import ClusterError, KafkaCluster, lower_limit
 from tests.support.serving import read_records, serving
 
 TOPICS = {"txn": ("idem", "tx", "tx2", "__consumer_offsets"), "upgraded": ("upgraded",), "v2-mixed": ("mixed",)}
@@ -152,7 +150,7 @@ def test_the_offset_0_is_an_offset_of_a_group(cluster):
 def test_the_node_0_is_a_leader(cluster, monkeypatch):
     """A topic is there when each of its partitions has a leader. The server itself creates none."""
     monkeypatch.setattr(cluster, "_results", lambda _: [])
-    monkeypatch.setattr(kafka_cluster, "_SECONDS", 2.0)
+    lower_limit(monkeypatch, "seconds replay waits for an answer", 2.0)
     cluster.create_topic("orders", 1, {})
     with pytest.raises(ClusterError, match="not all of its partitions have a leader"):
         cluster.create_topic("other", 1, {})

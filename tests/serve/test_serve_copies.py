@@ -7,13 +7,10 @@ import time
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import ExitCode, Unreadable
-from kafkalog_cli.ops.serve.options import ServerLimits
-from kafkalog_cli.ops.session.options import Context
 from tests.serve.test_serve_fetch import COUNT, records, write_segment
 from tests.support.kafka_client import KafkaClient
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
+from tests.support.product import Context, ExitCode, RealFilesystem, ServerLimits, Unreadable
 from tests.support.serving import read_records, serving
 
 CORRUPT = 2

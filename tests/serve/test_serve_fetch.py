@@ -9,17 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.coordinators import CoordinatorTopic
-from kafkalog_cli.ops.lookup_time import TimeSearch
-from kafkalog_cli.ops.serve import committed as committed_module
-from kafkalog_cli.ops.serve.options import ServeOptions
-from kafkalog_cli.ops.serve.serving import Serving
-from kafkalog_cli.ops.session.options import Context
 from tests.support.coordinator_logs import commit as commit_of
 from tests.support.coordinator_logs import commit_key, commits, coordinator_partition_at
 from tests.support.kafka_client import KafkaClient
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, producer_snapshot
+from tests.support.product import Context, ExitCode, ServeOptions, Serving, lower_limit, replace_point
 from tests.support.serving import serving
 
 OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, SESSION_UNKNOWN, FENCED, NEWER, READ_ONLY = 1, 2, 3, 70, 74, 75, 29
@@ -225,7 +219,7 @@ def test_the_bounds_of_a_commit(log_dir):
 
 
 def test_as_many_commits_as_the_limit(log_dir, monkeypatch):
-    monkeypatch.setattr(committed_module, "_MOST_OFFSETS", 2)
+    lower_limit(monkeypatch, "offsets that serve holds", 2)
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert [commit(client, group, 1) for group in "abc"] == [0, 0, 16]
 
@@ -379,8 +373,10 @@ def test_one_thread_decodes_records_at_a_time(log_dir, monkeypatch):
 
         return work
 
-    for of, name in ((TimeSearch, "first"), (TimeSearch, "latest"), (CoordinatorTopic, "load")):
-        monkeypatch.setattr(of, name, slowed(getattr(of, name)))
+    for name in (
+        "search for the first record of a time", "search for the latest record", "load of a coordinator's topic"
+    ):  # fmt: skip
+        replace_point(monkeypatch, name, slowed)
     options = ServeOptions([str(log_dir)], port=0)
     with Serving(Context(), options, print) as server, ThreadPoolExecutor(4) as threads:
         served = server.catalog.find("orders", 0)

@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.ops.serve import server as server_module
-from kafkalog_cli.ops.serve.connection import MOST_REQUEST_BYTES
-from kafkalog_cli.ops.serve.options import ServerLimits
-from kafkalog_cli.ops.session.options import Context
 from tests.serve.test_serve_fetch import fetch, log_dir, partition  # noqa: F401 fixture
 from tests.support.kafka_client import APIS, KafkaClient, request_frame, response_of
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import Context, ServerLimits
 from tests.support.serving import serving
 
 SECONDS = 120
+MOST_REQUEST_BYTES = 1 << 20
 SHARE_AND_STREAMS = [(key, 1) for key in (76, 77, 78, 79, 88, 89)]
 """ShareGroupHeartbeat, ShareGroupDescribe, ShareFetch, ShareAcknowledge, StreamsGroupHeartbeat, StreamsGroupDescribe."""
 
@@ -65,15 +63,6 @@ def test_a_client_whose_time_is_just_over(log_dir):  # noqa: F811
             assert closes(idle)
         wait_until(lambda: "kafkalog-client" not in {one.name for one in threading.enumerate()})
         assert server.notes == []
-
-
-def test_reports_of_many_reasons_are_forgotten(monkeypatch):
-    monkeypatch.setattr(server_module, "_MOST_REASONS", 2)
-    notes = []
-    closed = server_module._Closed(notes.append, lambda: 0.0)
-    for reason in ("a", "a", "b", "a"):
-        closed.tell(("host", 1), reason)
-    assert [note.message[-1] for note in notes] == ["a", "b", "a"]
 
 
 def test_an_unknown_version_of_apiversions_is_answered_with_version_0(log_dir):  # noqa: F811

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from kafkalog_cli.format.protocol.messages import apis_for_old_clients
 from tests.serve.test_serve_hostile import descriptors, send_random, wait_until
 from tests.support.commands import kafkalog
 from tests.support.kafka_client import KafkaClient
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
+from tests.support.product_kafka import apis_for_old_clients
 from tests.support.serving import serving
 
 FETCH, MULTI_FETCH, OFFSETS = 1, 2, 4

@@ -2,12 +2,11 @@
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import NotLookedUp
 from tests.serve.test_serve_fetch import batches, fetch, partition
 from tests.support.commands import kafkalog
 from tests.support.kafka_client import KafkaClient
 from tests.support.logs import BASE_TIME_MS, indexes
+from tests.support.product import NotLookedUp, RealFilesystem
 from tests.support.serving import serving
 
 COUNT, STORAGE_ERROR = 5, 56

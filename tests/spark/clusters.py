@@ -17,7 +17,7 @@ REGISTERED = "Successfully registered with master"
 
 def spark_environment():
     """What the cluster's processes, and the Python workers below them, are started with."""
-    from kafkalog_cli.spark.starting import java_environment
+    from tests.support.product_spark import java_environment
 
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {

@@ -1,8 +1,6 @@
 """Runs exports in this process: all but Spark, whose place is taken by a loop through which everything is pickled."""
 
 import json
-import pickle
-from contextlib import contextmanager
 
 import pytest
 
@@ -11,41 +9,8 @@ pa = pytest.importorskip("pyarrow")
 
 import pyarrow.dataset as ds  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
-from pyspark.serializers import CloudPickleSerializer  # noqa: E402
 
-from kafkalog_cli.disk.fs import RealFilesystem  # noqa: E402
-from kafkalog_cli.ops.export_request import ExportRequest, FileFormat  # noqa: E402
-from kafkalog_cli.ops.selection import Selection  # noqa: E402
-from kafkalog_cli.output.export_view import ExportLines  # noqa: E402
-from kafkalog_cli.spark.export import job  # noqa: E402
-from kafkalog_cli.spark.export.job import exported_partitions  # noqa: E402
-
-NOW_MS = 1_700_000_000_000
-PICKLER = CloudPickleSerializer()
-
-
-def tasks_here(spark, items, work, *_):
-    """What `run_tasks` does, one after the other."""
-    del spark
-    moved = PICKLER.loads(PICKLER.dumps(work))
-    return [pickle.loads(pickle.dumps(moved(pickle.loads(pickle.dumps(item))))) for item in items]
-
-
-@contextmanager
-def no_session():
-    yield None
-
-
-def export(path, output, state=None, *, fs=None, run_tasks=tasks_here, **request):
-    """One export of all under `path`; the result."""
-    fs = fs or RealFilesystem()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "run_tasks", run_tasks)
-        wanted = ExportRequest(is_incremental=state is not None, **request)
-        partitions = exported_partitions(fs, [str(path)], Selection())
-        lines = ExportLines() if wanted.format is FileFormat.JSON else None
-        made = job.Export(fs, partitions, wanted, str(output), state and str(state), NOW_MS, lines, [str(path)])
-        return made.run(no_session)
+from tests.support.product_spark import FileFormat, export, no_session, tasks_here  # noqa: E402
 
 
 def files(output):

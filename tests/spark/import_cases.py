@@ -8,10 +8,6 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import BadInput
-from kafkalog_cli.ops.importing import job
-from kafkalog_cli.spark.export import task as export_task
 from tests.bad_input.makers import seven, seven_set
 from tests.interop.random_segments import random_batches
 from tests.spark.exporting import FileFormat, export
@@ -28,6 +24,8 @@ from tests.support.logs import (
     message,
     message_set,
 )
+from tests.support.product import BadInput
+from tests.support.product_spark import choose_kernels
 
 MOST_OFFSET = (1 << 63) - 2
 TIMES = [-1, 0, 1, BASE_TIME_MS * 1000, BASE_TIME_MS * 1_000_000, 1 << 45, (1 << 62) + 7, 253_402_300_800_000]
@@ -265,8 +263,7 @@ def run_case(case, folder, log_dir=None, topic="t"):
     refusal = ""
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for module in (export_task, job):
-            patch.setattr(module, "KernelChoice", lambda: KernelChoice(forced=case.compiled), raising=False)
+        choose_kernels(patch, compiled=case.compiled)
         export(source, out, **case.exported)
         try:
             import_into(log_dir, out, config=case.config, **case.imported)

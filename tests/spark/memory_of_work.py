@@ -9,12 +9,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import KafkalogError, Unreadable
-from kafkalog_cli.spark.tables import TABLES
 from tests.spark.exporting import FileFormat, export
 from tests.spark.importing import import_into, new_log_dir
 from tests.spark.spark_reading import tasks
+from tests.support.product import KafkalogError, RealFilesystem, Unreadable
+from tests.support.product_spark import TABLES
 
 CONFIG = {"max.message.bytes": str(1 << 29), "segment.bytes": str(1 << 30)}
 

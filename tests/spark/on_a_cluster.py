@@ -11,9 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.spark import session
+from tests.support.product import Environment, run
+from tests.support.product_spark import session
 
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",

@@ -9,9 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from kafkalog_cli.ops.engine import JobWatch
-from kafkalog_cli.spark import session
-from kafkalog_cli.spark.jobs import run_tasks
+from tests.support.product_spark import JobWatch, run_tasks, session
 
 
 class Heard:

@@ -12,8 +12,12 @@ from pyspark.sql import datasource as filters  # noqa: E402
 from pyspark.sql import types  # noqa: E402
 from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
 
-from kafkalog_cli.spark.schema import arrow_schema, columns_named, spark_schema  # noqa: E402
-from kafkalog_cli.spark.source import KafkalogDataSource  # noqa: E402
+from tests.support.product_spark import (  # noqa: E402
+    KafkalogDataSource,
+    arrow_schema,
+    columns_named,
+    spark_schema,
+)
 
 PICKLER = CloudPickleSerializer()
 

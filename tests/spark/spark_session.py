@@ -9,10 +9,8 @@ import pytest
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
-    from kafkalog_cli.errors import KafkalogError
-    from kafkalog_cli.spark import session
-    from kafkalog_cli.spark.queries.query import SETTINGS
-    from kafkalog_cli.spark.starting import java_environment
+    from tests.support.product import KafkalogError
+    from tests.support.product_spark import SETTINGS, java_environment, session
 
     try:
         java_environment(os.environ)

@@ -39,10 +39,8 @@ class Asked:
     def as_sql(self, node, random):
         """As `kafkalog sql` does."""
         del random
-        from kafkalog_cli.disk.fs import RealFilesystem
-        from kafkalog_cli.spark.queries.catalog import Catalog, Reading
-        from kafkalog_cli.spark.queries.early import check_names
-        from kafkalog_cli.spark.queries.query import query
+        from tests.support.product import RealFilesystem
+        from tests.support.product_spark import Catalog, Reading, check_names, query
 
         self._drop_views()
         catalog = Catalog(RealFilesystem(), [str(self._folder)])
@@ -52,7 +50,7 @@ class Asked:
 
     def as_function(self, node, random):
         """As a DataFrame of the session, whose rows are the same beside a use that needs fewer of them."""
-        from kafkalog_cli.spark import sql
+        from tests.support.product_spark import sql
 
         self._drop_views()
         frame = sql(self._spark, self._folder, node.sql("spark"))
@@ -180,8 +178,7 @@ def fuzz_sql(spark, folder, *, seed, count, ways=WAYS, show=print, is_over=lambd
 
 def session_here(connect):
     """A session with the source; `connect`: one of Spark Connect, whose server is in this process."""
-    from kafkalog_cli.spark import KafkalogDataSource, session
-    from kafkalog_cli.spark.queries.query import SETTINGS
+    from tests.support.product_spark import SETTINGS, KafkalogDataSource, session
 
     # Compiling a query takes longer than running it over so few records.
     interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}

@@ -5,22 +5,33 @@ import json
 import warnings
 from datetime import datetime, timezone
 
-import numpy as np
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode, KafkalogError, Refused, UsageError
-from kafkalog_cli.ops import export_files
-from kafkalog_cli.ops.choices import OnDamage
-from kafkalog_cli.ops.export_files import CORE, NO_DAY, by_day, escaped, export_schema
-from kafkalog_cli.ops.ranges import Range
-from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.spark import rows, splits
 from tests.spark.exporting import FileFormat, export, files, lines, offsets, pa, pq, table, tasks_here
 from tests.spark.test_spark_rows import corpus_partitions, log_dir
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set
+from tests.support.product import (
+    DamagedLog,
+    DamagedTail,
+    Environment,
+    ExitCode,
+    KafkalogError,
+    Refused,
+    UsageError,
+    run,
+)
+from tests.support.product_spark import (
+    CORE,
+    NO_DAY,
+    TIMES_OF_FILES,
+    Isolation,
+    OnDamage,
+    Range,
+    export_schema,
+    lower_limit,
+    small_tasks,
+)
 
 DAY_MS = 86_400_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -190,9 +201,10 @@ def test_days(tmp_path, monkeypatch):
         NO_DAY: [1, 6], "1969-12-31": [4], "1970-01-01": [0, 2, 5], "1970-01-02": [3],
         datetime.fromtimestamp(BASE_TIME_MS / 1000, timezone.utc).strftime("%Y-%m-%d"): [7],
     }  # fmt: skip
-    monkeypatch.setattr(rows, "MOST_ROWS", 1)
-    for name, most in (("all", 64), ("few", 2)):
-        monkeypatch.setattr(export_files, "MOST_OPEN", most)
+    lower_limit(monkeypatch, "rows of a batch of Arrow", 1)
+    for name in ("all", "few"):
+        if name == "few":
+            lower_limit(monkeypatch, "open files of an export", 2)
         export(folder, tmp_path / name, by_day=True)
         found = {}
         for path in files(tmp_path / name):
@@ -210,26 +222,11 @@ def test_days(tmp_path, monkeypatch):
     assert found == wanted
 
 
-def test_the_day_of_any_time():
-    edges = [-62_167_219_200_000, -62_167_219_200_001, 253_402_300_799_999, 253_402_300_800_000, -1, -2, 0]
-    found = dict(by_day(np.array(edges)))
-    assert {day: kept.tolist() for day, kept in found.items()} == {
-        "0000-01-01": [0], "9999-12-31": [2], NO_DAY: [1, 3, 4], "1969-12-31": [5], "1970-01-01": [6],
-    }  # fmt: skip
-    assert by_day(np.array([3, 4])) == [("1970-01-01", None)]
-
-
-def test_names_of_topics():
-    assert escaped("a.b_c-D9") == "a.b_c-D9"
-    assert escaped("a b/\u00e4\udcff=") == "a%20b%2F%C3%A4%FF%3D"
-
-
 def test_pieces_and_row_groups(tmp_path, monkeypatch):
     """A large log makes several files, each of several row groups; the names sort by offset."""
-    monkeypatch.setattr(splits, "SPLIT_BYTES", 4000 // splits.TIMES_OF_FILES)
-    monkeypatch.setattr(splits, "PACK_BYTES", 2000 // splits.TIMES_OF_FILES)
-    monkeypatch.setattr(rows, "MOST_ROWS", 5)
-    monkeypatch.setattr(export_files, "ROW_GROUP_BYTES", 1500)
+    small_tasks(monkeypatch, 4000 // TIMES_OF_FILES, 2000 // TIMES_OF_FILES)
+    lower_limit(monkeypatch, "rows of a batch of Arrow", 5)
+    lower_limit(monkeypatch, "bytes of a row group", 1500)
     parts = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 100)]) for i in range(100)]
     for base in range(0, 100, 20):
         log_dir(tmp_path / "log", b"".join(parts[base : base + 20]), base=base)

@@ -14,13 +14,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
-from kafkalog_cli.ops.same_place import PartitionIdentities
-from kafkalog_cli.spark.jobs import attempt, run_tasks
 from tests.spark.exporting import files, offsets, pq
 from tests.spark.test_spark_rows import log_dir
 from tests.spark.test_spark_sessions import every_log
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product_spark import attempt, replace_point, run_tasks
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 __all__ = ["every_log"]
@@ -181,7 +180,7 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")  # as a write raises it: without a path
 
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
-    monkeypatch.setattr("kafkalog_cli.spark.export.job.ExportTask", FullDisk)
+    replace_point(monkeypatch, "task of an export", lambda _: FullDisk)
     code, _, errors = kafkalog("export", folder, "--output", tmp_path / "out")
     assert code == 13
     assert errors.splitlines()[0] == f"kafkalog: {tmp_path}/out: no space left on the device: nothing was exported"
@@ -192,8 +191,11 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("spark")
 def test_workers_that_see_another_disk(tmp_path, monkeypatch):
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
-    seen = PartitionIdentities.of
-    monkeypatch.setattr(PartitionIdentities, "of", lambda self, path: seen(self, path)._replace(inode=1))
+
+    def elsewhere(of):
+        return lambda self, path: of(self, path)._replace(inode=1)
+
+    replace_point(monkeypatch, "identity of a partition to a worker", elsewhere)
     code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out")
     assert (code, said, files(tmp_path / "out")) == (14, "", [])
     assert "sees another directory there than" in errors

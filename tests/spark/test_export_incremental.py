@@ -2,22 +2,22 @@
 
 import json
 import shutil
-from functools import partial
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, Refused, UnsupportedFormat, UsageError
-from kafkalog_cli.format import partition_metadata
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.format.partition_metadata import PartitionMetadata
-from kafkalog_cli.ops.choices import OnDamage
-from kafkalog_cli.ops.export_request import FileFormat
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest
-from kafkalog_cli.spark import splits
 from tests.spark.exporting import export, files, offsets, tasks_here
 from tests.spark.test_spark_rows import log_dir
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
+from tests.support.product import (
+    ExitCode,
+    KafkalogError,
+    OffsetOutOfRange,
+    RealFilesystem,
+    Refused,
+    UnsupportedFormat,
+    UsageError,
+)
+from tests.support.product_spark import FileFormat, Isolation, OnDamage, replace_point, small_batches_only, small_tasks
 from tests.support.watched_fs import CHANGES, WatchedFilesystem
 
 TOPIC_ID, OTHER_ID = "WuCVu3LJQ7OFqDRBv1fkdw", "AuCVu3LJQ7OFqDRBv1fkdw"
@@ -30,7 +30,7 @@ def batch(offset, value=b"v", count=2):
 def log(folder, *parts, topic="orders", partition=0, base=0, topic_id=None):
     made = log_dir(folder, b"".join(parts), topic, partition, base)
     if topic_id is not None:
-        data = partition_metadata.encode(PartitionMetadata(partition_metadata.VERSION, topic_id))
+        data = f"version: 0\ntopic_id: {topic_id}".encode()
         (made / f"{topic}-{partition}" / "partition.metadata").write_bytes(data)
     return made
 
@@ -106,8 +106,7 @@ def test_another_log_of_the_same_name(tmp_path, parts, topic_id, message):
 
 def test_what_compaction_took(tmp_path, monkeypatch):
     """The last record that was exported is gone, and so are offsets, also between tasks: it goes on all the same."""
-    monkeypatch.setattr(splits, "SPLIT_BYTES", 100)
-    monkeypatch.setattr(splits, "PACK_BYTES", 100)
+    small_tasks(monkeypatch, 100)
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0), batch(2))
     export(tmp_path / "log", out, state)
@@ -122,8 +121,7 @@ def test_what_compaction_took(tmp_path, monkeypatch):
 
 
 def test_read_committed_goes_on_where_a_transaction_was_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(splits, "SPLIT_BYTES", 100)
-    monkeypatch.setattr(splits, "PACK_BYTES", 100)
+    small_tasks(monkeypatch, 100)
     out, state = tmp_path / "out", tmp_path / "state.json"
     begun = [batch(0), batch_v2([R(2, BASE_TIME_MS, b"t", b"v")], producer=(7, 0, 0), bits=TRANSACTIONAL)]
     log(tmp_path / "log", *begun)
@@ -148,14 +146,12 @@ def test_damage_in_the_middle(tmp_path):
 
 def test_a_batch_too_large_to_read(tmp_path, monkeypatch):
     """What comes behind it in other tasks waits too: a later run, which may read it, goes on from there."""
-    monkeypatch.setattr(splits, "SPLIT_BYTES", 100)
-    monkeypatch.setattr(splits, "PACK_BYTES", 100)
+    small_tasks(monkeypatch, 100)
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0), batch(2, b"v" * 900), batch(4))
     log(tmp_path / "log", batch(6), base=6)
-    small = partial(ReadRequest, limits=DEFAULT_LIMITS._replace(max_batch_bytes=500), chunk_bytes=200)
     with monkeypatch.context() as patch:
-        patch.setattr("kafkalog_cli.spark.export.task.ReadRequest", small)
+        replace_point(patch, "reading of an export", small_batches_only)
         result = export(tmp_path / "log", out, state, mode=OnDamage.DROPMALFORMED)
         assert (result.exit_code, of(out)) == (ExitCode.FAILURE, [0, 1])
     assert export(tmp_path / "log", out, state, mode=OnDamage.DROPMALFORMED).exit_code is ExitCode.OK
@@ -286,7 +282,7 @@ class Renamed:
 
     def __call__(self, item):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("kafkalog_cli.spark.export.task.attempt", lambda: "lost")
+            replace_point(patch, "attempt of a task of an export", lambda _: lambda: "lost")
             return self.work(item)
 
 

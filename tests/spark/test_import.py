@@ -9,12 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkalog_cli as kl
-from kafkalog_cli.change.new_partitions import is_staged
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import BadInput, ExitCode, NothingSelected, NotSame, PathNotFound, Refused, UsageError
-from kafkalog_cli.ops.choices import OnDamage
-from kafkalog_cli.ops.importing import job, planning
-from kafkalog_cli.ops.importing.building import build
 from tests.spark.exporting import FileFormat, export, pa, pq, tasks_here
 from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
 from tests.spark.test_export import CODECS
@@ -22,6 +16,17 @@ from tests.spark.test_export import records as odd_records
 from tests.spark.test_spark_rows import corpus_partitions, log_dir
 from tests.support.effort import DIAL
 from tests.support.logs import BASE_TIME_MS, LOG_APPEND_TIME, TRANSACTIONAL, R, batch_v2, end_marker
+from tests.support.product import (
+    BadInput,
+    ExitCode,
+    NothingSelected,
+    NotSame,
+    PathNotFound,
+    Refused,
+    UsageError,
+    is_staged,
+)
+from tests.support.product_spark import OnDamage, choose_kernels, lower_limit, replace_point
 from tests.support.strategies import contents, headers
 
 ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -86,7 +91,7 @@ def test_any_records(tmp_path_factory, made, first, compiled, batch_bytes):
     folder = log_dir(tmp_path / "log", data, base=first)
     export(folder, tmp_path / "out")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "KernelChoice", lambda: KernelChoice(forced=compiled))
+        choose_kernels(patch, compiled=compiled)
         new = new_log_dir(tmp_path / "new")
         result = import_into(new, tmp_path / "out", prove=True, batch_bytes=batch_bytes)
     assert records(new / "orders-0") == records(folder / "orders-0")
@@ -223,7 +228,10 @@ def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
     folder = log_dir(tmp_path / "log", batch_v2([R(i, 1, b"k%d" % i, b"v") for i in range(5)]))
     export(folder, tmp_path / "out")
 
-    def builds_another(fs, path, parts, style, kernels):
+    def another(build):
+        return lambda fs, path, parts, *more: build(fs, path, changed(parts), *more)
+
+    def changed(parts):
         (part,) = parts
         rows = part.to_pylist()
         if wrong == "value":
@@ -232,9 +240,9 @@ def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
             rows.pop()
         else:
             rows.append({**rows[-1], "offset": 9})
-        return build(fs, path, [pa.RecordBatch.from_pylist(rows, schema=part.schema)], style, kernels)
+        return [pa.RecordBatch.from_pylist(rows, schema=part.schema)]
 
-    monkeypatch.setattr(job, "build", builds_another)
+    replace_point(monkeypatch, "build of an imported partition", another)
     new = new_log_dir(tmp_path / "new")
     message = {
         "value": "orders-0: record 4 was read back with another value",
@@ -250,7 +258,7 @@ def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
 
 
 def test_proof_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(planning, "_ROWS", 7)
+    lower_limit(monkeypatch, "rows that a proof compares at once", 7)
     data = b"".join(batch_v2([R(3 * i + j, BASE_TIME_MS, b"k", b"v" * j) for j in range(3)]) for i in range(20))
     folder = log_dir(tmp_path / "log", data)
     export(folder, tmp_path / "out")

@@ -5,14 +5,13 @@ import random
 
 import pytest
 
-from kafkalog_cli.errors import BadInput, NothingSelected, UsageError
-from kafkalog_cli.ops.append.partitioning import Partitioner, partition_of_key
-from kafkalog_cli.ops.append.reading import NewRecord
-from kafkalog_cli.ops.importing import scattering
 from tests.spark.exporting import FileFormat, export, pa, pq
 from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
 from tests.spark.test_spark_rows import log_dir
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import BadInput, NothingSelected, UsageError
+from tests.support.product_kafka import NewRecord, partition_of_key
+from tests.support.product_spark import Partitioner, lower_limit
 
 
 def rows_of(log_dir, names=("key", "value")):
@@ -33,7 +32,7 @@ def write(path, rows, **columns):
 
 def test_by_key(tmp_path, monkeypatch):
     """As Kafka's producer: murmur2; without a key one partition for as long as a batch takes to fill, then the next."""
-    monkeypatch.setattr(scattering, "HELD_BYTES", 3000)
+    lower_limit(monkeypatch, "bytes that an import holds", 3000)
     chance = random.Random(5)
     keys = [None, b"", *(chance.randbytes(chance.randrange(12)) for _ in range(60))]
     rows = [{"key": chance.choice(keys), "value": b"%d " % at * 9} for at in range(900)]
@@ -58,7 +57,7 @@ def test_by_key(tmp_path, monkeypatch):
 
 def test_by_columns(tmp_path, monkeypatch):
     """Topic and partition of each row; offsets that come in any order, from several files."""
-    monkeypatch.setattr(scattering, "HELD_BYTES", 2000)
+    lower_limit(monkeypatch, "bytes that an import holds", 2000)
     rows = [
         {"topic": f"t{at % 3}", "partition": at % 2, "offset": 10 * at, "key": None, "value": f"größe {at}",
          "timestamp": BASE_TIME_MS + at, "headers": [{"key": "h", "value": b"x"}] * (at % 3), "extra": 1}

@@ -11,13 +11,13 @@ import time
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.change.new_partitions import is_staged
 from tests.spark.exporting import pa, pq
 from tests.spark.importing import new_log_dir, records, seen
 from tests.spark.test_export_command import ROOT, kafkalog, many
 from tests.spark.test_import import ID
 from tests.spark.test_spark_rows import log_dir
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import is_staged
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -5,11 +5,17 @@ import decimal
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NothingSelected, PathNotFound, UsageError
-from kafkalog_cli.ops.importing import job
 from tests.spark.exporting import pa, pq
 from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
+from tests.support.product import (
+    BadInput,
+    ExitCode,
+    KafkalogError,
+    NothingSelected,
+    PathNotFound,
+    UsageError,
+)
+from tests.support.product_spark import choose_kernels
 
 VALUES = pa.array([b"x", b"y"])
 PLACES = pa.array([0, 0], pa.int32())
@@ -101,7 +107,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_taken(tmp_path, monkeypatch, name, compiled):
     columns, column, wanted = TAKEN[name]
-    monkeypatch.setattr(job, "KernelChoice", lambda: KernelChoice(forced=compiled))
+    choose_kernels(monkeypatch, compiled=compiled)
     path = write(tmp_path / "in" / "a.arrow", columns)
     new = new_log_dir(tmp_path / "new")
     result = import_into(new, path, topic="t", prove=True)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.errors import BadInput, ExitCode
 from tests.spark.exporting import FileFormat, export, pa, pq
 from tests.spark.import_cases import Case, Row, differences, make_case, rows_of, run_case
 from tests.spark.importing import import_into, new_log_dir, records
@@ -17,6 +16,7 @@ from tests.spark.test_import import batches_of
 from tests.spark.test_spark_rows import log_dir
 from tests.support.effort import DIAL
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import BadInput, ExitCode
 from tests.support.strategies import logs
 
 

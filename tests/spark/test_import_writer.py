@@ -3,12 +3,12 @@
 import pytest
 from pyspark.sql import functions
 
-from kafkalog_cli.ops.append.partitioning import partition_of_key
 from tests.spark.importing import new_log_dir, records, seen
 from tests.spark.test_import import ID
 from tests.spark.test_spark_rows import log_dir
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.metadata_logs import batches, partition, value
+from tests.support.product_kafka import partition_of_key
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

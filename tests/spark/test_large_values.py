@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.export_request import FileFormat
 from tests.spark.exporting import export, files, pq, table
 from tests.spark.importing import import_into, new_log_dir, records
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import ExitCode
+from tests.support.product_spark import FileFormat
 
 MEBIBYTE = 1 << 20
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.spark.starting import java_environment
 from tests.spark.clusters import cluster, spark_environment
 from tests.spark.exporting import files, pq
 from tests.spark.test_spark_engine import NOW, RUN_ID, kafkalog
+from tests.support.product import KafkalogError
+from tests.support.product_spark import java_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothi
 
 from pyspark.sql.functions import unix_millis
 
-from kafkalog_cli.spark import sql
+from tests.support.product_spark import sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -6,18 +6,18 @@ import time
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode, PathNotFound, UsageError
 from tests.spark.querying import ORDERS, log
 from tests.spark.sql_cases import Chooser, make_logs, oracle_of
 from tests.spark.sql_fuzz import answer_of, plain
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import ExitCode, PathNotFound, UsageError
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 @pytest.fixture(scope="module")
 def sql(spark):
-    from kafkalog_cli.spark import sql
+    from tests.support.product_spark import sql
 
     return lambda paths, text, **options: sql(spark, paths, text, **options)
 
@@ -28,7 +28,7 @@ def values(frame):
 
 def scans_of(frame):
     """The options of each scan of the source in a DataFrame's plan."""
-    from kafkalog_cli.spark.queries.plans import roots
+    from tests.support.product_spark import roots
 
     def leaves(plan):
         children = plan.children()
@@ -137,7 +137,7 @@ def test_a_view_of_text_does_not_mean_a_topic_by_chance(sql, shop, spark):
 
 def test_a_session_without_our_settings(shop, spark):
     """Views `kafkalog.NAME` need a setting with which Spark starts; nothing else does."""
-    from kafkalog_cli.spark import sql
+    from tests.support.product_spark import sql
 
     other = spark.newSession()
     assert values(sql(other, shop, "select count(*) from orders")) == [(5,)]
@@ -203,7 +203,7 @@ def test_paths(sql, shop, monkeypatch):
 
 def test_spark_connect_is_refused(shop):
     """A session of Spark Connect has no access to Spark's plans."""
-    from kafkalog_cli.spark import sql
+    from tests.support.product_spark import sql
 
     session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()  # Connect itself needs grpc
     with pytest.raises(UsageError, match="Spark Connect does not give"):

@@ -1,22 +1,17 @@
 """`--engine spark` of verify and stats: prints what the local engine prints, on real logs."""
 
-import contextlib
 import gzip
-import io
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from tests.spark.clusters import spark_environment
+from tests.support import commands
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -30,9 +25,8 @@ SPARK = ("--engine", "spark", "--master", "local[2]")
 
 def kafkalog(*argv, **environment):
     """(exit code, stdout, stderr), without the random part of the names of runs, durations and progress."""
-    streams = io.BytesIO(), io.BytesIO()
-    code = run([str(arg) for arg in argv], Environment(stdout=streams[0], stderr=streams[1], **environment))
-    out, errors = (RUN_ID.sub(r"RUN-\1", stream.getvalue().decode()) for stream in streams)
+    code, *texts = commands.kafkalog(*argv, **environment)
+    out, errors = (RUN_ID.sub(r"RUN-\1", text) for text in texts)
     return (
         code,
         DURATION.sub("", out),
@@ -154,30 +148,3 @@ def test_tasks_of_stats_export_and_import_need_neither(tmp_path, blocking):
         assert (tmp_path / "blocked").exists(), name
         (tmp_path / "blocked").unlink()
     assert sorted(path.name for path in (tmp_path / "new").glob("mixed-*")) == ["mixed-0", "mixed-1"]
-
-
-@pytest.mark.parametrize(("as_json", "is_shown"), [(False, True), (True, False)])
-def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
-    """As `sql` does; JSON output has no line of text."""
-    from kafkalog_cli.cli.session_groups import EngineName, Spark, engine_of
-
-    class Terminal(io.BytesIO):
-        def isatty(self):
-            return True
-
-    @contextlib.contextmanager
-    def started(master, *, settings, is_small):
-        assert (master, settings, is_small) == ("local[3]", {"a": "b"}, True)
-        for _ in range(3000 if is_shown else 12):
-            if b"starting Spark: 0:0" in terminal.getvalue():
-                break
-            time.sleep(0.1)
-        yield SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=3))
-
-    terminal = Terminal()
-    monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", started)
-    environment = Environment(io.BytesIO(), terminal, terminal=None)
-    engine = engine_of(environment, Spark(EngineName.SPARK, "local[3]", ["a=b"]), 0, as_json=as_json)
-    with engine.session():  # type: ignore[attr-defined]
-        assert engine.slots() == 3  # type: ignore[attr-defined]
-    assert (b"starting Spark: 0:0" in terminal.getvalue()) == is_shown

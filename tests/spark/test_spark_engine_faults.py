@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from kafkalog_cli.ops.same_place import PartitionIdentities
 from tests.spark.test_spark_engine import SPARK, kafkalog, tree
+from tests.support.product_spark import replace_point
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -22,10 +22,11 @@ def partition(corpus, tmp_path):
 def test_a_task_that_sees_another_directory_reads_nothing(partition, spark, monkeypatch, command, expected):
     """As a worker on another machine would, on which something else is mounted there."""
     del spark
-    seen = PartitionIdentities.of
-    monkeypatch.setattr(
-        PartitionIdentities, "of", lambda self, path: seen(self, path)._replace(host="elsewhere", meta=None)
-    )
+
+    def elsewhere(of):
+        return lambda self, path: of(self, path)._replace(host="elsewhere", meta=None)
+
+    replace_point(monkeypatch, "identity of a partition to a worker", elsewhere)
     before = tree(partition.parent)
     code, _, errors = kafkalog(command, partition, *SPARK)
     assert (code, "sees another directory there than elsewhere, where the run was planned" in errors) == (

@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from kafkalog_cli.errors import OffsetOutOfRange, UsageError
-from kafkalog_cli.spark import splits
 from tests.spark.spark_reading import offsets, rows, subset, tasks
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, write_segment
+from tests.support.product import OffsetOutOfRange, UsageError
+from tests.support.product_spark import small_tasks
 
 
 def batch(first, count=2, at_ms=None, **more):
@@ -26,8 +26,7 @@ def log(folder, *segments, name="orders-0"):
 
 def test_offsets_that_go_back_at_the_end(tmp_path, monkeypatch):
     """Where an old batch comes last, the log seems to end before its last segment begins: that is no place to cut."""
-    monkeypatch.setattr(splits, "SPLIT_BYTES", 100)
-    monkeypatch.setattr(splits, "PACK_BYTES", 0)
+    small_tasks(monkeypatch, 100, 0)
     made = log(tmp_path, (0, batch(0), batch(2)), (10, batch(10), batch(2)))
     assert offsets(made, mode="dropmalformed") == [0, 1, 2, 3, 10, 11]
     assert offsets(made, mode="dropmalformed", maxRecordsPerPartition="2") == [0, 1, 2, 3, 10, 11]
@@ -35,8 +34,7 @@ def test_offsets_that_go_back_at_the_end(tmp_path, monkeypatch):
 
 def test_an_index_that_leads_back(tmp_path, monkeypatch):
     """Its last entry is of the segment's first batch: what lies between is in one task, and not in two."""
-    monkeypatch.setattr(splits, "SPLIT_BYTES", 200)
-    monkeypatch.setattr(splits, "PACK_BYTES", 0)
+    small_tasks(monkeypatch, 200, 0)
     batches = [batch(first) for first in range(4, 24, 2)]
     made = log(tmp_path, (4, *batches))
     known = [(batches[at][1] - 4, sum(len(one[0]) for one in batches[:at])) for at in (4, 6)]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, OffsetOutOfRange, PathNotFound, UsageError
 from tests.spark.spark_reading import rows, subset, tasks
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import NothingSelected, NotKafkaLayout, OffsetOutOfRange, PathNotFound, UsageError
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, PathNotFound, UsageError
 from tests.bad_input.makers import batch, record
 from tests.spark.querying import kafkalog, log
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import DamagedLog, ExitCode, NothingSelected, PathNotFound, UsageError
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -105,7 +105,7 @@ def test_a_job_of_spark_at_damage(spark, damaged, said, use, tmp_path):
             "An exception was thrown from the Python worker:", f"kafkalog_cli.errors.DamagedLog: {said}",
         ]  # fmt: skip
     assert "Traceback" not in text
-    from kafkalog_cli.spark import plain_errors
+    from tests.support.product_spark import plain_errors
 
     with pytest.raises(DamagedLog) as plain, plain_errors():
         USES[use](frame, tmp_path / "again")
@@ -129,7 +129,7 @@ def test_a_job_of_spark_with_a_mistake(spark, damaged, options, path, kind, word
     assert f"kafkalog_cli.errors.{kind.__name__}: " in text.splitlines()[0]
     assert words in text.splitlines()[0]
     assert "Traceback" not in text
-    from kafkalog_cli.spark import plain_errors
+    from tests.support.product_spark import plain_errors
 
     with pytest.raises(kind, match=words) as raised, plain_errors():
         use()

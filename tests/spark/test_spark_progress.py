@@ -12,14 +12,6 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import Refused
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.engine import JobWatch, log_bytes
-from kafkalog_cli.output import progress
-from kafkalog_cli.spark.jobs import run_tasks
 from tests.spark.clusters import spark_environment
 from tests.spark.exporting import files, pa, pq
 from tests.spark.importing import new_log_dir
@@ -27,6 +19,9 @@ from tests.spark.retried_tasks import Heard
 from tests.spark.test_export_command import ROOT, kafkalog, many
 from tests.spark.test_spark_rows import log_dir
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import Environment, RealFilesystem, Refused, run
+from tests.support.product_journal import open_partition
+from tests.support.product_spark import JobWatch, log_bytes, lower_limit, progress, run_tasks
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -36,8 +31,8 @@ ERASE = "\r\x1b[K"
 @pytest.fixture
 def at_once(monkeypatch):
     """Also what is over within a second is told of."""
-    for name in ("FIRST_AFTER_SECONDS", "TERMINAL_SECONDS", "JSON_SECONDS"):
-        monkeypatch.setattr(progress, name, 0.0)
+    for name in ("seconds until progress is shown", "seconds of progress on a terminal", "seconds of progress in JSON"):
+        lower_limit(monkeypatch, name, 0.0)
 
 
 def on_a_terminal(*argv):

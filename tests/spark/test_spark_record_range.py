@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.errors import UsageError
 from tests.spark.spark_reading import filters, rows, source, subset, tasks
 from tests.support.logs import BASE_TIME_MS, LOG_APPEND_TIME, R, batch_v2, message_set, write_segment
+from tests.support.product import UsageError
+from tests.support.product_spark import replace_point
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TOPICS = ("a", "b")
@@ -97,15 +98,11 @@ def test_a_time_moves_the_start(folder):
 def test_little_is_read_for_little(folder, monkeypatch):
     """Neither partitions nor segments that cannot have anything are opened."""
     opened = []
-    from kafkalog_cli.disk import fs
 
-    original = fs.RealFilesystem.open_read
+    def counted(open_read):
+        return lambda fs, path: (opened.append(path), open_read(fs, path))[1]
 
-    def counted(self, path):
-        opened.append(path)
-        return original(self, path)
-
-    monkeypatch.setattr(fs.RealFilesystem, "open_read", counted)
+    replace_point(monkeypatch, "opening of a file", counted)
     some = {"assign": '{"a":[3]}', "fromOffset": "50"}
     assert rows(folder, **some).num_rows == last - 50
     assert {path.split("/")[-2] for path in opened} == {"a-3"}

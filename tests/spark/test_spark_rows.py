@@ -7,12 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import kafkalog_cli as kl
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import DamagedLog, KafkalogError, OffsetOutOfRange
-from kafkalog_cli.spark import rows as module
-from kafkalog_cli.spark.schema import BY_NAME
 from tests.spark.spark_reading import offsets, pa, rows, subset, tasks
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set
+from tests.support.product import DamagedLog, KafkalogError, OffsetOutOfRange
+from tests.support.product_spark import choose_kernels, lower_limit, replace_point
 from tests.support.strategies import logs as any_logs
 
 EVERY_COLUMN = {"includeHeaders": "true", "includeBatchMetadata": "true"}
@@ -102,7 +100,7 @@ def test_read_committed_on_the_corpus(corpus):
 
 @pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)])
 def kernels(request, monkeypatch):
-    monkeypatch.setattr(module, "KernelChoice", lambda: KernelChoice(forced=request.param))
+    choose_kernels(monkeypatch, compiled=request.param)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])  # the kernels stay
@@ -204,23 +202,13 @@ def test_batches_are_neither_too_large_nor_too_small(tmp_path, monkeypatch):
         return [batch.num_rows for part in parts for batch in reader.read(part)]
 
     assert sizes() == [1000]
-    monkeypatch.setattr(module, "MOST_ROWS", 300)
+    lower_limit(monkeypatch, "rows of a batch of Arrow", 300)
     assert sizes() == [300, 300, 300, 100]
-    monkeypatch.setattr(module, "MOST_BYTES", 8000)
+    lower_limit(monkeypatch, "bytes of a batch of Arrow", 8000)
     assert max(sizes()) < 8000 // 120 < sum(sizes()) == 1000
     log_dir(tmp_path / "large", batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 5000) for i in range(5)]))
     reader, (part,) = tasks(tmp_path / "large")
     assert [batch.num_rows for batch in reader.read(part)] == [1] * 5
-
-
-def test_large_batches_are_not_copied_together(tmp_path, monkeypatch):
-    sizes = (10, 10, 2000, 2000, 10)
-    batches = [pa.record_batch({"value": pa.array([b"%d" % i * size], pa.binary())}) for i, size in enumerate(sizes)]
-    monkeypatch.setattr(module, "ALONE_BYTES", 2000)
-    found = list(module.capped(iter(batches), batches[0].schema))
-    assert [batch.num_rows for batch in found] == [2, 1, 1, 1]
-    assert pa.Table.from_batches(found).equals(pa.Table.from_batches(batches))
-    assert found[1] is batches[2]
 
 
 def test_what_no_column_needs_is_not_read(kernels, tmp_path, monkeypatch):
@@ -230,11 +218,10 @@ def test_what_no_column_needs_is_not_read(kernels, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("decompressed")
 
-    monkeypatch.setattr("kafkalog_cli.log.reading.read.RecordReader.blocks", refuse)
+    replace_point(monkeypatch, "decoding of records", lambda _: refuse)
     assert offsets(folder) == list(range(20))
     assert rows(folder, subset("topic", "codec", "position")).num_rows == 20
     for name in ("value", "timestamp", "sequence"):
-        assert BY_NAME[name].needs_records
         with pytest.raises(AssertionError, match="decompressed"):
             rows(folder, subset(name))
 

@@ -4,14 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.spark.offset_limits import RecordRange
-from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
-from kafkalog_cli.spark.queries.query import query
 from tests.spark.querying import log, rows
 from tests.spark.sql_cases import make_logs, oracle_of
 from tests.spark.sql_fuzz import Asked, fuzz_sql
 from tests.support.logs import BASE_TIME_MS
+from tests.support.product import RealFilesystem
+from tests.support.product_spark import Catalog, Reading, RecordRange, query, replace_point
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -97,7 +95,7 @@ def test_a_view_of_sql_used_twice(spark):
     )
     assert sorted(rows(EXAMPLE, common)) == [(2,), (250,)]
     assert rows(EXAMPLE, "select count(*) from mixed where timestamp < timestamp'+12345-01-01'") == [(250,)]
-    from kafkalog_cli.spark import session
+    from tests.support.product_spark import session
 
     assert session() is spark  # a command leaves the running session as the active session
 
@@ -144,16 +142,17 @@ def at(ms):
     ],
 )  # fmt: skip
 def test_what_a_view_is_asked_for(spark, folder, monkeypatch, text, partitions, records):
-    asked, real = [], SqlView.dataframe
+    asked = []
 
-    def dataframe(view, rows_of, used, reading, wanted=None):
-        asked.append(wanted)
-        return real(view, rows_of, used, reading, wanted)
+    def noted(real):
+        def dataframe(view, rows_of, used, reading, wanted=None):
+            asked.append(wanted)
+            return real(view, rows_of, used, reading, wanted)
 
-    monkeypatch.setattr(SqlView, "dataframe", dataframe)
-    monkeypatch.setattr(
-        "kafkalog_cli.spark.queries.query.with_partials", lambda *_: None
-    )  # the views, also of aggregates
+        return dataframe
+
+    replace_point(monkeypatch, "view of a query", noted)
+    replace_point(monkeypatch, "aggregates in tasks", lambda _: lambda *_: None)  # the views, also of aggregates
     with query(spark, Catalog(RealFilesystem(), [str(folder)]), text.format("orders"), Reading()):
         assert asked == [(frozenset(partitions), records)]
 

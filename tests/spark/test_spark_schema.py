@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafkalog_cli.errors import UsageError
-from kafkalog_cli.spark.schema import BY_NAME, arrow_schema, columns_named, spark_schema
 from tests.spark.spark_reading import source, subset, to_arrow_schema, types
+from tests.support.product import UsageError
+from tests.support.product_spark import BY_NAME, arrow_schema, columns_named, spark_schema
 
 OF_NAME_ONLY = ("key_size", "value_size", "key_text", "value_text", "key_json", "value_json")
 KAFKA = "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"

@@ -122,7 +122,7 @@ def test_what_goes_wrong_is_said(spark, tmp_path):
 
 
 def test_a_session_twice(spark):
-    from kafkalog_cli.spark import session
+    from tests.support.product_spark import session
 
     again = session("local[7]")
     assert again.sparkContext is spark.sparkContext
@@ -138,9 +138,9 @@ def test_a_running_session_keeps_its_settings(spark, every_log):
     """Neither `session` nor a command in the same process changes them, in whatever thread they are called."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from kafkalog_cli.errors import KafkalogError
-    from kafkalog_cli.spark import session
     from tests.spark.querying import sql
+    from tests.support.product import KafkalogError
+    from tests.support.product_spark import session
 
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:

@@ -7,12 +7,10 @@ from collections import Counter
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.ops.choices import Mode
-from kafkalog_cli.spark.queries.catalog import Reading
-from kafkalog_cli.spark.tables import TABLES
 from tests.spark.querying import ORDERS, OTHER, kafkalog, log, rows, sql
 from tests.spark.spark_reading import pa
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
+from tests.support.product_spark import TABLES, Mode, Reading, replace_point
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -104,19 +102,22 @@ def test_every_column(shop):
     ],
 )  # fmt: skip
 def test_only_the_columns_that_a_query_uses_are_read(shop, spark, query, wanted, monkeypatch):
-    from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.spark.queries import query as module
-    from kafkalog_cli.spark.queries.catalog import Catalog, SqlView
+    from tests.support.product import RealFilesystem
+    from tests.support.product_spark import Catalog
+    from tests.support.product_spark import query as asked_query
 
-    made, real = {}, SqlView.dataframe
+    made = {}
 
-    def dataframe(view, rows_of, used, reading, wanted):
-        made[view.name] = set(used)
-        return real(view, rows_of, used, reading, wanted)
+    def noted(real):
+        def dataframe(view, rows_of, used, reading, wanted):
+            made[view.name] = set(used)
+            return real(view, rows_of, used, reading, wanted)
 
-    monkeypatch.setattr(SqlView, "dataframe", dataframe)
-    monkeypatch.setattr(module, "with_partials", lambda *_: None)  # the views, also of aggregates
-    with module.query(spark, Catalog(RealFilesystem(), [str(shop)]), query, Reading()):
+        return dataframe
+
+    replace_point(monkeypatch, "view of a query", noted)
+    replace_point(monkeypatch, "aggregates in tasks", lambda _: lambda *_: None)  # the views, also of aggregates
+    with asked_query(spark, Catalog(RealFilesystem(), [str(shop)]), query, Reading()):
         assert made == wanted
 
 
@@ -426,8 +427,8 @@ def test_an_empty_log(tmp_path):
 
 def test_what_the_source_gets(shop, spark):
     """The words of the options, and the number of records alone where no column is used."""
-    from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.spark.queries.catalog import Catalog
+    from tests.support.product import RealFilesystem
+    from tests.support.product_spark import Catalog
 
     view = Catalog(RealFilesystem(), [str(shop)]).find("orders")
 

@@ -175,7 +175,7 @@ def test_every_function_of_spark_was_looked_at(spark):
     """A new version of Spark that brings more: look at what each does, then put it into a set of functions.py."""
     import pyspark
 
-    from kafkalog_cli.spark.queries.confinement import CODE, FILES, REVIEWED
+    from tests.support.product_spark import CODE, FILES, REVIEWED
 
     functions = dict(registered(spark.newSession()))
     assert len(functions) > 500

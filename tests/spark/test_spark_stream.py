@@ -17,12 +17,9 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="this PySpark has
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import kafkalog_cli as kl
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import KafkalogError, NothingSelected, OffsetOutOfRange, UsageError
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.read.request import Isolation, growing_end
-from kafkalog_cli.spark.offset_limits import TopicPartition
-from kafkalog_cli.spark.stream import limited
+from tests.support.product import KafkalogError, NothingSelected, OffsetOutOfRange, RealFilesystem, UsageError
+from tests.support.product_journal import open_partition
+from tests.support.product_spark import Isolation, TopicPartition, growing_end, limited
 
 ALL = ReadAllAvailable()
 PRODUCER = (7, 0, 0)

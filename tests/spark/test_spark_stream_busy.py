@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="this PySpark has no limits for streams")
 
-from kafkalog_cli.spark.source import KafkalogDataSource
 from tests.spark.test_spark_stream import Log
+from tests.support.product_spark import KafkalogDataSource
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

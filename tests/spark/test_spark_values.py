@@ -4,10 +4,6 @@ import json
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.values.value_format import ValueFormat
-from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.export_request import FileFormat
 from tests.cli.test_read_values import log_dir, partition, registered
 from tests.cli.test_values_everywhere import orders, plain, read
 from tests.spark.exporting import export, files, table
@@ -15,6 +11,8 @@ from tests.spark.querying import kafkalog, rows
 from tests.spark.spark_reading import rows as source_rows
 from tests.spark.spark_reading import subset
 from tests.support.logs import R
+from tests.support.product import ExitCode
+from tests.support.product_spark import Decoding, FileFormat, ValueFormat
 from tests.unit.test_decoded_values import BLOCKS, avro_cases, same
 
 __all__ = ["log_dir", "orders"]

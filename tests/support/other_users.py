@@ -1,6 +1,5 @@
 """Commands as another user. Only root can become one, and the Python of these tests may lie where only root can read it."""
 
-import io
 import os
 import pickle
 import shutil
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.product import Environment, run
+from tests.support.commands import kafkalog
 
 NOWHERE = "/nonexistent"
 
@@ -89,9 +88,7 @@ def _in(place, words):
 
 
 def _run(words):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(words, Environment(stdout=out, stderr=err))
-    return Done(code, out.getvalue().decode(), err.getvalue().decode())
+    return Done(*kafkalog(*words))
 
 
 def give(place, owner_id, group_id, directory_mode, file_mode):

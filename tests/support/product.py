@@ -8,14 +8,24 @@ A name is added only if a promise cannot be tested from outside, under the headi
 names below to run a command, to read a log (`tests.support.naive_reader`) or to make one (`tests.support.logs`).
 """
 
-# ruff: noqa: F401, I001 the names are for other files, in the order of their purposes
+# ruff: noqa: E402, F401, I001 the names are for other files, in the order of their purposes
 
 # One command line in this process, with its streams, disk and clock.
+from kafkalog_cli import __main__ as entry
 from kafkalog_cli.cli import app
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.commands import COMMANDS, kafkalog_command
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+
+IN_A_PROCESS = """
+from kafkalog_cli import __main__ as entry
+from kafkalog_cli.cli import app
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
+"""
+"""The same for the source of a process of its own, which then has only the modules that a command needs."""
 
 # A disk that fails, stops, or is only in memory: what a file system of the tests implements or extends.
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, FileStatus, ReadableFile, RealFilesystem, Room, read_all
@@ -25,16 +35,24 @@ from kafkalog_cli.disk.fs_changes import FilesystemChanges
 from kafkalog_cli.errors import (
     BadInput,
     ClusterError,
+    DamagedLog,
+    DamagedTail,
     ExitCode,
+    HalfChanged,
+    HalfPublished,
     KafkalogError,
     Locked,
+    NoSpace,
+    NotChanged,
+    NothingSelected,
     NotKafkaLayout,
     NotLookedUp,
-    NothingSelected,
+    NotSame,
     OffsetOutOfRange,
     PathNotFound,
     Refused,
     Unreadable,
+    UnsupportedFormat,
     UsageError,
 )
 
@@ -49,5 +67,57 @@ from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
 from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.options import Context
 
+# The same at its limits.
+from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
+from kafkalog_cli.ops.replay.state import FORMAT, ReplayState
+from kafkalog_cli.ops.serve.options import ServerLimits
+
+# Locks as another program takes them, and what an import builds before it has its place.
+from kafkalog_cli.change.new_partitions import is_staged, staged_name
+from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir, lock_partition
+
 # Steps of a change that journals of the tests are made of.
 from kafkalog_cli.change.changes import Cut, Drop, Move, Put
+
+# Limits that a test lowers, so that it needs neither gigabytes nor millions of rows.
+from kafkalog_cli.broker import producer_state
+from kafkalog_cli.ops import coordinators
+from kafkalog_cli.ops.append import reading
+from kafkalog_cli.ops.checks import log_questions
+from kafkalog_cli.ops.replay import kafka_cluster
+from kafkalog_cli.ops.serve import committed, groups
+
+_LIMITS = {
+    "bytes of a line of input": (reading, "MOST_INPUT_LINE_BYTES"),
+    "bytes of a coordinator's keys": (coordinators, "MOST_HELD_BYTES"),
+    "rows of coordinators that are sorted": (coordinators, "MOST_SORTED_ROWS"),
+    "entries of snapshots compared with a log": (log_questions, "MOST_QUESTIONS"),
+    "offsets that serve holds": (committed, "_MOST_OFFSETS"),
+    "producers": (producer_state, "MOST_PRODUCERS"),
+    "seconds a new group waits for members": (groups, "_FIRST_WAIT_SECONDS"),
+    "seconds replay waits for an answer": (kafka_cluster, "_SECONDS"),
+}
+
+
+def lower_limit(monkeypatch, name, value):
+    """Set a limit of the product to `value` for the time of a test."""
+    module, attribute = _LIMITS[name]
+    assert value < getattr(module, attribute), f"{name}: no lower limit"
+    monkeypatch.setattr(module, attribute, value)
+
+
+# Points of the product at which a test plants a bug or a delay, to see that it is noticed.
+from kafkalog_cli.ops.coordinators import CoordinatorTopic
+from kafkalog_cli.ops.lookup_time import TimeSearch
+
+_POINTS = {
+    "load of a coordinator's topic": (CoordinatorTopic, "load"),
+    "search for the first record of a time": (TimeSearch, "first"),
+    "search for the latest record": (TimeSearch, "latest"),
+}
+
+
+def replace_point(monkeypatch, name, make):
+    """Put what `make` makes of a function in its place for the time of a test."""
+    of, attribute = _POINTS[name]
+    monkeypatch.setattr(of, attribute, make(getattr(of, attribute)))

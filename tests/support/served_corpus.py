@@ -3,10 +3,11 @@
 import time
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
-from kafkalog_cli.ops.serve import groups
+import pytest
+
 from tests.support.commands import json_of
+from tests.support.product import lower_limit
 from tests.support.serving import in_records, serving
 
 ISOLATIONS = ("read_uncommitted", "read_committed")
@@ -41,7 +42,7 @@ class Served(NamedTuple):
 def served_corpus(corpus, isolation):
     """A running server for each log directory without damage. A new group does not wait for more members."""
     with ExitStack() as opened:
-        opened.enter_context(patch.object(groups, "_FIRST_WAIT_SECONDS", 0.0))
+        lower_limit(opened.enter_context(pytest.MonkeyPatch.context()), "seconds a new group waits for members", 0.0)
         found = []
         for log_dir in log_dirs_of(corpus):
             server = opened.enter_context(serving(log_dir))

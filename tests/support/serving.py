@@ -1,12 +1,11 @@
 """A server of `kafkalog serve` in a thread of the test, and the records that `kafkalog read` prints."""
 
 import base64
-import io
-import json
 import threading
 from contextlib import contextmanager
 
-from tests.support.product import Context, DamageAnswer, Environment, ServeOptions, Serving, run
+from tests.support.commands import json_of
+from tests.support.product import Context, DamageAnswer, ServeOptions, Serving
 
 SECONDS = 120
 
@@ -31,11 +30,9 @@ def serving(*paths, on_damage="stop", context=None, **options):
 
 def read_records(log_dir, topic, *, committed=False, code=0):
     """{partition: [(offset, key, value)]} of `kafkalog read`, keys and values as bytes."""
-    out, err = io.BytesIO(), io.BytesIO()
     isolation = "read_committed" if committed else "read_uncommitted"
-    argv = ["read", str(log_dir), "--topic", topic, "--isolation", isolation, "--format", "json"]
-    assert run(argv, Environment(stdout=out, stderr=err)) == code, err.getvalue()
-    lines = map(json.loads, out.getvalue().splitlines())
+    found, lines, errors = json_of("read", log_dir, "--topic", topic, "--isolation", isolation)
+    assert found == code, errors
     return in_records((one for one in lines if one["type"] == "record"), "partition")
 
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import starting
 from tests.spark.spark_reading import source
+from tests.support.product import KafkalogError
 
 assert source  # PySpark is there
 

@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.ops.export_request import ExportRequest
 from kafkalog_cli.ops.listing.root import root_above
@@ -16,6 +15,7 @@ from kafkalog_cli.spark import source as source_module
 from kafkalog_cli.spark.export.job import exported_partitions, plan_export
 from tests.spark.spark_reading import tasks
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import RealFilesystem
 from tests.support.watched_fs import WatchedFilesystem
 
 MANY = 12

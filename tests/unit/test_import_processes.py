@@ -11,10 +11,8 @@ import time
 import pytest
 from pyarrow import feather
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.posix_lock import lock_owner
-from kafkalog_cli.errors import BadInput, NotChanged
 from kafkalog_cli.ops.importing import job
 from kafkalog_cli.ops.importing.job import BuildTask, Where, scattered
 from kafkalog_cli.ops.importing.scattering import Places
@@ -23,6 +21,7 @@ from kafkalog_cli.ops.settings import SettingsSource
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
 from tests.spark.test_export_command import ROOT
+from tests.support.product import BadInput, NotChanged, RealFilesystem
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process builds them")
 

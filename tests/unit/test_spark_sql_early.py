@@ -1,18 +1,20 @@
 """Misspelt names are found before Spark is started, and no query is refused that Spark takes."""
 
+# ruff: noqa: F811 - `shop` is a fixture
+
 from itertools import chain
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.spark.queries import early
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
 from kafkalog_cli.spark.queries.early import NO_COLUMNS, check_names, similar_columns
 from kafkalog_cli.spark.schema import STRUCTS, TEXT_COLUMNS
 from kafkalog_cli.spark.tables import TABLES
+from tests.spark.conftest import shop  # noqa: F401 fixture
 from tests.spark.querying import kafkalog, make_shop
 from tests.spark.sql_cases import Chooser, make_logs
+from tests.support.product import ExitCode, KafkalogError, RealFilesystem, UsageError
 
 COLUMNS = (
     "key, value, topic, partition, offset, timestamp, timestampType, headers, segment, position, batch_base_offset, codec,"

@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import partials, sql
 from kafkalog_cli.spark.queries import query as query_module
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SourceRead, SqlView
+from tests.spark.conftest import shop  # noqa: F401 fixture
 from tests.spark.sql_cases import Chooser, make_logs, oracle_of
 from tests.spark.sql_fuzz import answer_of, plain
+from tests.support.product import KafkalogError, RealFilesystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

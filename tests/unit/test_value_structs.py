@@ -8,8 +8,6 @@ from decimal import Decimal
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format.values.avro_value import AvroNames
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import SchemaSet, StoredSchema
@@ -25,6 +23,7 @@ from tests.cli.test_read_values import framed, log_dir, partition, registered
 from tests.spark.querying import rows
 from tests.support.commands import kafkalog
 from tests.support.logs import R
+from tests.support.product import KafkalogError, RealFilesystem, UsageError
 from tests.unit.test_decoded_values import Random, types_of
 
 __all__ = ["log_dir"]

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, UsageError
 from kafkalog_cli.spark.offsets import partitions_of
 from kafkalog_cli.spark.options import local_path, read_options, stream_options
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.product import NothingSelected, NotKafkaLayout, RealFilesystem, UsageError
 from tests.support.watched_fs import WatchedFilesystem
 
 TOPICS = 60

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import starting
 from kafkalog_cli.spark.starting import has_archive, make_archive, start_variables, usable_archive
 from tests.spark.spark_reading import source
+from tests.support.product import Environment, KafkalogError, run
 
 assert source  # PySpark is there
 TRAIN = starting._train

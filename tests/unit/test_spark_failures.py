@@ -11,9 +11,9 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothi
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors.exceptions.base import PythonException, SparkRuntimeException
 
-from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError, Locked, NoSpace, Unreadable
 from kafkalog_cli.spark import sessions
 from kafkalog_cli.spark.jobs import is_of_a_worker, plain_error, plain_errors, without_traceback
+from tests.support.product import DamagedLog, ExitCode, KafkalogError, Locked, NoSpace, Unreadable
 
 TRACE = """An exception was thrown from the Python worker:
 Traceback (most recent call last):

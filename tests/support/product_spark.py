@@ -1,0 +1,156 @@
+"""The door to what Spark's driver and workers do. See product.py."""
+
+# ruff: noqa: E402, F401, F811, I001 names for other files, in the order of their purposes
+
+import pickle
+from contextlib import contextmanager, nullcontext
+from functools import partial
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
+
+from pyspark.serializers import CloudPickleSerializer
+
+# Sessions, Java, and the work of tasks.
+from kafkalog_cli.disk.posix_lock import lock_owner
+from kafkalog_cli.ops.engine import JobWatch, log_bytes
+from kafkalog_cli.ops.same_place import PartitionIdentities
+from kafkalog_cli.spark import session, sessions
+from kafkalog_cli.spark.jobs import attempt, plain_error, plain_errors, run_tasks
+from kafkalog_cli.spark.queries.query import SETTINGS
+from kafkalog_cli.spark.starting import java_environment
+
+# The data source, and the columns that it has.
+from kafkalog_cli.ops.read.request import Isolation, growing_end
+from kafkalog_cli.spark.schema import BY_NAME, arrow_schema, columns_named, spark_schema
+from kafkalog_cli.format.values.value_format import ValueFormat
+from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.spark.offset_limits import TopicPartition
+from kafkalog_cli.spark.source import KafkalogDataSource
+from kafkalog_cli.spark.stream import limited
+from kafkalog_cli.spark.splits import TIMES_OF_FILES
+
+# SQL: what a query asks of which view.
+from kafkalog_cli.ops.choices import Mode
+from kafkalog_cli.spark import sql
+from kafkalog_cli.spark.offset_limits import RecordRange
+from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
+from kafkalog_cli.spark.queries.confinement import CODE, FILES, REVIEWED
+from kafkalog_cli.spark.queries.early import check_names
+from kafkalog_cli.spark.queries.plans import roots
+from kafkalog_cli.spark.queries.query import query
+from kafkalog_cli.spark.tables import TABLES
+
+# Exports and imports in this process: in place of Spark is a loop through which everything is pickled.
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.lock import LockPolicy
+from kafkalog_cli.ops.choices import OnDamage
+from kafkalog_cli.ops.export_files import CORE, NO_DAY, export_schema
+from kafkalog_cli.ops.export_request import ExportRequest, FileFormat
+from kafkalog_cli.ops.importing import job as import_job
+from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files
+from kafkalog_cli.ops.append.partitioning import Partitioner
+from kafkalog_cli.ops.ranges import Range
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.output.export_view import ExportLines
+from kafkalog_cli.spark.export import job as export_job
+from kafkalog_cli.spark.export import task as export_task
+from kafkalog_cli.spark.export.job import exported_partitions
+
+NOW_MS = 1_700_000_000_000
+PICKLER = CloudPickleSerializer()
+
+
+def tasks_here(spark, items, work, *_):
+    """What `run_tasks` does, one after the other."""
+    del spark
+    moved = PICKLER.loads(PICKLER.dumps(work))
+    return [pickle.loads(pickle.dumps(moved(pickle.loads(pickle.dumps(item))))) for item in items]
+
+
+@contextmanager
+def no_session():
+    yield None
+
+
+def export(path, output, state=None, *, fs=None, run_tasks=tasks_here, **request):
+    """One export of all under `path`; the result."""
+    fs = fs or RealFilesystem()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export_job, "run_tasks", run_tasks)
+        wanted = ExportRequest(is_incremental=state is not None, **request)
+        partitions = exported_partitions(fs, [str(path)], Selection())
+        lines = ExportLines() if wanted.format is FileFormat.JSON else None
+        made = export_job.Export(fs, partitions, wanted, str(output), state and str(state), NOW_MS, lines, [str(path)])
+        return made.run(no_session)
+
+
+def import_into(log_dir, *inputs, fs=None, run_tasks=tasks_here, config=None, metadata=None, others=(), **request):
+    """One import of files; the result."""
+    fs = fs or RealFilesystem()
+    source = SettingsSource(fs, config or {}, {}, metadata_path=metadata, log_dirs=[str(log_dir)])
+    wanted = ImportRequest(**request)
+    command = command_of([*map(str, inputs)], wanted, ())
+    made = import_job.Import(fs, str(log_dir), wanted, source, NOW_MS, LockPolicy(), list(map(str, others)), command)
+    return made.run(lambda: input_files(fs, list(map(str, inputs))), lambda: nullcontext(partial(run_tasks, None)))
+
+
+# Limits and points of the product, as in product.py.
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.ops import export_files
+from kafkalog_cli.ops.importing import planning, scattering
+from kafkalog_cli.ops.read.request import ReadRequest
+from kafkalog_cli.output import progress
+from kafkalog_cli.spark import rows, splits
+from kafkalog_cli.spark.queries import query as query_module
+from tests.support.product import _LIMITS, _POINTS, lower_limit, replace_point
+
+_LIMITS.update(
+    {
+        "bytes that a task reads": (splits, "SPLIT_BYTES"),
+        "bytes of partitions in one task": (splits, "PACK_BYTES"),
+        "rows of a batch of Arrow": (rows, "MOST_ROWS"),
+        "bytes of a batch of Arrow": (rows, "MOST_BYTES"),
+        "open files of an export": (export_files, "MOST_OPEN"),
+        "bytes of a row group": (export_files, "ROW_GROUP_BYTES"),
+        "rows that a proof compares at once": (planning, "_ROWS"),
+        "bytes that an import holds": (scattering, "HELD_BYTES"),
+        "seconds until progress is shown": (progress, "FIRST_AFTER_SECONDS"),
+        "seconds of progress on a terminal": (progress, "TERMINAL_SECONDS"),
+        "seconds of progress in JSON": (progress, "JSON_SECONDS"),
+    }
+)
+_POINTS.update(
+    {
+        "task of an export": (export_job, "ExportTask"),
+        "attempt of a task of an export": (export_task, "attempt"),
+        "reading of an export": (export_task, "ReadRequest"),
+        "build of an imported partition": (import_job, "build"),
+        "identity of a partition to a worker": (PartitionIdentities, "of"),
+        "decoding of records": (RecordReader, "blocks"),
+        "opening of a file": (RealFilesystem, "open_read"),
+        "view of a query": (SqlView, "dataframe"),
+        "aggregates in tasks": (query_module, "with_partials"),
+    }
+)
+
+
+def small_tasks(monkeypatch, task_bytes, pack_bytes=None):
+    """Logs are read by tasks of so many bytes each; small partitions share a task of `pack_bytes`."""
+    monkeypatch.setattr(splits, "SPLIT_BYTES", task_bytes)
+    monkeypatch.setattr(splits, "PACK_BYTES", task_bytes if pack_bytes is None else pack_bytes)
+
+
+def small_batches_only(read_request=ReadRequest):
+    """Requests that refuse batches of more than 500 bytes, in the place of `read_request`."""
+    return partial(read_request, limits=DEFAULT_LIMITS._replace(max_batch_bytes=500), chunk_bytes=200)
+
+
+def choose_kernels(monkeypatch, *, compiled):
+    """Exports, imports and reads use the compiled kernels or the plain ones."""
+    for module in (export_task, import_job, rows):
+        monkeypatch.setattr(module, "KernelChoice", lambda: KernelChoice(forced=compiled), raising=False)

@@ -1,0 +1,39 @@
+"""What a terminal shows while Spark starts."""
+
+import contextlib
+import io
+import time
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.session_groups import EngineName, Spark, engine_of
+
+
+@pytest.mark.parametrize(("as_json", "is_shown"), [(False, True), (True, False)])
+def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
+    """As `sql` does; JSON output has no line of text."""
+
+    class Terminal(io.BytesIO):
+        def isatty(self):
+            return True
+
+    @contextlib.contextmanager
+    def started(master, *, settings, is_small):
+        assert (master, settings, is_small) == ("local[3]", {"a": "b"}, True)
+        for _ in range(3000 if is_shown else 12):
+            if b"starting Spark: 0:0" in terminal.getvalue():
+                break
+            time.sleep(0.1)
+        yield SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=3))
+
+    terminal = Terminal()
+    monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", started)
+    environment = Environment(io.BytesIO(), terminal, terminal=None)
+    engine = engine_of(environment, Spark(EngineName.SPARK, "local[3]", ["a=b"]), 0, as_json=as_json)
+    with engine.session():  # type: ignore[attr-defined]
+        assert engine.slots() == 3  # type: ignore[attr-defined]
+    assert (b"starting Spark: 0:0" in terminal.getvalue()) == is_shown

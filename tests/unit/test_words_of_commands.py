@@ -1,0 +1,73 @@
+"""Words of commands that messages print, with hostile names in them: one word each, and nothing else."""
+
+import os
+import shlex
+import subprocess
+
+import pytest
+
+from kafkalog_cli.errors import HalfChanged, MarkerKept, as_typed, shell_word
+from kafkalog_cli.ops.checks.diagnose import finding, with_path
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.importing.sources import repeated_command
+from kafkalog_cli.ops.steps import Word, all_of, path_word
+from tests.attacks.test_commands_to_paste import HOSTILE
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_word_is_one_word_and_nothing_else(tmp_path, name, evidence):
+    word = shell_word(HOSTILE[name])
+    assert word.isprintable()
+    assert "`" not in word
+    done = subprocess.run(["bash", "-c", f"printf %s {word}"], cwd=tmp_path, capture_output=True, check=True)
+    assert os.path.normpath(os.fsdecode(done.stdout)) == os.path.normpath(HOSTILE[name])
+    subprocess.run(["sh", "-c", f": {word}"], cwd=tmp_path, check=True)
+    assert not list(tmp_path.iterdir())
+    assert shlex.split(as_typed("--topic-pattern")) == ["--topic-pattern"]
+    evidence("R30", 1, 3 * len(HOSTILE))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_messages_of_errors_and_findings_keep_words_together(name, evidence):
+    word = shell_word(f"/logs/{HOSTILE[name]}/t-0")
+    half = HalfChanged(path=f"/logs/{HOSTILE[name]}/t-0", run="x; y", reason="r")
+    assert f"`kafkalog undo {word} 'x; y'`" in str(half)
+    kept = MarkerKept(path="/logs", partition=f"/logs/{HOSTILE[name]}/t-0", run="r", reason="r")
+    assert f"`kafkalog undo {word} r`" in str(kept)
+    path = path_word(f"/logs/{HOSTILE[name]}/t-0")
+    commands = [("mv", "-nT", Word.PATH, path), ("rm", Word.FILE), ("cp", "-a", path, Word.PATH_AWAY)]
+    found = finding(FindingKind.ODD_ENTRY, f"/o/{HOSTILE[name]}", "m", steps=all_of(commands, ""))
+    found = with_path(found, "/p q")
+    own_word = shell_word(f"/o/{HOSTILE[name]}")
+    assert found.next_step == f"`mv -nT '/p q' {word}`, `rm {own_word}` and `cp -a {word} '/p q'`"
+    evidence("R30", 1, 3 * len(HOSTILE))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "rm -rf /",
+        "kafkalog import in --log-dir LOGS; rm -rf /",
+        "kafkalog import in --log-dir LOGS --conf spark.jars=/tmp/theirs.jar",
+        "kafkalog import in --log-dir LOGS --conf=spark.jars=/tmp/theirs.jar",
+        "kafkalog import in --log-dir LOGS --master spark://theirs",
+        "kafkalog import in --log-dir /elsewhere",
+        "kafkalog import in --log-dir=LOGS --log-dir=/elsewhere",
+        "kafkalog recover LOGS",
+        "kafkalog import in",
+        "kafkalog import 'in",
+    ],
+)
+def test_the_command_of_a_planted_import_is_not_repeated(tmp_path, words):
+    command = repeated_command({"repeat": words.replace("LOGS", str(tmp_path))}, str(tmp_path))
+    assert command == () or command[:2] == ("kafkalog", "import")
+    if ";" not in words:
+        assert command == ()
+    else:
+        assert f"{tmp_path};" in command or command == ()
+
+
+def test_the_command_of_an_import_is_repeated_in_quotes(tmp_path):
+    words = ["kafkalog", "import", "/in put; x", "--log-dir", str(tmp_path), "--topic=a b", "--prove"]
+    command = repeated_command({"repeat": shlex.join(words)}, str(tmp_path))
+    assert command == tuple(words)

@@ -184,7 +184,7 @@ def tells(fault, exception):
     return fault.message == message or fault.message.endswith(f": {message}")
 
 
-def test_the_real_tools_text():
+def test_control_records_print_as_the_real_tool_prints_them():
     for key, value, text, _ in recorded():
         if text is not None:
             assert control_text(key, value) == text
@@ -198,12 +198,12 @@ def test_where_the_real_tool_aborts_is_a_fault_with_the_same_message():
             assert tells(fault, exception), (fault.message, exception)
 
 
-def test_all_types_were_recorded():
+def test_every_type_of_control_record_was_recorded():
     types = {decode_control(key, value).name for key, value, text, _ in recorded() if text is not None}
     assert types == {*CONTROL_TYPES, "UNKNOWN"}
 
 
-def test_a_marker_there_and_back():
+def test_an_encoded_marker_decodes_to_itself():
     key, value = encode_marker(1, 7)
     assert (key.hex(), value.hex()) == ("00000001", "000000000007")
     record = decode_control(key + b"longer", value + b"longer")
@@ -222,7 +222,7 @@ def test_a_marker_too_short_for_its_version():
     )
 
 
-def test_machine_output_of_unknown_and_unreadable():
+def test_unknown_and_unreadable_control_records_have_an_object():
     assert control_object(b"\0\0\0\x63", b"new") == {"type": "UNKNOWN", "type_id": 99}
     assert control_object(b"\0", None) == {
         "type": "INVALID",
@@ -236,7 +236,7 @@ def test_any_bytes_are_a_control_record_or_a_fault(key, value):
 
 
 @given(st.integers(0, 6), st.binary(max_size=60))
-def test_any_value_of_a_known_type(type_id, value):
+def test_any_value_of_a_known_control_type_is_read_or_a_fault(type_id, value):
     found = decode_control(bytes([0, 0, 0, type_id]), value)
     assert isinstance(found, Fault) or found.type_id == type_id
 

@@ -41,7 +41,7 @@ def test_real_offset_checkpoints_come_back_byte_for_byte(kind):
     assert encode_offsets(entries) == data
 
 
-def test_real_offset_checkpoint():
+def test_a_real_offset_checkpoint_has_its_entries():
     entries, _ = decode_offsets((KRAFT / "replication-offset-checkpoint").read_bytes())
     assert PartitionOffset("__consumer_offsets", 0, 4) in entries
     assert len(entries) == 6
@@ -69,7 +69,7 @@ def test_leader_epochs_come_back_as_they_were_written(entries):
 
 @settings(deadline=None)
 @given(st.binary(max_size=100) | st.text("0123a \n\r\t-").map(str.encode))
-def test_any_bytes_decode(data):
+def test_any_bytes_are_a_checkpoint_or_faults_inside_it(data):
     for decode in (decode_offsets, decode_leader_epochs):
         entries, faults = decode(data)
         for fault in faults:
@@ -79,7 +79,7 @@ def test_any_bytes_decode(data):
 
 
 @pytest.mark.parametrize("data", [b"", b"0\n", b"0", b"0\n0\n", b"0\r\n0\r\n", b"0\r0"])
-def test_files_without_entries(data):
+def test_a_checkpoint_without_entries_has_no_fault(data):
     assert decode_offsets(data) == ([], [])
 
 
@@ -94,7 +94,7 @@ def test_good_lines_survive_bad_ones():
     ]
 
 
-def test_wrong_count():
+def test_a_wrong_count_of_entries_is_a_fault():
     entries, faults = decode_leader_epochs(b"0\n3\n0 0\n2 130\n")
     assert entries == [(0, 0), (2, 130)]
     assert [(f.kind, f.expected, f.got) for f in faults] == [(FaultKind.INVALID_COUNT, "3", "2")]
@@ -179,7 +179,7 @@ def test_uuids_come_back(raw):
     assert parse_uuid(text) == parse_uuid(text + "==") == raw
 
 
-def test_uuid_texts():
+def test_uuids_are_read_as_kafka_reads_them():
     assert parse_uuid(ZERO_UUID) == bytes(16)
     assert parse_uuid("A" * 21 + "Q") == bytes(15) + b"\x01"
     assert canonical_uuid("jfNfcIbPbUNcLXFGbdkMJR") == "jfNfcIbPbUNcLXFGbdkMJQ"
@@ -334,7 +334,7 @@ def test_partition_metadata_of_a_later_version_is_accepted():
     assert partition_metadata.decode(data) == (PartitionMetadata(7, "_qQQcX1WSKWPpLPwdGN7Rg"), [])
 
 
-def test_real_clean_shutdown_markers():
+def test_real_clean_shutdown_files_are_read():
     for root in (KRAFT_OF_METADATA_FILES, ZOOKEEPER):
         data = (root / ".kafka_cleanshutdown").read_bytes()
         content, faults = decode_clean_shutdown(data)
@@ -356,7 +356,7 @@ def test_a_marker_that_cannot_be_read_is_told():
     assert fault.message.startswith("no broker epoch can be read")
 
 
-def test_real_quorum_state():
+def test_a_real_quorum_state_is_read():
     data = (KRAFT_OF_METADATA_FILES / "quorum-state").read_bytes()
     state, faults = decode_quorum_state(data)
     assert faults == []
@@ -409,6 +409,6 @@ def test_a_quorum_state_without_one_of_its_fields_is_refused(key):
     assert fault.message == f"field {key} is missing or of another type"
 
 
-def test_unknown_versions_of_quorum_state():
+def test_a_quorum_state_of_an_unknown_version_is_refused():
     _, (fault,) = decode_quorum_state(b'{"data_version":2}')
     assert fault.kind is FaultKind.INVALID_VERSION

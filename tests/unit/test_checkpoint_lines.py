@@ -190,7 +190,7 @@ def test_the_lock_is_on_byte_1_and_held_during_every_change():
     assert below._locks.get(inode, []) == []
 
 
-def test_held_by_another(monkeypatch):
+def test_lines_are_not_changed_while_another_holds_the_lock(monkeypatch):
     monkeypatch.setattr(checkpoint_lines, "_PATIENCE", LockPolicy(0, assume_offline=True))
     fs = disk({RECOVERY: {("a", 0): 1}})
     with fs.lock("/d/.lock", first_byte=0, exclusive=False):
@@ -278,11 +278,11 @@ def test_no_fault_of_the_disk_spoils_a_file(monkeypatch):
         (100, 101, 100, HighWatermarkOrigin.LOG_END),
     ],
 )
-def test_high_watermark(log_end, line, offset, origin):
+def test_the_high_watermark_is_the_checkpoint_up_to_the_log_end(log_end, line, offset, origin):
     assert high_watermark(log_end, line) == (offset, origin)
 
 
-def test_a_broker_s_checkpoints(corpus):
+def test_checkpoints_of_a_broker_are_read(corpus):
     found = read_root_checkpoints(RealFilesystem(), str(corpus / "internal" / "data"))
     assert found.offset(REPLICATION, "in-a", 0) == 93
     assert found.offset(RECOVERY, "__consumer_offsets", 0) == 89
@@ -291,7 +291,7 @@ def test_a_broker_s_checkpoints(corpus):
     assert found.faults == ()
 
 
-def test_a_manifest_of_something_else():
+def test_old_lines_with_a_wrong_field_are_refused():
     good = OldLines(RECOVERY, 5, "", 0, ()).as_object()
     for bad in ({**good, "file": ".lock"}, {**good, "file": "x"}, {**good, "lines": [{"a": 1}]}, {}):
         with pytest.raises((KeyError, ValueError, TypeError)):

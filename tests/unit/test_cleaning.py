@@ -162,7 +162,7 @@ def written(files):
     ),
     memory_bytes=500,
 )
-def test_what_a_dictionary_says(compiled, case, memory_bytes):
+def test_what_stays_of_a_log_is_what_a_dictionary_says(compiled, case, memory_bytes):
     segments, first_dirty = case
     marks, cleaner, groups, files = cleaned(segments, first_dirty, compiled=compiled, memory_bytes=memory_bytes)
     want = expected(segments, first_dirty)
@@ -195,7 +195,7 @@ def test_erased_keys_are_gone_and_no_other(compiled, case, erased, memory_bytes)
 
 
 @pytest.mark.parametrize("compiled", KERNELS)
-def test_many_keys_are_found(compiled):
+def test_the_last_record_of_each_of_many_keys_stays(compiled):
     chosen, data = keyed_log(3000, 900, 30)
     wanted = [b"user-%d" % at if at % 2 else chosen[at] for at in range(0, 900, 3)]
     wanted += wanted[:5]
@@ -262,7 +262,7 @@ def keyed_log(count, distinct, size, seed=1):
 
 @pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("bits", [0, 2])
-def test_a_table_of_keys(compiled, bits):
+def test_a_table_of_keys_has_what_a_dictionary_has(compiled, bits):
     """Marked is what has a later record with its key; all slices together mark what one does."""
     chosen, data = keyed_log(20_000, 4000, 30)
     marks = Marks()
@@ -278,7 +278,7 @@ def test_a_table_of_keys(compiled, bits):
 
 
 @pytest.mark.parametrize("compiled", KERNELS)
-def test_what_lies_before(compiled):
+def test_records_before_the_dirty_part_go_by_the_keys_of_the_dirty_part(compiled):
     before, older = keyed_log(1000, 300, 4, seed=2)
     after, data = keyed_log(1000, 300, 4, seed=3)
     marks, at = Marks(), 1000
@@ -312,7 +312,7 @@ def test_a_table_takes_no_more_memory_than_it_may(compiled):
 
 
 @pytest.mark.parametrize("compiled", KERNELS)
-def test_a_brokers_table_is_full(compiled):
+def test_a_full_table_of_a_broker_ends_the_known_part(compiled):
     """Also for a key that it has: the round ends there."""
     chosen, data = keyed_log(50, 10, 3)
     marks = Marks()
@@ -324,13 +324,13 @@ def test_a_brokers_table_is_full(compiled):
     assert row == next(n for n in range(50) if len(set(chosen[:n])) == 3)
 
 
-def test_a_key_larger_than_all_memory():
+def test_a_key_larger_than_all_memory_is_refused():
     segments = [(0, [("v2", 0, [R(0, BASE_TIME_MS, b"k" * 5000, b"")])])]
     with pytest.raises(KafkalogError, match="larger than the memory for keys, 1000 bytes"):
         cleaned(segments, 0, compiled=False, memory_bytes=1000)
 
 
-def test_marks():
+def test_marks_count_what_is_gone_and_what_is_a_tombstone():
     marks = Marks()
     assert marks.reach(5)
     assert not marks.reach(3)
@@ -343,7 +343,7 @@ def test_marks():
 
 
 @pytest.mark.parametrize("compiled", KERNELS)
-def test_damage_ends_it(compiled):
+def test_damage_ends_a_cleaning(compiled):
     segments = [(0, [("v2", 0, [R(at, BASE_TIME_MS, b"k", b"v") for at in range(9)])])]
     fs = disk_of(segments)
     path = f"{DIRECTORY}/{0:020d}.log"

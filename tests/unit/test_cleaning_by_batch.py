@@ -243,7 +243,7 @@ def disk_of(written, bases, aborts, offset, mtimes):
 @pytest.mark.parametrize("compiled", KERNELS)
 @given(case=cases(), group_bytes=st.sampled_from([1, 10_000]))
 @settings(max_examples=80)
-def test_as_a_broker_cleans(compiled, case, group_bytes):
+def test_a_log_is_cleaned_as_the_plain_copy_of_the_cleaner_does(compiled, case, group_bytes):
     (written, first_dirty, end, old_horizon_ms, mtimes, producers, retained_end), bases, aborts, offset = case
     fs = disk_of(written, bases, aborts, offset, mtimes)
     log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments, kernels=KernelChoice(forced=compiled))

@@ -53,7 +53,7 @@ def change(draft, model, untouched, operation):
 
 
 @given(before=st.dictionaries(names, contents, max_size=5), steps=st.lists(operations, max_size=12))
-def test_reads_and_changes(tmp_path_factory, before, steps):
+def test_a_draft_reads_and_changes_as_a_dictionary_of_bytes(tmp_path_factory, before, steps):
     directory = tmp_path_factory.mktemp("draft") / "t-0"
     directory.mkdir()
     for name, data in before.items():
@@ -80,7 +80,7 @@ def partition(tmp_path):
     return tmp_path / "t-0"
 
 
-def test_nothing_changed_is_no_change(partition):
+def test_a_draft_without_changes_plans_none(partition):
     (partition / "a").write_bytes(b"as it was")
     draft = Draft(RealFilesystem(), str(partition))
     draft.put("a", b"as it was")

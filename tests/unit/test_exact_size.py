@@ -23,7 +23,7 @@ def mixed(seed):
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("seed", range(4))
-def test_every_size_is_reached(codec, seed):
+def test_a_stream_is_padded_to_every_size(codec, seed):
     data = mixed(seed)
     least, missed = len(compress(codec, data)), []
     for size_bytes in range(least, len(data) + 20):

@@ -48,7 +48,7 @@ def failing(monkeypatch):
 
 @pytest.mark.parametrize("number", UNKNOWN)
 @pytest.mark.parametrize("is_held", [False, True])
-def test_it_is_not_missing(disk, failing, number, is_held):
+def test_a_lookup_that_fails_is_no_missing_file(disk, failing, number, is_held):
     fs = RealFilesystem()
     if is_held:
         fs.hold_directory(str(disk))
@@ -58,7 +58,7 @@ def test_it_is_not_missing(disk, failing, number, is_held):
 
 
 @pytest.mark.parametrize("is_held", [False, True])
-def test_nothing_is_there(disk, is_held):
+def test_a_path_that_leads_nowhere_has_no_status(disk, is_held):
     fs = RealFilesystem()
     if is_held:
         fs.hold_directory(str(disk))
@@ -136,7 +136,7 @@ def bad_disk(monkeypatch):
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EUCLEAN, errno.ESTALE, errno.ENOMEM])
-def test_the_listing_fails(partition, bad_disk, number):
+def test_a_listing_with_an_entry_that_cannot_be_looked_up_fails(partition, bad_disk, number):
     bad_disk(number)
     with pytest.raises(Unreadable, match=os.strerror(number)):
         RealFilesystem().list_directory(str(partition))

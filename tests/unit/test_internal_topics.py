@@ -72,7 +72,7 @@ def with_shortest_doubles(text):
 
 
 @pytest.mark.parametrize("name", ["brokers.jsonl", "made.jsonl"])
-def test_the_real_tools_text(name):
+def test_records_print_as_the_real_tool_prints_them(name):
     tried = collections.Counter()
     for decoder, key, value, offset, text in recorded(name):
         assert with_shortest_doubles(printed(decoder, key, value, offset)) == with_shortest_doubles(text)

@@ -46,7 +46,7 @@ def test_time_that_was_not_used_is_not_saved_up():
     assert clock.slept == pytest.approx([1, 1])
 
 
-def test_threads_share_it():
+def test_threads_share_the_rate():
     _, limit = rate(1 << 20)
     waits, lock = [], threading.Lock()
 
@@ -69,7 +69,7 @@ def test_threads_share_it():
 
 
 @pytest.mark.parametrize(("bytes_per_second", "piece_bytes"), [(1, LEAST_PIECE_BYTES), (10 << 20, 1 << 20)])
-def test_pieces(bytes_per_second, piece_bytes):
+def test_pieces_are_smaller_at_a_lower_rate(bytes_per_second, piece_bytes):
     assert rate(bytes_per_second)[1].piece_bytes == piece_bytes
 
 
@@ -135,7 +135,7 @@ def test_a_read_after_the_end_is_interrupted(tmp_path):
     assert seen == [(str(path), 40)]
 
 
-def test_an_end_without_a_meter_of_the_caller():
+def test_a_read_after_the_end_is_interrupted_without_a_meter_too():
     meter = EndingMeter(None)
     with meter:
         meter("a", 1)

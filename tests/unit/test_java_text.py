@@ -259,18 +259,18 @@ KAFKAS = {
 
 
 @pytest.mark.parametrize(("data", "signed"), KAFKAS.items())
-def test_kafkas_examples(data, signed):
+def test_murmur2_of_kafkas_examples(data, signed):
     assert murmur2(data) == signed % (1 << 32)
 
 
 @given(st.binary(max_size=200), st.integers(1, 2**31 - 1))
-def test_any_key(data, partitions):
+def test_murmur2_of_any_key_is_that_of_kafka_python(data, partitions):
     assert murmur2(data) == twin(data) % (1 << 32)
     assert partition_of_key(data, partitions) == (twin(data) & 0x7FFFFFFF) % partitions
 
 
 @pytest.mark.parametrize("kind", ["binary", "large_binary"])
-def test_many_keys_at_once(kind):
+def test_partitions_of_many_keys_at_once_are_those_of_each(kind):
     """Keys of all lengths, nulls, and a part of an array, as a scan by columns gives them."""
     pa = pytest.importorskip("pyarrow")
     rng = random.Random(kind)

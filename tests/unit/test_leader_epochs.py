@@ -46,11 +46,11 @@ steps = st.lists(
 
 
 @given(steps)
-def test_as_the_twin(taken):
+def test_epochs_change_as_in_the_plain_copy_of_the_cache(taken):
     compare_with_the_twin(taken)
 
 
-def test_every_short_sequence_of_steps_as_the_twin():
+def test_every_short_sequence_of_steps_is_as_in_the_plain_copy():
     offsets = range(3)
     every = [("assign", epoch, offset) for epoch in range(3) for offset in offsets]
     every += [(verb, offset) for verb in ("from_end", "from_start") for offset in offsets]
@@ -79,7 +79,7 @@ def test_an_entry_of_the_start_stays_its_own():
     assert epochs.entries == [(0, 0), (2, 130)]
 
 
-def test_what_a_broker_cannot_read():
+def test_a_checkpoint_that_a_broker_cannot_read_fails_the_load():
     for data in (b"0\n1\nx y\n", b"7\n0\n", b"0\n2\n0 0\n"):
         with pytest.raises(LoadFailed) as caught:
             LeaderEpochs.from_file(data)

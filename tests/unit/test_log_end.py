@@ -114,7 +114,7 @@ def test_the_unused_zero_tail_of_an_index_is_passed_over(tmp_path, tail):
     assert (believed.next_offset, [f.kind for f in believed.faults]) == (0, [FaultKind.SIZE_TOO_SMALL])
 
 
-def test_an_index_longer_than_the_part_that_is_read(tmp_path):
+def test_an_index_longer_than_the_part_that_is_read_gives_the_right_end(tmp_path):
     """More entries than Kafka's search looks at first (1025); the last one counts."""
     batches = [batch(i) for i in range(3000)]
     size = len(batches[0])
@@ -128,7 +128,7 @@ def test_an_index_longer_than_the_part_that_is_read(tmp_path):
     ("entries", "clean_end"),
     [([(90, 0)], 0), ([(5, 1 << 20)], 0), ([(5, -8)], 0), ([(1, 7)], 0), ([], 3), (None, 3)],
 )
-def test_an_index_that_lies(tmp_path, entries, clean_end):
+def test_an_index_that_lies_decides_the_end_after_a_clean_stop_only(tmp_path, entries, clean_end):
     segment = segment_of(tmp_path, batch(0) + batch(1) + batch(2), entries)
     clean = segment_end(FS, segment, like_clean_start=True)
     assert clean.next_offset == clean_end
@@ -141,7 +141,7 @@ def test_an_index_that_lies(tmp_path, entries, clean_end):
     ("entry", "clean_end"),
     [((-1, -1), 15), ((-1, -8), 15), ((0, -8), 15), ((-1, 7), 14), ((-1, 1 << 20), 14), ((0, 1 << 20), 14)],
 )
-def test_an_entry_at_or_below_the_base_offset(tmp_path, entry, clean_end):
+def test_an_entry_at_or_below_the_base_offset_hides_the_end_or_not_as_in_the_real_loader(tmp_path, entry, clean_end):
     """The ends are the real loader's (tests/interop/test_loader_fuzz.py). A log whose end is hidden is faulty."""
     segment = segment_of(tmp_path, batch(14), [(14 + entry[0], entry[1])], base=14)
     end = segment_end(FS, segment, like_clean_start=True)
@@ -153,7 +153,7 @@ def test_an_empty_segment_ends_where_it_begins(tmp_path):
 
 
 @pytest.mark.parametrize("size", [1, 12, 17, 18, 60])
-def test_a_file_that_is_too_short_for_a_batch(tmp_path, size):
+def test_a_file_too_short_for_a_batch_has_a_fault_at_its_start(tmp_path, size):
     end = segment_end(FS, segment_of(tmp_path, batch(5)[:size], base=5), like_clean_start=False)
     assert end.next_offset == 5
     assert [f.position for f in end.faults] == [0]

@@ -215,7 +215,7 @@ def entries(*pairs):
 
 
 @given(timestamps=st.lists(st.integers(FIRST_MS, FIRST_MS + 50), min_size=1, max_size=9), enough=st.integers(-2, 52))
-def test_it_is_the_largest_of_all_batches(tmp_path_factory, timestamps, enough):
+def test_the_largest_timestamp_is_that_of_all_batches(tmp_path_factory, timestamps, enough):
     made = segment(tmp_path_factory.mktemp("times"), timestamps)
     found = largest_timestamp(FS, made)
     assert (found.timestamp_ms, found.origin) == (max(timestamps), TimestampOrigin.BATCHES)
@@ -267,7 +267,7 @@ LAST_MS = FIRST_MS + 900
     ],
     ids=["empty", "without its tail", "ahead of the log", "preallocated"],
 )
-def test_a_time_index_that_lies(tmp_path, times, believed_ms):
+def test_the_largest_timestamp_is_right_beside_a_time_index_that_lies(tmp_path, times, believed_ms):
     made = segment(tmp_path, [FIRST_MS + 100 * at for at in range(10)], times=times)
     for enough_ms in (None, FIRST_MS + 500, LAST_MS + 1, LAST_MS + 5000):
         found = largest_timestamp(FS, made, enough_ms)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=30), st.integers(0, 40))
-def test_a_file_holds_what_memory_does(steps, held_bytes):
+def test_marks_in_a_file_are_those_in_memory(steps, held_bytes):
     marks, model = Marks(held_bytes), bytearray()
     for end, mark in steps:
         assert marks.reach(end) == (end > len(model))
@@ -33,7 +33,7 @@ def test_a_file_holds_what_memory_does(steps, held_bytes):
 
 
 @pytest.mark.parametrize("compiled", KERNELS)
-def test_so_does_it_for_a_table(compiled):
+def test_a_table_sets_the_same_marks_in_a_file_as_in_memory(compiled):
     chosen, data = keyed_log(20_000, 4000, 30)
     found = []
     for held_bytes in (1 << 20, 5000):
@@ -54,7 +54,7 @@ class NoRoom:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_without_room_all_stays_in_memory(monkeypatch):
+def test_marks_stay_in_memory_where_a_file_has_no_room(monkeypatch):
     marks = Marks(10)
     marks.reach(5)
     marks.flags[3] |= GONE
@@ -65,7 +65,7 @@ def test_without_room_all_stays_in_memory(monkeypatch):
 
 
 @pytest.mark.parametrize("when", ["written", "mapped"])
-def test_so_it_does_when_room_ends_later(monkeypatch, when):
+def test_marks_go_back_into_memory_when_room_ends(monkeypatch, when):
     marks = Marks(10)
     marks.reach(50)
     marks.flags[30] |= GONE
@@ -141,7 +141,7 @@ print(few, many)
 @pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system lets go of mapped files when it likes")
-def test_memory_does_not_grow_with_the_log(tmp_path):
+def test_memory_of_a_cleaning_does_not_grow_with_the_log(tmp_path):
     """16 million records take no more than 4 million do; a byte for each would be 12 MB more."""
     command = [sys.executable, "-c", GROWTH, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)

@@ -1,4 +1,4 @@
-"""The name grammar: against Kafka's own parsers, the table of suffixes, hostile names, writing."""
+"""The name grammar: against Kafka's own parsers, the table of suffixes, hostile names, writing, and what a log directory holds."""
 
 import json
 import re
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import (
     DirectoryKind,
     DirectoryName,
@@ -23,6 +24,11 @@ from kafkalog_cli.disk.names import (
     partition_directory_name,
     segment_file_name,
 )
+from kafkalog_cli.log.checkpoints import read_root_checkpoints
+from kafkalog_cli.log.partition import open_logdir
+
+# -- The name grammar: against Kafka's own parsers, the table of suffixes, hostile names, writing
+
 
 ANSWERS = Path(__file__).parents[1] / "fixtures" / "sidecars" / "names.jsonl"
 UUID = "0123456789abcdef0123456789abcdef"
@@ -88,7 +94,7 @@ WORK_SUFFIXES = {
 @pytest.mark.parametrize("suffix", SEGMENT_SUFFIXES)
 @pytest.mark.parametrize("work", WORK_SUFFIXES)
 @pytest.mark.parametrize("digits", [SEGMENT_OFFSET, "42", "00000000042", "0" * 40 + "42"])
-def test_segment_files(digits, suffix, work):
+def test_names_of_segment_files_are_recognised(digits, suffix, work):
     name = digits + suffix + work
     kind, state = SEGMENT_SUFFIXES[suffix], WORK_SUFFIXES[work]
     assert classify_file(name) == FileName(name, kind, state, 42)
@@ -103,13 +109,13 @@ def test_segment_files(digits, suffix, work):
         *("meta.properties", ".kafka_cleanshutdown", ".lock", "bootstrap.checkpoint"),
     ],
 )
-def test_files_with_fixed_names(name):
+def test_files_with_fixed_names_are_recognised(name):
     assert classify_file(name) == FileName(name, FileKind(name))
     assert classify_file(f"{name}.tmp") == FileName(f"{name}.tmp", FileKind(name), WorkState.TEMPORARY)
     assert classify_file(f"x{name}").kind is not FileKind(name)
 
 
-def test_metadata_snapshots():
+def test_names_of_metadata_snapshots_are_recognised():
     name = "00000000000000000330-0000000007"
     for suffix, state in {"": WorkState.IN_PLACE, ".part": WorkState.PARTIAL, ".deleted": WorkState.DELETED}.items():
         full = f"{name}.checkpoint{suffix}"
@@ -140,7 +146,7 @@ def test_metadata_snapshots():
         ("\udcff.log", FileKind.LOG, WorkState.IN_PLACE, None),
     ],
 )
-def test_odd_file_names(name, kind, state, offset):
+def test_unexpected_file_names_are_classified(name, kind, state, offset):
     assert classify_file(name) == FileName(name, kind, state, offset)
 
 
@@ -169,7 +175,7 @@ def test_odd_file_names(name, kind, state, offset):
         ("a\nb-1", DirectoryKind.PARTITION, "a\nb", 1, None, "-"),
     ],
 )
-def test_directories(expected):
+def test_names_of_directories_are_classified(expected):
     assert classify_directory(expected[0]) == DirectoryName(*expected)
 
 
@@ -237,3 +243,25 @@ def test_a_marked_name_of_255_characters_may_have_lost_the_end_of_its_topic(kind
 def test_metadata_topic_in_any_partition_is_the_controllers():
     assert classify_directory("__cluster_metadata-3").is_metadata_log
     assert not classify_directory("__cluster_metadata2-0").is_metadata_log
+
+
+# -- What a log directory is taken for: its partitions, and its root files in place only
+
+
+FS = RealFilesystem()
+
+
+def test_a_checkpoint_being_written_is_not_the_checkpoint(tmp_path):
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt 0 7\n")
+    (tmp_path / "replication-offset-checkpoint.tmp").write_text("0\n1\nt 0 9\n")
+    found = read_root_checkpoints(FS, str(tmp_path))
+    assert found.faults == ()
+    assert found.offset(FileKind.REPLICATION_CHECKPOINT, "t", 0) == 7
+
+
+def test_partitions_are_listed_by_topic_and_number(tmp_path):
+    for name in ("b-0", "a-10", "a-2", "remote-log-index-cache", "backup_2024"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a-2" / "partition.metadata").touch()
+    logdir = open_logdir(FS, str(tmp_path))
+    assert [p.directory.name for p in logdir.partitions] == ["a-2", "a-10", "b-0"]

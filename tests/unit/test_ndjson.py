@@ -65,7 +65,7 @@ def test_bytes_come_back_whole(data):
         (b"\xf4\x90\x80\x80", '{"encoding":"base64","data":"9JCAgA=="}'),
     ],
 )
-def test_bytes_in_full(data, expected):
+def test_bytes_are_text_or_base64(data, expected):
     assert json_text(json_bytes(data)) == expected
 
 
@@ -93,7 +93,7 @@ def test_paths_that_are_not_utf8_come_with_their_bytes():
     }
 
 
-def test_the_lines_of_a_run():
+def test_a_run_writes_its_objects_and_a_summary():
     raw = written(
         lambda lines: lines.object(ObjectKind("kafkalog.thing/1", dict), {"b": 1, "a": None}),
         lambda lines: lines.summary(ExitCode.CORRUPTION, things=1),

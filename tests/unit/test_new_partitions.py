@@ -71,7 +71,7 @@ ALL = dict.fromkeys(NAMES, "new")
 
 @pytest.mark.full
 @pytest.mark.parametrize("with_empty", [False, True])
-def test_a_power_cut_after_any_call(with_empty):
+def test_all_partitions_of_an_import_are_seen_or_none_after_a_power_cut(with_empty):
     """Before the commit nothing is seen; after it the next run completes it, and nothing is left."""
     disk = empty_disk(with_empty=with_empty)
     before = seen(disk)
@@ -110,7 +110,7 @@ def test_the_same_run_again_goes_on():
 
 
 @pytest.mark.full
-def test_calls_that_fail():
+def test_all_partitions_of_an_import_are_seen_or_none_after_a_call_that_fails():
     """Not committed: nothing is seen or left. Committed: it is said that the same command goes on."""
     kinds = set()
     for fs in every_fault(empty_disk):
@@ -179,7 +179,7 @@ def test_a_record_may_have_set_every_partition_aside_and_an_inode_has_64_bits():
             record_of(image, ROOT)
 
 
-def test_another_partition_in_the_place():
+def test_a_partition_in_the_place_of_a_new_one_is_refused():
     image = committed_image()
     (name,) = set(NAMES) - set(seen(image)) - {"a.b-7"} or {"a.b-7"}
     make_partition(image, f"{ROOT}/{name}", ID, NOW_MS)
@@ -211,7 +211,7 @@ def test_what_was_staged_and_is_gone_is_missed():
         new.publish("run-1", [StagedPartition("t", 0, staged_name("t", 0, "run-1", "0"))], {})
 
 
-def test_one_at_a_time():
+def test_a_second_import_into_the_directory_is_refused():
     disk = empty_disk()
     with (
         NewPartitions(disk, ROOT),
@@ -223,7 +223,7 @@ def test_one_at_a_time():
     assert disk.locks_held() == 0
 
 
-def test_names():
+def test_names_of_staged_partitions_are_recognised():
     name = staged_name("orders", 3, "run-1", "7")
     found = classify_directory(name)
     assert (found.kind, found.topic, found.partition) == (DirectoryKind.DELETE, "orders", 3)

@@ -57,7 +57,7 @@ def test_entries_come_back_as_they_were_written(entries):
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_decode(data):
+def test_any_bytes_are_a_snapshot_or_a_fault(data):
     entries, faults = decode(data)
     assert entries == []
     assert len(faults) == 1

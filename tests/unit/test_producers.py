@@ -153,7 +153,7 @@ def replayed(data, state, *, at_once, forced):
 
 @pytest.mark.parametrize("at_once", [True, False])
 @given(steps=st.lists(written, max_size=14), split=st.integers(0, 14))
-def test_as_batch_by_batch(at_once, steps, split):
+def test_producers_change_as_in_the_plain_copy_of_producer_append_info(at_once, steps, split):
     """In one read or in two, with the state of the first under the second."""
     state, twin = ProducerState(), Twin(at_once)
     try:
@@ -204,7 +204,7 @@ def test_an_emptied_marker_only_makes_the_producer_known():
     assert state.producers == before
 
 
-def test_a_control_record_that_is_no_marker():
+def test_a_control_record_that_is_no_marker_fails_the_load():
     record = R(5, 1, struct.pack(">hh", 0, 2), b"")
     with pytest.raises(LoadFailed):
         replayed(batch_v2([record], producer=(7, 0, -1), bits=CONTROL), ProducerState(), at_once=True, forced=False)

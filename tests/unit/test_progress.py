@@ -161,12 +161,12 @@ def test_threads_may_advance_it():
     ("size_bytes", "words"),
     [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (20 << 20, "20 MiB"), (3 << 40, "3.0 TiB")],
 )
-def test_sizes(size_bytes, words):
+def test_sizes_are_shown_with_two_digits(size_bytes, words):
     assert sized(size_bytes) == words
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.4, "0:00"), (59.6, "1:00"), (754, "12:34"), (3723, "1:02:03")])
-def test_times(seconds, words):
+def test_times_are_shown_as_on_a_clock(seconds, words):
     assert clock_time(seconds) == words
 
 

@@ -73,7 +73,7 @@ def left(fs):
 
 
 @pytest.mark.parametrize("first", [False, True])
-def test_a_power_cut_after_any_call(first):
+def test_files_and_state_come_together_or_not_at_all_after_a_power_cut(first):
     """Before the commit nothing is seen; after it the next run, or the same, completes it: no file twice, none lost."""
     disk = empty_disk()
     before = {}
@@ -104,7 +104,7 @@ def test_a_power_cut_after_any_call(first):
     assert 20 < committed < len(images)
 
 
-def test_calls_that_fail():
+def test_files_and_state_come_together_or_not_at_all_after_a_call_that_fails():
     """Not committed: nothing is seen, and it is said that nothing was changed. Committed: that the same command goes on."""
     kinds, unlocked = set(), 0
     for fs in every_fault(empty_disk):
@@ -171,7 +171,7 @@ def test_parents_are_removed_too_and_a_lock_of_another_run_is_not():
     assert disk.status(f"{deep}/.kafkalog/lock") is not None
 
 
-def test_without_a_state():
+def test_files_are_published_without_a_state():
     """The record is there while files come to their places, and a power cut then is noticed."""
     disk, images = empty_disk(), []
     run(RecordingFilesystem(disk, lambda _: images.extend(disk.images())), CONTENTS, 1, None)
@@ -191,7 +191,7 @@ def test_without_a_state():
     assert half > 5
 
 
-def test_a_disk_without_hard_links():
+def test_files_are_published_on_a_disk_without_hard_links():
     class NoLinks(RecordingFilesystem):
         def link(self, old, new):
             raise OSError(1, "Operation not permitted", new)
@@ -202,7 +202,7 @@ def test_a_disk_without_hard_links():
     assert left(disk) == []
 
 
-def test_one_at_a_time():
+def test_a_second_run_into_the_directory_is_refused():
     disk = empty_disk()
     with (
         OutputDirectory(disk, OUT, STATE),
@@ -221,7 +221,7 @@ def test_files_that_are_there_are_not_replaced():
     assert seen(disk) == ({"topic=b/0-0.x": b"somebody's"}, 0, False)
 
 
-def test_what_is_no_state_or_another_ones():
+def test_a_file_that_is_no_state_or_of_another_run_is_refused():
     disk = empty_disk()
     run(disk, CONTENTS, 1)
     content = json.loads(disk.tree("/home")[STATE][0])
@@ -255,13 +255,13 @@ def test_a_committed_file_that_is_gone_is_missed():
         run(half, {}, 2)
 
 
-def test_the_output_is_no_directory():
+def test_an_output_that_is_no_directory_is_refused():
     disk = empty_disk()
     with pytest.raises(NotKafkaLayout, match="is not a directory"), OutputDirectory(disk, "/data/other", None):
         pass
 
 
-def test_a_stream_for_those_who_write_to_one():
+def test_an_output_file_can_be_written_as_a_stream():
     disk = empty_disk()
     file = StagedFile(disk, "/data/x", disk.attributes("/data/other"))
     parts = [b"a" * 10, bytearray(b"b" * (1 << 20)), memoryview(b"c" * (3 << 20)), b"", b"d"]

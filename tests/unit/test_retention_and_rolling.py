@@ -94,7 +94,7 @@ def test_segments_go_as_in_the_plain_copy_of_the_broker_loops(made):
 
 
 @pytest.mark.parametrize("retention_bytes", range(-1, 8))
-def test_any_small_sizes_as_the_twin(retention_bytes):
+def test_segments_of_small_sizes_go_as_in_the_plain_copy(retention_bytes):
     """Also of segments that a cleaning emptied, where the log is exactly as large as it may be."""
     limits = RetentionLimits(retention_bytes=retention_bytes)
     for sizes in product(range(3), repeat=3):

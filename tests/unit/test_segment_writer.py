@@ -97,7 +97,7 @@ batches_of = (rising | st.lists(offsets, max_size=12)).flatmap(
     split=st.integers(0, 40),
     arrays=st.booleans(),
 )
-def test_as_batch_by_batch(batches, interval, slots, split, arrays):
+def test_index_entries_are_those_of_the_plain_copy_of_recover(batches, interval, slots, split, arrays):
     index_bytes = slots * 12
     indexes = GrowingIndexes(BASE, interval, index_bytes)
     whole = columns(batches).arrays() if arrays and batches else columns(batches)
@@ -119,7 +119,7 @@ def test_as_batch_by_batch(batches, interval, slots, split, arrays):
 @given(batches=batches_of, interval=st.integers(0, 900) | st.sampled_from([100, 200]), slots=st.integers(2, 9))
 @example(batches=[(100, BASE + row, 5) for row in range(6)], interval=200, slots=9)
 @example(batches=[(100, BASE + row, 5 - row // 2) for row in range(6)], interval=100, slots=3)
-def test_one_after_another_is_the_same(batches, interval, slots):
+def test_batches_added_one_by_one_give_the_same_entries(batches, interval, slots):
     indexes, error, done, position = GrowingIndexes(BASE, interval, slots * 12), None, 0, 0
     for size, last_offset, timestamp in batches:
         error = indexes.add_one(position, last_offset, timestamp)
@@ -133,7 +133,7 @@ def test_one_after_another_is_the_same(batches, interval, slots):
     assert (list(indexes.offset_entries), list(indexes.time_entries)) == (wanted_offsets, wanted_times)
 
 
-def test_numpy_columns_give_the_same():
+def test_batches_as_columns_give_the_same_entries():
     batches = [(100 + row % 7, BASE + row, (row * 37) % 100) for row in range(500)]
     plain = columns(batches)
     matrix = plain.arrays()
@@ -195,7 +195,7 @@ def split(log, settings=None):
 
 
 @pytest.mark.parametrize("group", [1, 2, 3, 7, 4096])
-def test_the_parts_and_their_indexes(group, monkeypatch):
+def test_a_segment_is_split_where_its_indexes_cannot_express_an_offset(group, monkeypatch):
     monkeypatch.setattr(log_loader, "_GROUP_BATCHES", group)
     offsets = [*range(12), *range(BEYOND, BEYOND + 5), *range(3 * BEYOND, 3 * BEYOND + 2)]
     log = b"".join(batch(offset, 1000 + row) for row, offset in enumerate(offsets))
@@ -214,7 +214,7 @@ def test_the_parts_and_their_indexes(group, monkeypatch):
 
 
 @pytest.mark.parametrize("group", [1, 2, 4096])
-def test_what_a_broker_cannot_split(group, monkeypatch):
+def test_a_segment_that_a_broker_cannot_split_fails_the_load(group, monkeypatch):
     monkeypatch.setattr(log_loader, "_GROUP_BATCHES", group)
     assert "only permitted for segments with overflow" in split(batch(0, 1))
     odd = bytearray(batch(1, 1))

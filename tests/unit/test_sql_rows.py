@@ -52,7 +52,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "given", "wanted"), CASES, ids=[str(case[0]) for case in CASES])
-def test_values(kind, given, wanted):
+def test_values_of_every_arrow_type_are_json(kind, given, wanted):
     array = given if isinstance(given, pa.Array) else pa.array(given, kind)
     assert values(array) == wanted
     padded = pa.concat_arrays([array, array, array])
@@ -75,7 +75,7 @@ def batch():
     return pa.RecordBatch.from_arrays(columns, names=["c0", "c1", "c2"])
 
 
-def test_lines():
+def test_rows_are_lines_of_json():
     ((lines, count),) = row_lines(("key", "x", "c2"), iter([batch()]))
     assert [json.loads(line)["row"] for line in lines_of(lines).splitlines()] == [
         {"key": {"encoding": "utf-8", "data": "k"}, "x": 1.5, "c2": "a\x1b[2J"}, {"key": None, "x": "nan", "c2": ""},
@@ -84,7 +84,7 @@ def test_lines():
     assert (count, b"\x1b" in lines_of(lines)) == (3, False)
 
 
-def test_cells():
+def test_rows_are_cells_of_text():
     assert list(row_cells(iter([batch()]))) == [
         ["k", "1.5", r"a\x1b[2J"], ["null", "nan", ""], ["X'ff00'", "null", "null"],
     ]  # fmt: skip
@@ -92,7 +92,7 @@ def test_cells():
     assert [cell for (cell,) in row_cells(iter([long]))] == ["X'" + "ff" * 126 + "f…", "v" * 255 + "…", "v" * 256]
 
 
-def test_at_most_so_many():
+def test_no_more_rows_are_written_than_asked_for():
     out = io.BytesIO()
     compress = zstandard.ZstdCompressor().compress
     parts = [(compress(b"1\n2\n"), 2), (compress(b"3\n4\n"), 2), (compress(b"5\n"), 1)]
@@ -107,7 +107,7 @@ def test_at_most_so_many():
     assert out.getvalue() == b"n\\x1b\n    1\n"
 
 
-def test_parquet():
+def test_rows_are_written_as_parquet():
     import pyarrow.parquet as pq
 
     made = batch()
@@ -127,7 +127,7 @@ def test_parquet():
         assert pq.read_metadata(io.BytesIO(file.getvalue())).num_rows == wanted.rows
 
 
-def test_row_groups(monkeypatch):
+def test_row_groups_have_a_limit_of_rows_and_bytes(monkeypatch):
     import pyarrow.parquet as pq
 
     made = batch()

@@ -89,7 +89,7 @@ def test_of_one_layer_the_finest_unit_wins(units):
     assert resolved(static_broker=static).retention_ms == expected
 
 
-def test_units_and_names():
+def test_broker_names_and_units_become_those_of_topics():
     config = resolved(
         static_broker={
             "log.roll.hours": "2",
@@ -149,7 +149,7 @@ def test_a_wrong_value_in_the_metadata_log_counts_as_not_there_and_is_told():
         (["preallocate=yes"], "either true or false"),
     ],
 )
-def test_wrong_options(options, reason):
+def test_a_wrong_config_option_is_refused_with_its_reason(options, reason):
     with pytest.raises(UsageError, match=reason) as raised:
         parse_topic_settings(options)
     assert raised.value.exit_code == 2
@@ -164,7 +164,7 @@ def test_the_levels_of_gzip(level, is_legal):
         assert parse_topic_settings([f"compression.gzip.level={level}"])
 
 
-def test_options():
+def test_config_options_are_parsed_and_the_last_counts():
     found = parse_topic_settings(
         [
             "retention.ms=5",
@@ -181,7 +181,7 @@ def test_options():
     assert config.is_deleted
 
 
-def test_the_size_of_a_segment():
+def test_internal_segment_bytes_wins_but_not_over_the_command_line():
     """internal.segment.bytes wins (LogConfig.segmentSize), but not over what somebody now says."""
     assert resolved(topic={"internal.segment.bytes": "4000", "segment.bytes": "2000000"}).segment_bytes == 4000
     assert (
@@ -193,7 +193,7 @@ def test_the_size_of_a_segment():
     assert resolved(topic={"segment.bytes": "100"}).segment_bytes == 100  # of a broker before 4.1
 
 
-def test_what_is_derived():
+def test_roll_and_local_retention_are_derived():
     config = resolved(
         topic={
             "cleanup.policy": "compact",
@@ -207,7 +207,7 @@ def test_what_is_derived():
     assert resolved(topic={"retention.ms": "5", "local.retention.ms": "3"}).local_retention_ms == 3
 
 
-def test_topics_of_the_coordinators():
+def test_topics_of_the_coordinators_have_fixed_settings():
     assert set(FIXED_SETTINGS) == set(COORDINATOR_TOPICS)
     layers = ConfigLayers(
         {"cleanup.policy": "delete"}, {"cleanup.policy": "x"}, static_broker={"log.cleanup.policy": "delete"}
@@ -222,7 +222,7 @@ def test_topics_of_the_coordinators():
     assert (share.cleanup_policy, share.retention_ms) == (("delete",), -1)
 
 
-def test_they_are_as_a_broker_made_them(corpus):
+def test_fixed_settings_are_those_that_a_broker_made(corpus):
     from kafkalog_cli.log.settings.cluster_metadata import read_cluster_metadata
 
     metadata = read_cluster_metadata(FS, str(corpus / "internal" / "data"))
@@ -259,7 +259,7 @@ def test_a_file_with_which_no_broker_starts(tmp_path, text, reason):
     assert path in str(raised.value)
 
 
-def test_a_broker_s_file(corpus, tmp_path):
+def test_server_properties_of_a_broker_are_read(corpus, tmp_path):
     properties = read_broker_properties(FS, str(corpus / "crash-asis" / "server.properties"))
     config = resolved(static_broker=properties)
     assert (config.retention_ms, config.segment_index_bytes, config.max_message_bytes) == (-1, 4096, 20000000)

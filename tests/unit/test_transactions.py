@@ -217,7 +217,7 @@ steps = st.lists(
 
 
 @given(before=steps, after=steps, most=st.integers(0, 9))
-def test_as_a_dictionary(before, after, most):
+def test_open_transactions_in_packed_form_are_those_of_a_dictionary(before, after, most):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_transactions_module, "_MOST_UNPACKED", most)
         known, wanted = TransactionsByProducer("t-0"), {}
@@ -236,7 +236,7 @@ def test_as_a_dictionary(before, after, most):
             known = TransactionsByProducer("t-0", found)
 
 
-def test_a_packed_sequence():
+def test_packed_transactions_are_a_sequence():
     known = TransactionsByProducer("t-0")
     many = open_transactions_module._MOST_UNPACKED + 5
     for producer in range(many):

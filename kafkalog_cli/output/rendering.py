@@ -84,7 +84,7 @@ class Lines:
         batches = _matrix(block.batches, block.first_row, block.end_row if end_row is None else end_row)
         has_texts = form.texts is not None and form.needs_texts(block)
         self._rows = _rows(block) if has_texts else None
-        ends = array("q", block.record_ends) if isinstance(block.record_ends, tuple) else block.record_ends
+        ends = array("q", block.record_ends) if isinstance(block.record_ends, (tuple, list)) else block.record_ends
         self._rendering = native.Rendering(
             form.program, block.buffer, batches, ends, _matrix(block.records, 0, len(block.records)),
             ready_columns=form.ready_columns if has_texts else 0, skips_batch_line=block.begun > 0,

@@ -1,13 +1,11 @@
 """The run of Spark from which `starting.make_archive` takes the classes: queries like those of `kafkalog sql`."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.demo import make_demo
-from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading
 from kafkalog_cli.spark.queries.confinement import settings_of
@@ -26,7 +24,7 @@ QUERIES = (
 def train(log_dir: str) -> None:
     """Make a log directory of the demo and query it; return when Java has ended. `log_dir` must not exist yet."""
     fs = RealFilesystem()
-    make_demo(Context(fs), log_dir, time.time_ns() // 1_000_000)
+    make_demo(fs, log_dir)
     with command_session("local[2]", settings={**SETTINGS, **settings_of(frozenset())}) as spark:
         gateway: Any = spark.sparkContext._gateway
         for text in QUERIES:

@@ -30,6 +30,7 @@ MAY_TOUCH_DISK = {
     "spark/starting.py": "the cache of compiled code, which is no log directory",
     "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
     "cli/app.py": "points the closed standard output at the null device",
+    "ops/demo.py": "reads an archive of the package itself, through importlib.resources",
     "ops/doctor/broker_pages.py": "reads pages of the package itself, through importlib.resources",
     "output/inspect_page/__init__.py": "reads files of the package itself, through importlib.resources",
     "format/internal_topics/schema.py": "reads a file of the package itself, through importlib.resources",

@@ -79,6 +79,9 @@ def test_a_group_that_is_not_there(tmp_path):
     code, out, err = kafkalog("groups", tmp_path, "--group", "bling")
     assert (code, out) == (10, "")
     assert "there is no group bling. Groups there: billing" in err
+    coordinator_partition_at(tmp_path, 3, commits(*((commit_key(f"g{at:02d}"), commit(4)) for at in range(12))))
+    err = kafkalog("groups", tmp_path, "--group", "bling").err
+    assert "Groups there: g00, g01, g02, g03, g04, g05, g06, g07, g08, g09 and 2 more" in err
     data_log(tmp_path / "other")
     assert kafkalog("groups", tmp_path / "other")[0] == 10
     assert kafkalog("groups", tmp_path / "nowhere")[0] == 10

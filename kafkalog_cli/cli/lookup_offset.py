@@ -30,7 +30,7 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     If no record has the offset, the next record is printed. The answer includes the way in which it was found. Without
     an index, or with a wrong one, the segment is read from its start, and the answer reports that.
     """
-    from kafkalog_cli.cli.lookup_run import LookupPrinter
+    from kafkalog_cli.cli.lookup_time import LookupPrinter
     from kafkalog_cli.ops.lookup_offset import lookup_offset as find_offset
     from kafkalog_cli.ops.selection import select_one
 

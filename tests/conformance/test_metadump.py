@@ -27,10 +27,10 @@ def refused(*argv):
 
 
 def found(path):
-    """All findings of verify --level deep, with the paths below `path`."""
+    """All findings of verify --level deep, with the paths below `path`; positions may move in a copy."""
     results = kl.verify(path, level="deep").results
     return Counter(
-        (each.path[len(str(path)) :], one.kind, str(one.path)[len(str(path)) :], one.position, one.severity)
+        (each.path[len(str(path)) :], one.kind, str(one.path)[len(str(path)) :], one.severity)
         for each in results
         for one in each.findings
     )
@@ -62,6 +62,8 @@ def written(rng, magic, codec, first, count):
     return message_set(made, magic, codec) if codec else b"".join(message(one, magic) for one in made)
 
 
+SIZES_CHANGE = (2, 3)
+"""Snappy and lz4."""
 KINDS = [(2, codec) for codec in range(5)] + [(magic, codec) for magic in (0, 1) for codec in range(4)]
 
 
@@ -93,7 +95,8 @@ def test_nothing_of_the_data_is_in_the_copy(kind, tmp_path):
     assert (made.partitions, made.opaque_batches) == (1, 0)
     assert made.records > 8
     (log,) = (tmp_path / "out" / "orders-0").glob("*.log")
-    assert log.stat().st_size == (source / "orders-0" / log.name).stat().st_size
+    if kind[1] not in SIZES_CHANGE:
+        assert log.stat().st_size == (source / "orders-0" / log.name).stat().st_size
     assert found(tmp_path / "out") == found(source)
     code_of, originals = rows(tmp_path / "out"), rows(source)
     assert [one["offset"] for one in code_of] == [one["offset"] for one in originals]
@@ -120,14 +123,21 @@ def test_damage_is_the_same_damage(damage, seed, tmp_path):
     metadump(source, tmp_path / "out")
     wanted, mine = found(source), found(tmp_path / "out")
     shallow = {one for one in wanted if "decompress" not in str(one[1]) and "record" not in str(one[1])}
-    assert shallow <= set(mine), "the same damage at the same places"
+    assert shallow <= set(mine), "the same damage"
     raw = (tmp_path / "out" / "orders-0" / f"{0:020d}.log").read_bytes()
     assert not any(word in raw for word in WORDS)
 
 
+def batches_of_entries(index):
+    """The base offset at the position of each entry, as far as entries point into the log."""
+    entries, log = index.read_bytes(), index.with_suffix(".log").read_bytes()
+    positions = [int.from_bytes(entries[at + 4 : at + 8], "big") for at in range(0, len(entries) - 7, 8)]
+    return [log[at : at + 8] for at in positions if at < len(log)]
+
+
 def test_what_real_brokers_wrote(corpus, tmp_path):
-    """The findings are the same, but for batches that could not be compressed to their size: few, and counted."""
-    batches = opaque = 0
+    """The findings are the same. Index entries point at the same batches, where sizes have changed too."""
+    batches = moved = 0
     for number, data in enumerate(sorted({path.parent.parent for path in corpus.rglob("*.log")})[::5]):
         out = tmp_path / f"out{number}"
         code, printed, _ = json_of("metadump", data, out)
@@ -136,14 +146,20 @@ def test_what_real_brokers_wrote(corpus, tmp_path):
         made = SimpleNamespace(**printed[0])
         assert made.opaque_records == 0
         mine, wanted = found(out), found(data)
-        assert not wanted - mine
-        assert sum((mine - wanted).values()) <= made.opaque_batches
-        batches, opaque = batches + made.batches, opaque + made.opaque_batches
+        assert mine == wanted
+        batches += made.batches
         for path in data.rglob("*"):
-            if path.is_file() and path.suffix in (".index", ".timeindex", ".txnindex", ".snapshot"):
+            if path.is_file() and path.suffix in (".timeindex", ".txnindex", ".snapshot"):
                 assert (out / path.relative_to(data)).read_bytes() == path.read_bytes()
+            elif path.suffix == ".index" and (log := path.with_suffix(".log")).exists():
+                copied = out / path.relative_to(data)
+                has_moved = copied.with_suffix(".log").stat().st_size != log.stat().st_size
+                moved += has_moved
+                if not has_moved:
+                    assert copied.read_bytes() == path.read_bytes()
+                assert batches_of_entries(copied) == batches_of_entries(path)
     assert batches > 50
-    assert opaque < batches / 50
+    assert moved > 3
 
 
 def test_a_copy_is_complete_or_not_there(tmp_path, monkeypatch):

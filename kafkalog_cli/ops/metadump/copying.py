@@ -15,7 +15,7 @@ from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, classif
 from kafkalog_cli.errors import Refused, UnsupportedFormat, UsageError, shell_word
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import open_logdir
-from kafkalog_cli.ops.metadump.files import COPIED_KINDS, Counts, FileCopier
+from kafkalog_cli.ops.metadump.files import COPIED_KINDS, LOG_KINDS, Counts, FileCopier
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords, Pseudonyms
 from kafkalog_cli.ops.same_place import is_of_a_broker
 from kafkalog_cli.ops.session.work import of_the_system
@@ -95,7 +95,7 @@ def _fill(
 ) -> None:
     for name in directories:
         fs.make_directory(f"{staged}/{name}")
-    for source in sources:
+    for source in sorted(sources, key=_log_before_index):
         try:
             copier.copy(source.path, f"{staged}/{source.new_name}", source.kind, source.topic)
         except EOFError as error:
@@ -104,6 +104,10 @@ def _fill(
     for name in reversed(directories):
         sync_directory(fs, f"{staged}/{name}")
     sync_directory(fs, staged)
+
+
+def _log_before_index(source: _Source) -> tuple[str, bool]:
+    return source.path.rpartition(".")[0], source.kind not in LOG_KINDS
 
 
 def _plan(

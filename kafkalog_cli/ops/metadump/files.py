@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import struct
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from kafkalog_cli.disk.durable import sync, write_with_holes
 from kafkalog_cli.disk.fs import ReadableFile, WritableFilesystem, file_pieces, read_all
@@ -16,6 +19,7 @@ from kafkalog_cli.format.compression import decompress
 from kafkalog_cli.format.compression.exact_size import compress_to
 from kafkalog_cli.format.crc import crc32, crc32c
 from kafkalog_cli.format.decode import decode_batch
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, CLUSTER_METADATA, COORDINATOR_TOPICS
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import field_bytes, header_views
@@ -55,6 +59,19 @@ class Counts:
     damaged_bytes: int = 0
 
 
+class Moves(NamedTuple):
+    """By how many bytes a log's bytes move in its copy, from each of these positions on."""
+
+    starts: array[int]
+    moved_by: array[int]
+
+    def moved(self, position: int) -> int:
+        """Return the position in the copy; unchanged if it does not fit into an index."""
+        row = bisect_right(self.starts, position) - 1
+        moved = position if row < 0 else position + self.moved_by[row]
+        return moved if 0 <= moved < 1 << 31 else position
+
+
 @dataclass(slots=True)
 class FileCopier:
     """Copies files. `report` gets the number of bytes and the path of each piece."""
@@ -65,12 +82,16 @@ class FileCopier:
     limits: Limits
     report: Callable[[int, str], None]
     counts: Counts = field(default_factory=Counts)
+    _moved: dict[str, Moves] = field(default_factory=dict)
+    """Where the batches of a log are in its copy, if their sizes have changed; by the path without its suffix."""
 
     def copy(self, path: str, new_path: str, kind: FileKind, topic: str | None) -> None:
-        """Copy one file, and sync it. Raises OSError, SyncFailed, and as `open_read`."""
+        """Copy one file, and sync it; a log before its index. Raises OSError, SyncFailed, and as `open_read`."""
         with self.fs.open_read(path) as source, self.fs.create(new_path) as target:
             if kind in LOG_KINDS:
                 pieces = self._log(source, topic if kind is FileKind.LOG else CLUSTER_METADATA)
+            elif kind is FileKind.OFFSET_INDEX and path.removesuffix(kind.value) in self._moved:
+                pieces = iter((self._index(path),))
             elif kind in NAMED_KINDS:
                 pieces = iter((self._checkpoint(path),))
             else:
@@ -90,12 +111,19 @@ class FileCopier:
     def _log(self, file: ReadableFile, topic: str | None) -> Iterator[bytes]:
         opaque_records = self.internal.opaque
         redactor = BatchRedactor(self._rewrite(topic), self.pseudonyms.header_name, self.limits)
-        at, last_offset = 0, None
+        at, moved_by, last_offset = 0, 0, None
+        moves = Moves(array("q"), array("q"))
         for batch in _batches(file, self.limits):
             yield from self._damage(file, at, batch.position, last_offset)
-            yield redactor.redacted(_read(file, batch.position, batch.size_bytes), batch)
+            made = redactor.redacted(_read(file, batch.position, batch.size_bytes), batch)
+            yield made
             at = batch.position + batch.size_bytes
             last_offset = batch.last_offset
+            if len(made) != batch.size_bytes:
+                moved_by += len(made) - batch.size_bytes
+                moves.starts.append(at)
+                moves.moved_by.append(moved_by)
+                self._moved[file.path.removesuffix(FileKind.LOG.value)] = moves
         yield from self._damage(file, at, file.size_bytes, last_offset)
         counts = self.counts
         counts.batches += redactor.batches
@@ -126,6 +154,15 @@ class FileCopier:
             self.counts.damaged_bytes += len(piece)
             yield piece[:head] + piece[head:].translate(_NOT_ZERO)
             at += len(piece)
+
+    def _index(self, path: str) -> bytes:
+        """Return an offset index whose entries point at the same batches of the copy."""
+        moves = self._moved.pop(path.removesuffix(FileKind.OFFSET_INDEX.value))
+        data = bytearray(read_all(self.fs, path))
+        for at in range(4, len(data) - 3, OFFSET_INDEX_ENTRY.size):
+            (position,) = _POSITION.unpack_from(data, at)
+            _POSITION.pack_into(data, at, moves.moved(position))
+        return bytes(data)
 
     def _checkpoint(self, path: str) -> bytes:
         """Return a checkpoint with other names of topics. A line that is not one of a checkpoint is hidden."""
@@ -192,11 +229,12 @@ def _head_bytes(piece: bytes, last_offset: int | None) -> int:
     return _UP_TO_MAGIC if 0 < size < 1 << 27 else 0
 
 
+_POSITION = struct.Struct(">i")
+
 Rewrite = Callable[[bytes | None, bytes | None, bool], tuple[bytes | None, bytes | None]]
 """Returns the new key and value of a record, of the same sizes. The last argument is whether it is a control record."""
 
-_CRC_AT, _ATTRIBUTES_AT = 17, 21
-_SNAPPY_STREAM = b"\x82SNAPPY\x00"
+_SIZE_AT, _CRC_AT, _ATTRIBUTES_AT = 8, 17, 21
 _OLD_CRC_AT, _OLD_MAGIC_AT = 12, 16
 
 
@@ -208,8 +246,8 @@ class _Unparsable(Exception):
 class BatchRedactor:
     """Replaces the contents of batches; counts what it did.
 
-    `opaque` counts batches whose records cannot be read, or could not be compressed to their old size. Their contents
-    are filler bytes, which do not decompress.
+    `opaque` counts batches whose records cannot be read. Their contents are filler bytes, which do not decompress.
+    Other compressed batches may get another size.
     """
 
     rewrite: Rewrite
@@ -226,6 +264,7 @@ class BatchRedactor:
             return self._message(data)
         head, body = data[: RECORD_BATCH.size], data[RECORD_BATCH.size :]
         made = bytearray(head + self._contents(body, batch.codec, 2, partial(self._records, batch=batch)))
+        struct.pack_into(">i", made, _SIZE_AT, len(made) - LOG_OVERHEAD_BYTES)
         wrong_by = int.from_bytes(data[_CRC_AT:_ATTRIBUTES_AT], "big") ^ crc32c(data[_ATTRIBUTES_AT:])
         struct.pack_into(">I", made, _CRC_AT, crc32c(made[_ATTRIBUTES_AT:]) ^ wrong_by)
         return bytes(made)
@@ -238,16 +277,10 @@ class BatchRedactor:
             data = decompress(codec, body, magic=magic, limits=self.limits)
             if not isinstance(data, bytes):
                 raise _Unparsable
-            before = self.records
-            is_bare = not body.startswith(_SNAPPY_STREAM)
-            found = compress_to(codec, change(data), len(body), magic=magic, is_bare=is_bare)
-            if found is None:
-                self.records = before
-                raise _Unparsable
+            return compress_to(codec, change(data), len(body), magic=magic)
         except _Unparsable:
             self.opaque += 1
             return filler(len(body))
-        return found
 
     def _records(self, data: bytes, batch: Batch) -> bytes:
         if data and not batch.records_count:
@@ -281,7 +314,9 @@ class BatchRedactor:
                 raise _Unparsable
             if codec and value is not None:
                 _put(out, key_at, None if key is None else filler(len(key)))
-                _put(out, value_at, self._contents(value, codec, magic, self._message_set))
+                contents = self._contents(value, codec, magic, self._message_set)
+                out[value_at - 4 :] = len(contents).to_bytes(4, "big") + contents
+                struct.pack_into(">i", out, _SIZE_AT, len(out) - LOG_OVERHEAD_BYTES)
             else:
                 new_key, new_value = self.rewrite(key, value, False)
                 _put(out, key_at, new_key)

@@ -20,7 +20,7 @@ from append_rows import append_rows
 from compact_rows import compact_rows
 from jvm import KAFKA_VERSION, cache_directory, dump_command, java_version
 from make_inputs import find
-from measure import ROOT, Failed, Pairs, run, run_pairs, same_output, smallest_peak_bytes
+from measure import ROOT, Failed, Pairs, run_pairs, same_output, smallest_peak_bytes
 from page import publish, with_rows_before
 from partition_rows import partition_rows
 from read_rows import FORMATTER, read_rows
@@ -103,7 +103,7 @@ def machine(inputs_note: str) -> str:
     """What the figures depend on, in a paragraph; no names of directories."""
     cpu = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()) if sys.platform == "linux" else None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy", "zstandard", "lz4", "cramjam"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "zstandard", "lz4", "cramjam"))
     return (
         f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, "
         f"{memory:.0f} GiB, {platform.system()}. Python {platform.python_version()}, {packages}; "
@@ -149,7 +149,6 @@ def main() -> int:
     jvm, kafkalog = dump_command(), kafkalog_command()
     if jvm is None:
         print("no Java and Maven here: rows against DumpLogSegments show only kafkalog", file=sys.stderr)
-    run([*kafkalog, "warmup", "--quiet"])
     print(f"smallest peak that can be seen: {smallest_peak_bytes() >> 20} MiB", file=sys.stderr)
     found = find(directory)
     table_of_rows = [

@@ -11,7 +11,6 @@ import argparse
 import json
 import mmap
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -137,12 +136,6 @@ def _batches(data: memoryview) -> Iterator[memoryview]:
         position += size
 
 
-def warm_up() -> None:
-    """Compile the kernels: not by `kafkalog warmup`, which prepares Spark too."""
-    kernels = "from kafkalog_cli.disk.kernels import warm_up_kernels; warm_up_kernels()"
-    subprocess.run([sys.executable, "-c", kernels], check=True, cwd=ROOT)
-
-
 HEADINGS = ["Work", "CPU s", "of the loop", "stored", "change", "limit s", "of CPU s", "bound by"]
 
 
@@ -168,7 +161,6 @@ def main() -> int:
     directory = cache_directory() / "bench-small"
     make("small", directory)
     kafkalog = [str(Path(sys.executable).with_name("kafkalog"))]
-    warm_up()
     stored = json.loads(STORED.read_text()) if STORED.exists() else {}
     rows = smoke_rows(directory)
     found = {row.work: measured(row, kafkalog, options.runs) for row in rows}

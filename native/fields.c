@@ -84,7 +84,7 @@ static int64_t size_of(const struct field_column *column, int64_t row)
 static int64_t put_sized(uint8_t *out, int64_t to, int64_t capacity, const struct field_column *column, int64_t row)
 {
     int64_t size = size_of(column, row);
-    if (to < 0 || size == -2 || 10 + (size > 0 ? size : 0) > capacity - to)
+    if (to < 0 || size == -2 || varint_size(size) + (size > 0 ? size : 0) > capacity - to)
         return -1;
     to = put_varint(out, to, size);
     return put_bytes(out, to, column->data + (size > 0 ? column->ends[row] : 0), size);

@@ -71,7 +71,6 @@ def write_executable(runtime: Path, target: Path) -> None:
         *(runtime, "-m", "PyInstaller", "--noconfirm", "--onefile", "--name", target.name, "--distpath", target.parent),
         *("--workpath", work, "--specpath", work, "--additional-hooks-dir", ROOT / "packaging"),
         *("--python-option", "X utf8=1"),  # it ignores PYTHONUTF8, with which an installation starts in other locales
-        *("--runtime-hook", ROOT / "packaging" / "unpack_llvm.py"),
         *("--exclude-module", "pyspark", "--exclude-module", "pyarrow", "--exclude-module", "zstandard._cffi"),
         ROOT / "packaging" / "kafkalog.py",
         env={**os.environ, "PYTHONHASHSEED": "0"},

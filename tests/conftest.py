@@ -68,16 +68,6 @@ def pytest_collection_finish():
     gc.enable()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def kernels_are_compiled_silently():
-    """On a new machine the test that needs the kernels first compiles them: its stderr is that of any other machine."""
-    from tests.support.product import app
-
-    announce, app._announce_compilation = app._announce_compilation, lambda _: None
-    yield
-    app._announce_compilation = announce
-
-
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     """The folder with the cases of tests/fixtures/corpus; tests leave it as it is."""

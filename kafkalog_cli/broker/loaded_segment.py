@@ -10,7 +10,6 @@ from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.broker.valid_rows import assign_epochs, end_position, is_large_batch_valid, valid_rows
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns, wrap_int64
@@ -35,7 +34,6 @@ class LoadSettings(NamedTuple):
     index_interval_bytes: int = 4096
     producer_id_expiration_ms: int = 86_400_000
     limits: Limits = DEFAULT_LIMITS
-    kernels: KernelChoice | None = None
     is_tiered: bool = False
     """Whether older segments are in tiered storage: the log then starts at the checkpoint's log start offset."""
 

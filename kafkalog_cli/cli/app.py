@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +14,6 @@ import typer
 from kafkalog_cli.cli.commands import COMMANDS, kafkalog_command
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.variables import origin_of
-from kafkalog_cli.disk.kernels import COMPILING
 from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, next_step
 from kafkalog_cli.output.stream import OutputFailed
 
@@ -40,8 +38,6 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
 def _run(argv: list[str], environment: Environment) -> int:
     argv = _with_help(argv)
     environment = replace(environment, wants_json=_wants_json(argv), argv=tuple(argv))
-    environment.kernels.complain = partial(_complain, environment)
-    environment.kernels.announce = partial(_announce_compilation, environment)
     try:
         return _call(argv, environment)
     except typer.Exit as end:
@@ -131,15 +127,3 @@ def _closed_pipe(environment: Environment) -> int:
     if environment.stdout is sys.__stdout__.buffer:  # type: ignore[union-attr]
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return int(ExitCode.OK)
-
-
-def _complain(environment: Environment, text: str, step: str) -> None:
-    """Report that the compiled kernels do not load; the run continues without them."""
-    environment.messages.tell("no-compiled-kernels", text, next_step=step)
-
-
-def _announce_compilation(environment: Environment) -> None:
-    """Report that the kernels are compiled now, which makes the first run on much data slow."""
-    if "--quiet" in environment.argv:  # without a cache directory each run of a timer compiles them
-        return
-    environment.messages.warn("compiling-kernels", f"{COMPILING} (kafkalog warmup does it beforehand)")

@@ -62,7 +62,7 @@ GROUPS = {
     },
     "Set up": {
         "demo": "Make a small damaged log directory to try the commands on.",
-        "warmup": "Compile the fast kernels, and prepare Spark's start.",
+        "warmup": "Prepare Spark's start.",
     },
 }
 """Subcommands as the help lists them, with the first sentences of their docstrings: to import all takes 0.3 s."""

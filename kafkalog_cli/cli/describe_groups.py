@@ -93,7 +93,7 @@ def run_groups(environment: Environment, options: GroupsOptions) -> int:
         raise UsageError(reason="--history and --assign exclude each other")
     output = CommandOutput(environment, as_json=options.output.is_json)
     retention = offsets_retention(environment.fs, options.broker_config)
-    log_dirs = LogDirs(environment.fs, options.paths, options.metadata, environment.kernels)
+    log_dirs = LogDirs(environment.fs, options.paths, options.metadata)
     LockWarnings(environment.fs, output.messages.report).about(*log_dirs.replicas.log_dirs)
     request = GroupsRequest(frozenset(options.group or ()), frozenset(options.topic or ()), retention)
     if options.history:

@@ -42,7 +42,7 @@ def dump_index(
     json = None if shown.lines is None else IndexJson(shown.lines)
     warnings = LockWarnings(environment.fs, shown.messages.report)
     codes: list[ExitCode] = []
-    read_context = ReadContext(environment.fs, decoding.limits, environment.kernels, environment.sleep)
+    read_context = ReadContext(environment.fs, decoding.limits, environment.sleep)
     for reported in index_reports(read_context, paths, topics.selection):  # a failure ends only its file or partition
         if isinstance(reported, Ignored):
             shown.out.flush()

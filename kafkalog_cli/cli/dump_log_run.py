@@ -59,7 +59,6 @@ class DumpLogRun:
         self._reports = DumpReports(self._version)
         self._codes: list[ExitCode] = []
         self._batch_count = self._record_count = self._shown = 0
-        self._choice = environment.kernels
         self._locks = LockWarnings(environment.fs, self._messages.report)
         self._sidecars: SidecarDump | None = None
         self._values = DumpedValues(environment.fs, self._messages, options.values.decoding)
@@ -174,7 +173,7 @@ class DumpLogRun:
         from kafkalog_cli.output.index_view import IndexJson
 
         tool, lines = self._tool, JsonLines(self._out)
-        read_context = ReadContext(self._fs, self._limits, self._choice, self._sleep)
+        read_context = ReadContext(self._fs, self._limits, self._sleep)
         for report in index_reports(read_context, [path], Selection()):
             if isinstance(report, FileReport):
                 shown = report
@@ -207,7 +206,7 @@ class DumpLogRun:
             options = self._dump_options(path, file, base_offset)
             if options is None:
                 return
-            dump = SegmentDump(file, options, self._choice, None if self._is_json else self._reports.gaps)
+            dump = SegmentDump(file, options, None if self._is_json else self._reports.gaps)
             if self._is_json:
                 printer = self._json_printer(path, name)
                 self._print(path, dump, printer)

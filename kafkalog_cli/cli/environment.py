@@ -10,7 +10,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotChanged, UsageError, as_typed
 from kafkalog_cli.ops.option_values import parse_clock_ms, parse_time_ms, unit_doubt, wall_clock_ms
 
@@ -85,7 +84,6 @@ class Environment:
     clock: Callable[[], float] = time.monotonic
     """Seconds since an arbitrary moment, for durations."""
     sleep: Callable[[float], None] = time.sleep
-    kernels: KernelChoice = field(default_factory=KernelChoice)
     terminal: Terminal | None = field(default_factory=standard_terminal)
     """Where to ask before valid data are removed; None: no user is present."""
     stdin: BinaryIO = field(default_factory=lambda: sys.stdin.buffer)
@@ -106,7 +104,7 @@ class Environment:
         """The part of the environment that a session uses."""
         from kafkalog_cli.ops.session.options import Context
 
-        return Context(self.fs, self.kernels, self.now_ms, self.clock, self.sleep)
+        return Context(self.fs, self.now_ms, self.clock, self.sleep)
 
 
 def time_of(environment: Environment, text: str, now: str | None) -> int:

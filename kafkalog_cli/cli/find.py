@@ -156,7 +156,7 @@ class FindRun:
         self._progress.begin("find", sum(map(log_bytes, chosen)))
         with self._progress:
             events = find_records(
-                *(environment.fs, chosen, self._request, environment.kernels),
+                *(environment.fs, chosen, self._request),
                 jobs=options.jobs or default_jobs(), on_read=self._advance,
             )  # fmt: skip
             with closing(events):

@@ -195,7 +195,7 @@ class ImportRun:
             raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {settings.broker_config}")
         source = SettingsSource(
             fs, parse_topic_settings(config), broker,
-            metadata_path=settings.metadata, log_dirs=[log_dir, *others], kernels=environment.kernels,
+            metadata_path=settings.metadata, log_dirs=[log_dir, *others],
         )  # fmt: skip
         now_ms = environment.now_ms() if safety.now is None else now_of(environment, safety.now)
         policy = LockPolicy(int(safety.wait * 1000), safety.assume_offline)

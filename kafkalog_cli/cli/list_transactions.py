@@ -50,7 +50,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     environment = context.with_resource(shown_reading(context.obj))
     shown = CommandOutput(environment, as_json=output.is_json)
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
-    log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
+    log_dirs = Directories(environment.fs, paths, metadata)
     LockWarnings(environment.fs, shown.messages.report).about(*log_dirs.replicas.log_dirs)
     found = find_transactions(log_dirs, now_ms, max_transaction_timeout * 60_000)
     counts = {}

@@ -131,7 +131,7 @@ class ReadRun:
             key = request.key.with_decoder(self._output.decoder).in_topic(partition.topic)
             self._keys.append((partition.path, key))
             request = request._replace(key=key)
-        return LogRead(self._environment.fs, partition, request, self._environment.kernels)
+        return LogRead(self._environment.fs, partition, request)
 
     def _opened(self, partition: Partition, request: ReadRequest) -> LogRead | None:
         """Return the log of one of several partitions; None if it cannot be read, or has no record of the time."""

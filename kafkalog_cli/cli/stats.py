@@ -111,7 +111,7 @@ class StatsRun:
             environment.stderr, "stats", as_json=self._as_json, total_bytes=total_bytes, clock=environment.clock
         ) as progress:
             found = measure_partitions(
-                *(environment.fs, chosen, request, environment.kernels),
+                *(environment.fs, chosen, request),
                 jobs=options.jobs or default_jobs(), on_read=progress.read, engine=engine,
             )  # fmt: skip
             measured = list(found)

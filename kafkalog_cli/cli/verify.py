@@ -93,7 +93,7 @@ def verify(  # noqa: PLR0913
             summary = verify_against(run.session, request, paths, against)
         else:
             planner = VerifyPlanner(run.session, request)
-            forks = level is not Level.DEEP  # compiled kernels decode records: each fork would load its own
+            forks = level is not Level.DEEP  # threads do better
             summary = run.session.run_work(planner.request, planner.works(paths), forks=forks)
     shown.end(summary.code, run.session.runner.seconds)
     return run.finish(summary)

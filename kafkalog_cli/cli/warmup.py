@@ -1,4 +1,4 @@
-"""`kafkalog warmup`: compile the fast kernels and archive Spark's classes beforehand, so that no later run has to."""
+"""`kafkalog warmup`: archive Spark's classes, so that Spark starts sooner."""
 
 import os
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +7,7 @@ from typer import Context, Option
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import ANY
-from kafkalog_cli.disk.kernels import COMPILING, cache_directory, is_warm, reason_of, warm_up_kernels
+from kafkalog_cli.disk.cache import cache_directory
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.output.stream import ResultStream
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kafkalog_cli.output.stream import ResultStream
 
 EXAMPLES = (
-    ("Compile now, for example while building an image", "kafkalog warmup"),
-    ("Put the compiled code where all users can read it", "NUMBA_CACHE_DIR=/opt/kafkalog kafkalog warmup"),
+    ("Prepare now, for example while building an image", "kafkalog warmup"),
+    ("Put the archive where all users can read it", "KAFKALOG_CACHE_DIR=/opt/kafkalog kafkalog warmup"),
 )
 EXIT_CODES = ANY
 
@@ -25,35 +25,17 @@ def warmup(
     context: Context,
     quiet: Annotated[bool, Option("--quiet", "-q", envvar="KAFKALOG_QUIET", help="Print nothing.")] = False,
 ) -> int:
-    """Compile the fast kernels, and prepare Spark's start.
+    """Prepare Spark's start.
 
-    This takes 20 to 60 seconds of processor time, once for each version of kafkalog. Otherwise a run on much data
-    compiles the kernels that it needs, in 2 to 20 seconds. The compiled code is kept in $NUMBA_CACHE_DIR, or in the
-    cache of the user.
-
-    With the extra `spark`, this also keeps the classes that Spark's Java loads (170 MB, another minute). The commands
-    that use Spark then start in half of the processor time, until Java or PySpark changes.
+    With the extra `spark`, this keeps the classes that Spark's Java loads (170 MB, a minute of processor time). The
+    commands that use Spark then start in half of the processor time, until Java or PySpark changes. The archive is kept
+    in $KAFKALOG_CACHE_DIR, or in the cache of the user.
     """
-    from kafkalog_cli.output.progress import Waiting
-
     environment: Environment = context.obj
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)
     if cache_directory() is None:
-        reason = "there is no directory of this user to keep compiled code in: set NUMBA_CACHE_DIR to an absolute path"
+        reason = "there is no directory of this user to keep the archive in: set KAFKALOG_CACHE_DIR to an absolute path"
         raise KafkalogError(reason=reason)
-    try:
-        if not is_warm() and not quiet:
-            errors.write(f"kafkalog: {COMPILING}\n")
-            errors.flush()
-        with Waiting(environment.stderr, "compiling", is_shown=not quiet):
-            warm_up_kernels()
-    except Exception as error:  # for any error, other commands use the plain kernels; this command reports why
-        errors.write(f"kafkalog: the compiled kernels do not load, and plain Python is slower: {reason_of(error)}\n")
-        errors.flush()
-        return ExitCode.FAILURE
-    if not quiet:
-        out.write(f"fast kernels are ready in {cache_directory()}\n")
-        out.flush()
     return _prepare_spark(environment, out, errors, quiet=quiet)
 
 

@@ -9,6 +9,6 @@ another disk in their place, reach all of them. Bytes are decoded by the package
 - `durable`: writing and removing files so that the result survives a power cut.
 - `live_logs`: whether a broker runs, and which log is its active segment.
 - `page_cache`, `metered_fs`: caution beside a broker, progress and limits.
-- `kernels`: the choice between plain and compiled kernels, and the cache of compiled kernels.
+- `cache`: the directory for the archive of Spark's classes.
 - `pair_spool`: pairs of bytes that do not fit in memory.
 """

@@ -5,7 +5,7 @@ The package is pure: it opens no files and reads no clock. It has one module per
 `json_files` (quorum-state and `.kafka_cleanshutdown`).
 
 Fixed binary structures are tables (`layout`), from which docs/format.md is generated. `compression` contains the
-codecs, `kernels` the hot loops, and `internal_topics` the record schemas of Kafka's own topics.
+codecs, `native` the loops in C, and `internal_topics` the record schemas of Kafka's own topics.
 
 Damaged bytes are not errors: a decoder returns or yields a `Fault` that says what is wrong and where. `Limits` bounds
 the memory that damaged or hostile bytes can make a reader allocate.

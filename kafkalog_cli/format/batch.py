@@ -127,7 +127,7 @@ class Batch(NamedTuple):
 class BatchColumns:
     """Batches as columns of equal length. The columns are the fields of `Batch`.
 
-    Plain kernels make this class, with plain Python integers; compiled kernels make `BatchArrays`.
+    In large logs the columns are arrays (`BatchArrays`).
     """
 
     position: IntColumn
@@ -241,7 +241,7 @@ _PIECE_ROWS = 1024
 
 
 class BatchArrays(BatchColumns):
-    """Batches as arrays. `matrix` has a row for each column of `Batch`, for kernels that take all columns at once."""
+    """Batches as arrays. `matrix` has a row for each column of `Batch`, for questions about all."""
 
     __slots__ = ("matrix",)
 

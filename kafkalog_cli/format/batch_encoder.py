@@ -1,9 +1,10 @@
 """Encode record columns as v2 batches: compressed, with checksums, many batches per call."""
 
+from array import array
 from collections.abc import Sequence
-from itertools import compress as where
 from typing import NamedTuple
 
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
     CONTROL_MASK,
@@ -15,13 +16,12 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import IntColumn, Integers, Octets
+from kafkalog_cli.format.columns import IntColumn, Octets
 from kafkalog_cli.format.compression import compress
 from kafkalog_cli.format.control import encode_marker
-from kafkalog_cli.format.kernels import plain_encode
 from kafkalog_cli.format.records import RecordArrays, RecordColumns
 
-_SPARE_BYTES = 64 << 10
+_FIRST_BYTES = 64 << 10
 _NO_HEADER = bytes(RECORD_BATCH.size)
 
 
@@ -56,7 +56,7 @@ class BatchEncoder:
 
     def __init__(self, level: int | None = None) -> None:
         self._level = level
-        self._bodies: Octets | None = None
+        self._bodies = bytearray(_FIRST_BYTES)
 
     def encode(
         self, buffer: memoryview, records: RecordColumns, wanted: WantedBatches, position: int = 0
@@ -64,18 +64,37 @@ class BatchEncoder:
         """Encode the wanted batches of `records`, whose bytes are in `buffer`.
 
         `position` is the file position of the first batch. Record headers are copied as stored. A batch without records
-        becomes the empty batch that the cleaner leaves: not compressed, no delete horizon. Compiled kernels are used if
-        `records` came from compiled kernels.
+        becomes the empty batch that the cleaner leaves: not compressed, no delete horizon.
         """
-        if isinstance(records, RecordArrays) and len(wanted.begins):
-            return self._compiled(buffer, records, wanted, position)
-        return self._plain(buffer, records, wanted, position)
+        headers = native.copied(wanted.batches.columns())
+        columns = native.columns_of(records.columns(), getattr(records, "matrix", None))
+        keep = wanted.keep if wanted.keep is None or hasattr(wanted.keep, "dtype") else bytes(wanted.keep)
+        begins, ends = (native.copied([column]) for column in (wanted.begins, wanted.ends))
+        done = at = 0
+        while True:
+            done, at = native.encode_batches(buffer, columns, keep, begins, ends, headers, done, self._bodies, at)
+            if done == len(wanted.begins):
+                break
+            larger = bytearray(2 * len(self._bodies))
+            larger[:at] = memoryview(self._bodies)[:at]
+            self._bodies = larger
+        data = memoryview(self._bodies)[:at]
+        batches = BatchColumns.from_memory(headers, done)
+        if any(attributes & CODEC_MASK for attributes in batches.attributes):
+            data = self._packed(headers, batches, data)
+        if position:
+            column = memoryview(headers).cast("q")
+            for row in range(done):
+                column[row] += position
+        return EncodedBatches(data, batches.arrays() if isinstance(records, RecordArrays) else batches)
 
     def finish(self, header: Batch, bodies: Sequence[bytes | memoryview], position: int = 0) -> EncodedBatches:
         """Return the batch with the complete `header` whose records are `bodies`, the parts that `body` returned."""
-        records = self._pack(header.attributes, b"".join(bodies))
-        batch, head = plain_encode.finish_batch(header, records, position)
-        return EncodedBatches(memoryview(head + records), BatchColumns.from_rows([batch]))
+        out = bytearray(_NO_HEADER) + self._pack(header.attributes, b"".join(bodies))
+        headers = bytearray(array("q", header._replace(position=0, size_bytes=len(out), magic=2, valid=1)))
+        native.finish_batches(out, headers)
+        memoryview(headers).cast("q")[0] = position
+        return EncodedBatches(memoryview(out), BatchColumns.from_memory(headers, 1))
 
     def body(
         self,
@@ -99,73 +118,22 @@ class BatchEncoder:
         made = self.encode(buffer, records, WantedBatches(alone, (0,), (len(records),), keep))
         return made.batches.row(0), bytes(made.data[RECORD_BATCH.size :])
 
-    # -- plain
-
-    def _plain(
-        self, buffer: memoryview, records: RecordColumns, wanted: WantedBatches, position: int
-    ) -> EncodedBatches:
-        all_rows = list(records.rows())
-        out, found = bytearray(), []
-        keep = wanted.keep
-        for header, begin, end in zip(wanted.batches.rows(), wanted.begins, wanted.ends, strict=True):
-            rows = all_rows[begin:end]
-            body = plain_encode.encode_records(buffer, rows if keep is None else where(rows, keep[begin:end]), header)
-            packed = self._pack(body.header.attributes, body.records)
-            batch, head = plain_encode.finish_batch(body.header, packed, position + len(out))
-            out += head
-            out += packed
-            found.append(batch)
-        return EncodedBatches(memoryview(out), BatchColumns.from_rows(found))
-
     def _pack(self, attributes: int, records: bytes | memoryview) -> bytes:
         codec = attributes & CODEC_MASK
         return compress(codec, records, level=self._level) if codec else bytes(records)
 
-    # -- compiled
-
-    def _compiled(
-        self, buffer: memoryview, records: RecordArrays, wanted: WantedBatches, position: int
-    ) -> EncodedBatches:
-        import numpy as np
-
-        from kafkalog_cli.format.kernels import native
-
-        encode = native.function(native.ENCODE_BATCHES)
-        source = np.frombuffer(buffer, dtype=np.uint8)
-        flags = np.empty(0, np.uint8) if wanted.keep is None else np.ascontiguousarray(wanted.keep, dtype=np.uint8)
-        rows = [np.ascontiguousarray(column, dtype=np.int64) for column in (wanted.begins, wanted.ends)]
-        found = wanted.batches.arrays().matrix.copy()  # the kernel completes it
-        bodies = self._bodies if self._bodies is not None else np.empty(_SPARE_BYTES, np.uint8)
-        done = at = 0
-        while True:
-            done, at = encode(source, records.matrix, flags, *rows, found, done, bodies, at)
-            if done == len(rows[0]):
-                break
-            larger = np.empty(2 * len(bodies) + _SPARE_BYTES, np.uint8)
-            larger[:at] = bodies[:at]
-            bodies = larger
-        self._bodies = bodies
-        if not (found[7] & CODEC_MASK).any():
-            found[0] += position
-            return EncodedBatches(bodies.data[:at], BatchColumns.from_matrix(found))
-        return self._packed(found, bodies.data, position)
-
-    def _packed(self, matrix: Integers, bodies: memoryview, position: int) -> EncodedBatches:
-        """Return the batches of `bodies`, and compress each batch that has a codec."""
-        import numpy as np
-
-        from kafkalog_cli.format.kernels import native
-
-        out = bytearray()
-        begins = []
-        for at, size_bytes, attributes in zip(*matrix[[0, 1, 7]].tolist(), strict=True):
-            begins.append(len(out))
+    def _packed(self, headers: bytearray, batches: BatchColumns, bodies: memoryview) -> memoryview:
+        """Return the batches of `bodies`, each compressed if it has a codec, and update their columns."""
+        out, column, rows = bytearray(), memoryview(headers).cast("q"), len(batches)
+        for row, (at, size_bytes, attributes) in enumerate(
+            zip(list(batches.position), list(batches.size_bytes), batches.attributes, strict=True)
+        ):
+            column[row] = len(out)
             out += _NO_HEADER
             out += self._pack(attributes, bodies[at + RECORD_BATCH.size : at + size_bytes])
-        matrix[0], matrix[1] = begins, np.diff([*begins, len(out)])
-        native.function(native.FINISH_BATCHES)(np.frombuffer(out, dtype=np.uint8), matrix)
-        matrix[0] += position
-        return EncodedBatches(memoryview(out), BatchColumns.from_matrix(matrix))
+            column[rows + row] = len(out) - column[row]
+        native.finish_batches(out, headers)
+        return memoryview(out)
 
 
 def encode_end_marker(type_id: int, coordinator_epoch: int, timestamp: int, header: Batch) -> tuple[Batch, bytes]:
@@ -182,6 +150,7 @@ def encode_end_marker(type_id: int, coordinator_epoch: int, timestamp: int, head
         max_timestamp=timestamp,
     )
     row = (header.base_offset, timestamp, NO_SEQUENCE, 0, len(key), len(key), len(value), 0, 0, -1, 1)
-    body = plain_encode.encode_records(memoryview(key + value), (row,), wanted)
-    batch, head = plain_encode.finish_batch(body.header, body.records, header.position)
-    return batch, head + body.records
+    records = RecordColumns.from_rows([row])
+    alone = WantedBatches(BatchColumns.from_rows([wanted]), (0,), (1,))
+    made = BatchEncoder().encode(memoryview(key + value), records, alone, header.position)
+    return made.batches.row(0), bytes(made.data)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Buffer: TypeAlias = Any  # collections.abc.Buffer of Python 3.12
 
-BATCH_COLUMNS, RECORD_COLUMNS = 15, 11
+BATCH_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS = 15, 11, 13
 SCAN_ROWS = RECORD_ROWS = (1 << 16) + 64
 """Largest number of rows that one call returns. With a power of two, all columns would share a part of the cache."""
 SMALLEST_ENTRY_BYTES = 26
@@ -74,6 +74,19 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kafkalog_decode_batches": (None, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES, _BYTES]),
     "kafkalog_decode_stored": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES, _BYTES]),
     "kafkalog_decode_records": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES]),
+    "kafkalog_encode_batches": (
+        None,
+        [_BYTES, _INT, _BYTES, _INT, _INT, *[_BYTES] * 3, _INT, _BYTES, _INT, _BYTES, _INT, _INT, _BYTES],
+    ),
+    "kafkalog_finish_batches": (_INT, [_BYTES, _INT, _BYTES, _INT]),
+    "kafkalog_put_keys": (None, [_BYTES, _BYTES, _INT, _BYTES, *[_INT] * 7, _BYTES, _INT, _BYTES]),
+    "kafkalog_mark_keys": (_INT, [_BYTES, _BYTES, _INT, _BYTES, *[_INT] * 6, _BYTES, _INT]),
+    "kafkalog_fill_slots": (None, [_BYTES]),
+    "kafkalog_copy_fields": (_INT, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES, _BYTES, _INT]),
+    "kafkalog_header_bytes": (_INT, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES]),
+    "kafkalog_copy_headers": (_INT, [_BYTES, _INT, _BYTES, _BYTES, _INT, _INT, *[_BYTES, _BYTES, _INT] * 2, _BYTES]),
+    "kafkalog_join_columns": (_INT, [_BYTES, _BYTES, _BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES, _INT, _BYTES]),
+    "kafkalog_read_lines": (None, [_BYTES, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_scan": (None, [_BYTES, _INT, _INT, _INT, _INT, ctypes.c_int, _BYTES, _INT, _BYTES]),
     "kafkalog_render": (_INT, [_BYTES, _BYTES, _BYTES, _INT]),
 }
@@ -179,10 +192,10 @@ def scan(data: Buffer, position: int, end: int, max_batch_bytes: int, *, check: 
     return ScannedRows(columns, count, consumed, needed, why)
 
 
-class Matrix(NamedTuple):
-    """Columns of 64-bit integers in memory: column c of row r is at [c * stride + r] from `address` on."""
+class Columns(NamedTuple):
+    """Columns of 64-bit integers: column c of row r is at [c * stride + r] from `address` on."""
 
-    memory: object
+    owner: object
     """What keeps the memory in its place."""
     address: int
     stride: int
@@ -193,20 +206,25 @@ class Matrix(NamedTuple):
         return self.address + 8 * row
 
 
-def new_matrix(columns: int, rows: int) -> tuple[bytearray, Matrix]:
+def new_matrix(columns: int, rows: int) -> tuple[bytearray, Columns]:
     """Return memory for `rows` rows, and the matrix in it."""
     data = bytearray(8 * columns * rows)
     memory = Memory(data)
-    return data, Matrix(memory, memory.address, rows, rows)
+    return data, Columns(memory, memory.address, rows, rows)
 
 
-def matrix_of(columns: Sequence[Any], array: Any = None) -> Matrix:
-    """Return columns of 64-bit integers as a matrix: `array`, if they are its rows, otherwise a copy."""
+def copied(columns: Sequence[Any]) -> bytearray:
+    """Return a copy of columns of integers in memory, one after another."""
+    return bytearray(b"").join(each.tobytes() if hasattr(each, "tobytes") else integers("q", each) for each in columns)
+
+
+def columns_of(columns: Sequence[Any], array: Any = None) -> Columns:
+    """Return columns of 64-bit integers for a call: those of `array`, if they are its rows, otherwise a copy."""
     if array is not None:
         array = array if array.strides[1] == array.itemsize else array.copy()
-        return Matrix(array, array.__array_interface__["data"][0], array.strides[0] // array.itemsize, array.shape[1])
-    memory = Memory(b"".join(each if isinstance(each, memoryview) else integers("q", each) for each in columns))
-    return Matrix(memory, memory.address, len(columns[0]), len(columns[0]))
+        return Columns(array, array.__array_interface__["data"][0], array.strides[0] // array.itemsize, array.shape[1])
+    memory = Memory(copied(columns))
+    return Columns(memory, memory.address, len(columns[0]), len(columns[0]))
 
 
 class DecodedRows(NamedTuple):
@@ -218,7 +236,7 @@ class DecodedRows(NamedTuple):
 
 
 def decode_stored(
-    source: Memory, position: int, most: int, batches: Matrix, first: int, end: int, out: Matrix
+    source: Memory, position: int, most: int, batches: Columns, first: int, end: int, out: Columns
 ) -> DecodedRows:
     """Decode the batches `first` to `end` as stored, up to an unusual one. See kafkalog_decode_stored."""
     results, ends = _scratch(), bytearray(8 * (end - first))
@@ -231,7 +249,7 @@ def decode_stored(
 
 
 def decode_batches(
-    source: Memory, starts: Buffer, ends: Buffer, batches: Matrix, first: int, out: Matrix
+    source: Memory, starts: Buffer, ends: Buffer, batches: Columns, first: int, out: Columns
 ) -> DecodedRows:
     """Decode consecutive batches from `first` on, whose records are at 64-bit `starts` and `ends`, up to a bad one."""
     results, begin, end = _scratch(), Memory(starts), Memory(ends)
@@ -257,7 +275,7 @@ class DecodedPart(NamedTuple):
     details: tuple[int, int]
 
 
-def decode_records(source: Memory, at: int, end: int, count: int, header: Buffer, out: Matrix | None) -> DecodedPart:
+def decode_records(source: Memory, at: int, end: int, count: int, header: Buffer, out: Columns | None) -> DecodedPart:
     """Decode records of the batch with the columns `header`; without `out`, only check them."""
     results = _scratch()
     address, stride = (0, 0) if out is None else (out.address, out.stride)
@@ -266,6 +284,200 @@ def decode_records(source: Memory, at: int, end: int, count: int, header: Buffer
     )
     records, position, why, first, second, *_ = results.results
     return DecodedPart(records, position, why, (first, second))
+
+
+def encode_batches(
+    data: Buffer, records: Columns, keep: Buffer | None, begins: Buffer, ends: Buffer, headers: bytearray, first: int,
+    out: bytearray, at: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Write batches from number `first` on: return how many are done, and the position after them.
+
+    See kafkalog_encode_batches; `headers` are their columns. Raises ValueError for a field outside of `data`.
+    """
+    scratch, source, begin = _scratch(), Memory(data), Memory(begins)
+    count = begin.size // 8
+    flags = None if keep is None else Memory(keep)
+    if flags is not None and flags.size < records.rows:
+        raise ValueError("fewer flags than records")
+    room = Memory(out)
+    library().kafkalog_encode_batches(
+        *(source.address, source.size, records.address, records.stride, records.rows),
+        *(None if flags is None else flags.address, begin.address, Memory(ends).address, count),
+        *(Memory(headers).address, first, room.address, room.size, at, scratch.results_at),
+    )
+    done, end, is_bad, *_ = scratch.results
+    if is_bad:
+        raise ValueError("a field of a record is outside of its bytes")
+    return done, end
+
+
+def finish_batches(out: bytearray, headers: bytearray) -> None:
+    """Write the headers of batches whose records are in `out`. See kafkalog_finish_batches."""
+    room, columns = Memory(out), Memory(headers)
+    count = columns.size // (8 * BATCH_COLUMNS)
+    if library().kafkalog_finish_batches(room.address, room.size, columns.address, count) != count:
+        raise ValueError("a batch is outside of its bytes")
+
+
+class _KeyTable(ctypes.Structure):
+    """The struct key_table."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("slots", "entries", "arena")),
+        *((name, _INT) for name in ("slot_count", "entry_count", "arena_bytes", "count", "used")),
+    )
+
+
+KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL, KEYS_OUTSIDE = range(5)
+
+
+class KeyTable:
+    """A hash table of keys, see keys.c: a power of two of slots, and fewer entries than slots."""
+
+    def __init__(self, slots: int, entries: int, arena_bytes: int) -> None:
+        self._table = _KeyTable()
+        self._at = ctypes.addressof(self._table)
+        self._slots, self._entries, self._arena = bytearray(), bytearray(), bytearray()
+        self.grow_arena(arena_bytes)
+        self.grow_slots(slots, entries)
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of the table."""
+        return len(self._slots) + len(self._entries) + len(self._arena)
+
+    @property
+    def slots(self) -> int:
+        """The number of slots."""
+        return len(self._slots) // 8
+
+    @property
+    def arena_bytes(self) -> int:
+        """The room for the bytes of keys."""
+        return len(self._arena)
+
+    def grow_slots(self, slots: int, entries: int) -> None:
+        """Make room for more keys."""
+        larger = bytearray(16 * entries)
+        larger[: len(self._entries)] = self._entries
+        self._entries, self._slots = larger, bytearray(8 * slots)
+        self._owners = Memory(self._slots), Memory(self._entries)
+        self._table.slots, self._table.entries = (memory.address for memory in self._owners)
+        self._table.slot_count, self._table.entry_count = slots, entries
+        library().kafkalog_fill_slots(self._at)
+
+    def grow_arena(self, size_bytes: int) -> None:
+        """Make room for more bytes of keys."""
+        larger = bytearray(size_bytes)
+        larger[: self._table.used] = memoryview(self._arena)[: self._table.used]
+        self._arena = larger
+        self._arena_owner = Memory(larger)
+        self._table.arena, self._table.arena_bytes = self._arena_owner.address, size_bytes
+
+    def put(
+        self, data: Memory, records: Columns, first: int, end: int, place: int, part: tuple[int, int], most: int,
+        flags: Buffer,
+    ) -> tuple[int, int]:  # fmt: skip
+        """Add the keys of records: return the next row, and KEYS_*. `part` is a mask and a value of the hash."""
+        scratch, marks = _scratch(), Memory(flags)
+        library().kafkalog_put_keys(
+            *(self._at, data.address, data.size, records.address, records.stride, first, end, place, *part, most),
+            *(marks.address, marks.size, scratch.results_at),
+        )
+        return scratch.results[0], scratch.results[1]
+
+    def mark(
+        self, data: Memory, records: Columns, first: int, end: int, place: int, part: tuple[int, int], flags: Buffer
+    ) -> None:
+        """Set bit 0 in the flags of the records whose key is in the table."""
+        marks = Memory(flags)
+        marked = library().kafkalog_mark_keys(
+            *(self._at, data.address, data.size, records.address, records.stride, first, end, place, *part),
+            *(marks.address, marks.size),
+        )
+        if marked < 0:
+            raise ValueError("a key or a flag is outside of its bytes")
+
+
+def copy_fields(data: Buffer, at: Buffer, sizes: Buffer, ends: Buffer, out: Buffer) -> None:
+    """Copy fields of `data` to `out`, one after another. See kafkalog_copy_fields."""
+    source, begins, lengths, room = Memory(data), Memory(at), Memory(sizes), Memory(out)
+    if library().kafkalog_copy_fields(
+        *(source.address, source.size, begins.address, lengths.address, begins.size // 8, Memory(ends).address),
+        *(room.address, room.size),
+    ) < 0:  # fmt: skip
+        raise ValueError("a field is outside of its bytes")
+
+
+def header_bytes(data: Buffer, at: Buffer, counts: Buffer) -> tuple[int, int]:
+    """Return the bytes of all header keys, and of all header values. See kafkalog_header_bytes."""
+    scratch, source, begins = _scratch(), Memory(data), Memory(at)
+    if library().kafkalog_header_bytes(
+        *(source.address, source.size, begins.address, Memory(counts).address, begins.size // 8, scratch.results_at)
+    ) < 0:  # fmt: skip
+        raise ValueError("headers are outside of their bytes")
+    return scratch.results[0], scratch.results[1]
+
+
+def copy_headers(
+    data: Buffer, at: Buffer, counts: Buffer, ends: tuple[Buffer, Buffer], out: tuple[Buffer, Buffer], valid: Buffer
+) -> None:
+    """Copy the keys and values of all headers. See kafkalog_copy_headers."""
+    source, begins, keys, values, flags = Memory(data), Memory(at), Memory(out[0]), Memory(out[1]), Memory(valid)
+    if library().kafkalog_copy_headers(
+        *(source.address, source.size, begins.address, Memory(counts).address, begins.size // 8, flags.size),
+        *(Memory(ends[0]).address, keys.address, keys.size, Memory(ends[1]).address, values.address, values.size),
+        flags.address,
+    ) < 0:  # fmt: skip
+        raise ValueError("headers are outside of their bytes")
+
+
+class _FieldColumn(ctypes.Structure):
+    """The struct field_column."""
+
+    _fields_ = (("data", _BYTES), ("size", _INT), ("ends", _BYTES), ("valid", _BYTES))
+
+
+class FieldColumn:
+    """A column of byte fields: their bytes, the start of each with the end of the last, and 0 for each null."""
+
+    def __init__(self, data: Buffer, ends: Buffer, valid: Buffer | None) -> None:
+        self._owners = Memory(data), Memory(ends), None if valid is None else Memory(valid)
+        source, borders, flags = self._owners
+        self.rows = borders.size // 8 - 1
+        self.struct = _FieldColumn(source.address, source.size, borders.address, flags.address if flags else None)
+
+
+def join_columns(
+    fields: tuple[FieldColumn, FieldColumn], header_ends: Buffer, headers: tuple[FieldColumn, FieldColumn],
+    timestamps: Buffer, out: Buffer, columns: Buffer,
+) -> int:  # fmt: skip
+    """Copy key, value and headers of each record into `out`; return the bytes. See kafkalog_join_columns."""
+    times, room, structs = Memory(timestamps), Memory(out), [one.struct for one in (*fields, *headers)]
+    key, value, header_key, header_value = map(ctypes.addressof, structs)
+    filled = int(library().kafkalog_join_columns(
+        *(key, value, Memory(header_ends).address, headers[0].rows, header_key, header_value),
+        *(times.address, times.size // 8, room.address, room.size, Memory(columns).address),
+    ))  # fmt: skip
+    if filled < 0:
+        raise ValueError("a field is outside of its column")
+    return filled
+
+
+def read_lines(
+    text: Buffer, size: int, at: int, now_ms: int, out: Buffer, columns: Buffer
+) -> tuple[int, int, int, int]:
+    """Read NDJSON lines: return the position after them, the bytes in `out`, the records, the lines.
+
+    `size` bytes of `text` are used, see kafkalog_read_lines.
+    """
+    scratch, source, room, rows = _scratch(), Memory(text), Memory(out), Memory(columns)
+    library().kafkalog_read_lines(
+        *(source.address, min(size, source.size), at, now_ms, room.address, room.size, rows.address),
+        *(rows.size // (8 * RUN_COLUMNS), scratch.results_at),
+    )
+    end, filled, records, lines, *_ = scratch.results
+    return end, filled, records, lines
 
 
 def crc32c(data: Buffer, before: int = 0, *, by_table: bool = False) -> int:
@@ -322,9 +534,9 @@ class Rendering:
         self,
         program: RenderProgram,
         buffer: Buffer,
-        batches: Matrix,
+        batches: Columns,
         record_ends: Buffer,
-        records: Matrix,
+        records: Columns,
         *,
         ready_columns: int = 0,
         skips_batch_line: bool = False,

@@ -60,8 +60,7 @@ class RecordColumns:
     legacy messages contain negative sizes other than -1. The position `OUTSIDE` marks a key or value whose size exceeds
     the bytes left in its message.
 
-    `headers_position` is the start of the first header. Plain kernels make this class, with plain Python integers;
-    compiled kernels make `RecordArrays`.
+    `headers_position` is the start of the first header. In large logs the columns are arrays (`RecordArrays`).
     """
 
     offset: IntColumn
@@ -128,7 +127,7 @@ NO_RECORDS = RecordColumns.from_rows([])
 
 
 class RecordArrays(RecordColumns):
-    """Records as arrays. `matrix` has a row for each column of RECORD_COLUMN_NAMES, for kernels that take all."""
+    """Records as arrays. `matrix` has a row for each column of RECORD_COLUMN_NAMES, for questions about all."""
 
     __slots__ = ("matrix",)
 
@@ -199,7 +198,7 @@ class RecordBlock:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether compiled kernels read this block, so that other compiled kernels can process it."""
+        """Whether the columns are arrays, and its records usual ones of a large log."""
         return isinstance(self.records, RecordArrays)
 
     @property

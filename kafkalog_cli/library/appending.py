@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.library.verbs import Call, Run, VerbOptions
 from kafkalog_cli.log.partition import Partition, open_partition
@@ -65,7 +64,7 @@ def append_arrow(
     partition = target.partition if isinstance(target, NewPartition) else target
     if new is None or is_left_empty(fs, partition.path, new.topic_id):  # an append that failed has made it
         new, partition = None, open_partition(fs, partition.path)
-    call = Call(APPEND_ARROW, partition.path, options, Context(fs, KernelChoice()), unheard=_MADE)
+    call = Call(APPEND_ARROW, partition.path, options, Context(fs), unheard=_MADE)
     failed: list[OSError] = []
     own = AppendOptions(writing, topic_id=None if new is None else new.topic_id)
     appending = Appending(call.session, own, ArrowInput(_noted(_parts(data), failed)))

@@ -7,7 +7,6 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -296,8 +295,7 @@ class PartitionLog(OnPath):
         request = ReadRequest(
             start, epoch_ms(from_time), to_offset, epoch_ms(until), max_records, Isolation(isolation), limits
         )  # fmt: skip
-        choice = KernelChoice()
-        return LogRead(self._fs, self._listed(), request, choice)
+        return LogRead(self._fs, self._listed(), request)
 
 
 class LogDirectory(OnPath, Sequence[PartitionLog]):

@@ -11,7 +11,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ClusterError, KafkalogError, Unreadable, combined_exit_code
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -161,7 +160,7 @@ def _found(fs: RealFilesystem, chosen: Sequence[Partition], request: FindRequest
     )
 
     done, decoder = 0, request.decoder
-    for event in find_records(fs, chosen, request, KernelChoice(), jobs=jobs):
+    for event in find_records(fs, chosen, request, jobs=jobs):
         if isinstance(event, FoundRecords):
             partition = chosen[done]
             for one in event.found.block.rows():
@@ -203,7 +202,7 @@ def stats(  # noqa: PLR0913
 
     fs = RealFilesystem()
     chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
-    found = list(measure_partitions(fs, chosen, StatsRequest(top, limits), KernelChoice(), jobs=jobs))
+    found = list(measure_partitions(fs, chosen, StatsRequest(top, limits), jobs=jobs))
     errors: list[KafkalogError] = []
     for one in found:
         for path, fault in one.damage:

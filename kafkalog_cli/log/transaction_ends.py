@@ -7,7 +7,6 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, read_all
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import CONTROL_MASK, BatchColumns
@@ -82,19 +81,17 @@ class TransactionEnds:
     entry. The batches of a producer must be passed in the order of the log. Methods raise what `open_read` raises.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
+    def __init__(
         self,
         fs: Filesystem,
         parts: Sequence[SegmentPart],
         first_offset: int,
         limits: Limits,
-        choice: KernelChoice | None,
         tell: Tell,
     ) -> None:
         self._fs = fs
         self._first_offset = first_offset
         self._limits = limits
-        self._choice = choice
         self._tell = tell
         self._markers: dict[int, _Markers] = {}
         self._lost: dict[int, list[AbortedTxn]] = {}

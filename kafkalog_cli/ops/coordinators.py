@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Unreadable
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
@@ -73,9 +72,7 @@ class LogDirs:
     `notes` are facts beside the results, and `codes` the exit codes that damage and notes cause.
     """
 
-    def __init__(
-        self, fs: Filesystem, paths: Sequence[str], metadata: str | None = None, kernels: KernelChoice | None = None
-    ) -> None:
+    def __init__(self, fs: Filesystem, paths: Sequence[str], metadata: str | None = None) -> None:
         """Take the log directories at `paths`; a partition's directory stands for its parent. Raises as `expand`."""
         self.fs = fs
         self.paths = list(paths)
@@ -84,7 +81,6 @@ class LogDirs:
         self.codes: list[ExitCode] = []
         self.replicas = Replicas(fs, log_dirs_of(fs, self.paths), self._unreadable)
         self._metadata_path = metadata
-        self.kernels = kernels
 
     @cached_property
     def metadata(self) -> ClusterMetadata | None:
@@ -177,7 +173,7 @@ class _Reading:
         """Yield the entries, and collect the damage of this pass."""
         self.first, self.count, self.codes = [], 0, []
         log_dirs, partition = self._log_dirs, self.loaded.copy.partition
-        return coordinator_entries(log_dirs.fs, partition, self._add, log_dirs.kernels, self.codes)
+        return coordinator_entries(log_dirs.fs, partition, self._add, self.codes)
 
     def _add(self, damage: DamagedLog) -> None:
         self.count += 1

@@ -8,7 +8,6 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.columns import Integers
@@ -60,7 +59,6 @@ class SegmentDump:
         self,
         file: ReadableFile,
         options: DumpOptions,
-        choice: KernelChoice | None = None,
         gaps: PairSpool | None = None,
     ) -> None:
         self.file = file
@@ -69,7 +67,6 @@ class SegmentDump:
         self._gaps = gaps
         self.damage = DamageSeen()
         self._options = options
-        self._choice = choice
         self._last_offset = NO_OFFSET
         self._shows_batch = False
         self.shown_records = 0

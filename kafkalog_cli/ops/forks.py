@@ -26,7 +26,7 @@ GROUP_TASKS = 128
 LEAST_TASKS = 64
 """The fewest tasks for which a process is forked."""
 SMALL_BYTES = 4 << 20
-"""The size of a log from which threads do better: compiled kernels hold no lock of Python."""
+"""The size of a log from which threads do better: the library holds no lock of Python."""
 
 
 class Apart(NamedTuple):

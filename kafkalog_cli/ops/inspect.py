@@ -11,7 +11,6 @@ from typing import NamedTuple
 from kafkalog_cli.broker.cleaning.choosing import Dirt
 from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode, KafkalogError, worst_exit_code
 from kafkalog_cli.format.batch import (
     DELETE_HORIZON_MASK,
@@ -158,7 +157,7 @@ def _run(work: Work, request: InspectRequest) -> InspectedPartition:
     for located in listing.faults:
         work.note(located.fault.kind.value, located.fault.message, located.path)
     codes = [ExitCode.CORRUPTION if located.is_corruption else ExitCode.WARNINGS for located in listing.faults]
-    walk = LogWalk(work.fs, listing.log_start_offset, request.plans.retain.kernels)
+    walk = LogWalk(work.fs, listing.log_start_offset)
     walked: list[WalkedSegment] = []
     for segment in work.partition.segments:
         try:
@@ -304,10 +303,9 @@ class LogWalk:
     A segment is followed up to its first damage. Segments of Kafka 0.7 have no headers and are left out.
     """
 
-    def __init__(self, fs: Filesystem, log_start: int | None, kernels: KernelChoice | None) -> None:
+    def __init__(self, fs: Filesystem, log_start: int | None) -> None:
         self._fs = fs
         self._log_start = log_start or 0
-        self._kernels = kernels
         self._times = TimeCounter(MOST_PERIODS)
         self._holes: list[Hole] = []
         self._next_offset: int | None = None

@@ -12,7 +12,6 @@ from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -150,7 +149,6 @@ class LogRequest:
     now_ms: int
     settings: SettingsSource
     limits: Limits = DEFAULT_LIMITS
-    kernels: KernelChoice | None = None
     now_is_given: bool = False
 
     @property
@@ -171,16 +169,14 @@ class LogRequest:
 
     def load_settings_of(self, used: tuple[Setting, ...]) -> LoadSettings:
         """Convert the settings of `used_settings`, which a plan keeps, to LoadSettings."""
-        return load_settings_of(self.now_ms, used, self.limits, self.kernels)
+        return load_settings_of(self.now_ms, used, self.limits)
 
 
-def load_settings_of(
-    now_ms: int, used: tuple[Setting, ...], limits: Limits = DEFAULT_LIMITS, kernels: KernelChoice | None = None
-) -> LoadSettings:
+def load_settings_of(now_ms: int, used: tuple[Setting, ...], limits: Limits = DEFAULT_LIMITS) -> LoadSettings:
     """Convert the settings of `LogRequest.used_settings` to LoadSettings."""
     index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used[:3])
     is_tiered = any(setting.name == _TIERED for setting in used[3:])
-    return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, kernels, is_tiered)
+    return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, is_tiered)
 
 
 def _is_tiered(topic: str, config: TopicConfig, broker: BrokerSettings) -> bool:

@@ -237,7 +237,7 @@ def with_records(block: RecordBlock) -> list[RecordBlock]:
 def part_of(block: RecordBlock, first: int, end: int) -> RecordBlock:
     """Return the records `first` to `end` (exclusive) of a block, with their batches and without its faults.
 
-    A few records become plain rows, because compiled kernels cost more per call than per record.
+    A few records become plain rows, because arrays cost more per call than per record.
     """
     ends = block.record_ends
     low, high = bisect_right(ends, first), bisect_left(ends, end) + 1

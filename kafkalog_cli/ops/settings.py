@@ -6,7 +6,6 @@ from threading import RLock
 
 from kafkalog_cli.disk.directory_contents import has_root_file
 from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError
 from kafkalog_cli.format import meta_properties
@@ -33,7 +32,7 @@ class SettingsSource:
     log in one of them. Threads share this object.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         fs: Filesystem,
         command_line: Mapping[str, str],
@@ -41,7 +40,6 @@ class SettingsSource:
         *,
         metadata_path: str | None = None,
         log_dirs: Sequence[str] = (),
-        kernels: KernelChoice | None = None,
     ) -> None:
         self._fs = fs
         self._command_line = command_line
@@ -49,7 +47,6 @@ class SettingsSource:
         self._broker_properties = broker_properties or {}
         self._metadata_path = metadata_path
         self.log_dirs = log_dirs
-        self._kernels = kernels
         self._working = RLock()
         self._meta: dict[str, MetaProperties | None] = {}
         self._metadata: dict[str, ClusterMetadata] = {}
@@ -133,7 +130,7 @@ class SettingsSource:
     def _read(self, metadata_log: str) -> ClusterMetadata:
         with self._working:
             if metadata_log not in self._metadata:
-                self._metadata[metadata_log] = read_cluster_metadata(self._fs, metadata_log, self._kernels)
+                self._metadata[metadata_log] = read_cluster_metadata(self._fs, metadata_log)
             return self._metadata[metadata_log]
 
     def topic_config(self, log_dir: str | None, topic: str) -> TopicConfig:

@@ -8,7 +8,6 @@ from functools import partial
 from heapq import nlargest
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, worst_exit_code
 from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
@@ -63,7 +62,6 @@ def measure_partitions(  # noqa: PLR0913
     fs: WritableFilesystem,
     partitions: Sequence[Partition],
     request: StatsRequest,
-    choice: KernelChoice | None = None,
     *,
     jobs: int = 1,
     on_read: Meter | None = None,
@@ -75,8 +73,8 @@ def measure_partitions(  # noqa: PLR0913
 
     def measure(partition: Partition) -> MeasuredPartition:
         if engine.elsewhere is None:
-            return measure_partition(metered, partition, request, choice)
-        work = partial(measure_partition, fs, request=request, choice=choice)
+            return measure_partition(metered, partition, request)
+        work = partial(measure_partition, fs, request=request)
         try:
             return engine.elsewhere(work, partition, fs, partition.path)
         except KafkalogError as error:
@@ -89,16 +87,14 @@ def measure_partitions(  # noqa: PLR0913
         yield from measured
 
 
-def measure_partition(
-    fs: Filesystem, partition: Partition, request: StatsRequest, choice: KernelChoice | None = None
-) -> MeasuredPartition:
+def measure_partition(fs: Filesystem, partition: Partition, request: StatsRequest) -> MeasuredPartition:
     """Return the contents of a partition: of all its batches with a correct CRC, also below the log start offset."""
     found = MeasuredPartition(partition)
     collector = ContentsCollector(partition, request.top)
     codes: set[ExitCode] = set()
     for segment in partition.segments:
         try:
-            codes.add(_measure_segment(fs, segment, request.limits, choice, collector, found))
+            codes.add(_measure_segment(fs, segment, request.limits, collector, found))
         except (KafkalogError, OSError) as error:
             codes.add(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
             found.not_read.append((segment.log.path, error))
@@ -107,11 +103,10 @@ def measure_partition(
     return found
 
 
-def _measure_segment(  # noqa: PLR0913, PLR0917
+def _measure_segment(
     fs: Filesystem,
     segment: Segment,
     limits: Limits,
-    choice: KernelChoice | None,
     collector: ContentsCollector,
     found: MeasuredPartition,
 ) -> ExitCode:

@@ -141,12 +141,12 @@ def _rows(block: RecordBlock) -> Iterator[tuple[Batch, Row]]:
     return ((batch, row) for batch, rows in block.batch_rows() for row in rows)
 
 
-def _matrix(columns: BatchColumns | RecordColumns, first: int, end: int) -> native.Matrix:
+def _matrix(columns: BatchColumns | RecordColumns, first: int, end: int) -> native.Columns:
     """Return the rows `first` to `end` (exclusive) of columns."""
     array_of_all = getattr(columns, "matrix", None)
     if array_of_all is None:
-        return native.matrix_of([column[first:end] for column in columns.columns()])
-    matrix = native.matrix_of((), array_of_all)
+        return native.columns_of([column[first:end] for column in columns.columns()])
+    matrix = native.columns_of((), array_of_all)
     return matrix._replace(address=matrix.at(first), rows=end - first)
 
 

@@ -8,11 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, OffsetOutOfRange
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.values.decoder import ValueDecoder
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
@@ -77,14 +75,11 @@ def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: SourceOptions) -
     Raises DamagedLog at the first damage (mode failfast), OffsetOutOfRange if offsets were deleted since the task was
     planned (with failOnDataLoss), and the exceptions of `open_read`.
     """
-    choice = KernelChoice()
-    choice.need(native.COPY_FIELDS, native.HEADER_BYTES, native.COPY_HEADERS)
-    choice.expect(job_bytes)
     views = BrokerViews(fs)
     decoder = None
     if any(column in JSON_COLUMNS or column.is_struct for column in wanted.columns):
         decoder, _ = wanted.decoding.decoder(fs, [piece.path for piece in task])
-    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice, views, decoder).batches())
+    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, views, decoder).batches())
     return capped(parts, arrow_schema(wanted.columns))
 
 
@@ -127,14 +122,13 @@ def _cut(part: Any) -> Iterator[Any]:
 class _PieceRows:
     """Reads one piece."""
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self, fs: Filesystem, piece: Piece, wanted: SourceOptions, choice: KernelChoice, views: BrokerViews,
+    def __init__(
+        self, fs: Filesystem, piece: Piece, wanted: SourceOptions, views: BrokerViews,
         decoder: ValueDecoder | None,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._piece = piece
         self._wanted = wanted
-        self._choice = choice
         self._views = views
         self._constants: dict[str, tuple[str | int, Any]] = {}
         self._decoded = None if decoder is None else DecodedColumns(decoder, piece.topic)
@@ -197,7 +191,7 @@ class _PieceRows:
             since_ms=wanted.records.since_ms, with_control=wanted.include_control,
         )  # fmt: skip
         partition = open_partition(self._fs, piece.path)
-        return LogRead(self._fs, partition, request, self._choice, self._views.of(partition))
+        return LogRead(self._fs, partition, request, self._views.of(partition))
 
     def _made(self, segment: SegmentRead, part: Any) -> Any:
         import pyarrow as pa

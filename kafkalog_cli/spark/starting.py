@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkalog_cli.disk.kernels import is_trusted, trusted_cache_directory
+from kafkalog_cli.disk.cache import is_trusted, trusted_cache_directory
 from kafkalog_cli.disk.temporary import temporary_directory
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.surroundings import restored_variables

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.test_links import PARTITION, PLAIN, facts, kafkalog, own, place, printed  # noqa: F401
+from tests.attacks.test_links import PARTITION, facts, kafkalog, own, place, printed  # noqa: F401
 from tests.attacks.test_manifests import document, files_of
 from tests.support.product import RealFilesystem
 

@@ -18,7 +18,6 @@ from tests.support import commands
 from tests.support.effort import DIAL
 from tests.support.product import (
     KafkalogError,
-    KernelChoice,
     LockPolicy,
     RealFilesystem,
     lock_partition,
@@ -28,7 +27,6 @@ from tests.support.watched_fs import Swapping
 NOW_MS = 1_895_000_000_000
 RUN = "20260101T000000.000Z-recover-abcd"
 PARTITION = "crash-torn-0"
-PLAIN = KernelChoice(forced=False)
 COMMANDS = {
     "recover": ("recover", "PARTITION"),
     "recover all": ("recover", "LOGS"),

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.test_links import NOW_MS, PARTITION, PLAIN, facts, place  # noqa: F401
+from tests.attacks.test_links import NOW_MS, PARTITION, facts, place  # noqa: F401
 from tests.support import commands
 from tests.support.effort import DIAL
 from tests.support.product import ExitCode, RealFilesystem

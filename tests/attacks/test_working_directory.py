@@ -14,8 +14,8 @@ from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 ROOT = Path(__file__).parents[2]
 MODULES = (
-    "pyspark", "kafkalog_cli", "json", "numpy", "pyarrow", "numba", "yaml", "socket", "pickle", "struct", "resource", "traceback",
-    "zipfile", "cloudpickle", "sitecustomize", "usercustomize", "llvmlite",
+    "pyspark", "kafkalog_cli", "json", "numpy", "pyarrow", "yaml", "socket", "pickle", "struct", "resource", "traceback",
+    "zipfile", "cloudpickle", "sitecustomize", "usercustomize",
 )  # fmt: skip
 COMMANDS = {
     "sql": ("sql", "LOGS", "select count(*) as records from orders"),
@@ -73,34 +73,4 @@ def test_spark_runs_nothing_of_the_working_directory(here, command, evidence):
     assert "Traceback" not in done.stderr
     added = {path.name for path in here.iterdir()} - {path.name for path in before}
     assert added <= {".lock"}  # of a writer, in its log directory
-    evidence("R40", 1, len(COMMANDS) + 2)
-
-
-SETTINGS = {"without yaml": "", "with yaml": "def safe_load(file):\n    file.read()\n    raise SystemExit(7)\n"}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("case", SETTINGS)
-def test_numba_follows_no_settings_of_the_working_directory(here, case, evidence):
-    """`.numba_config.yaml` could turn compilation off, name a processor, and have code printed."""
-    pytest.importorskip("numba", reason="Numba is not installed")
-    (here / ".numba_config.yaml").write_text("disable_jit: 1\n")
-    modules = here.parent.parent / "modules"
-    modules.mkdir()
-    if SETTINGS[case]:
-        (modules / "yaml.py").write_text(SETTINGS[case])
-    code = (
-        "from kafkalog_cli.disk.kernels import load_compiled\n"
-        "from kafkalog_cli.format.kernels import native\n"
-        "load_compiled()\n"
-        "with native.by_our_settings(): pass\n"
-        "print(type(native.function(native.DECODE_BATCHES)).__name__)\n"
-    )
-    (modules / "load.py").write_text(code)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(modules / "cache")}
-    done = subprocess.run(
-        [sys.executable, str(modules / "load.py")], capture_output=True, text=True, cwd=here, check=False, env=environment
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (0, "function\n", "")
-    assert not (here.parent.parent / "ran").exists()
     evidence("R40", 1, len(COMMANDS) + 2)

@@ -49,10 +49,8 @@ import sys
 {IN_A_PROCESS}
 def status(word):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(word))
-choice = KernelChoice(forced=sys.argv[1] == "compiled")
-before = status("VmRSS") if choice.from_the_start() else 0  # Numba, where there is no machine code yet
-code = run(sys.argv[2:], Environment(kernels=choice))
-print("peak", status("VmHWM") - before, "KiB", file=sys.stderr)
+code = run(sys.argv[2:], Environment())
+print("peak", status("VmHWM"), "KiB", file=sys.stderr)
 sys.exit(code)
 """
 
@@ -122,8 +120,6 @@ NEAR_THE_CAP = 120 * MEBIBYTE // len(MINIMAL_RECORD)
     ],
 )
 def test_records_of_seven_bytes_without_end(codec, kernels, tmp_path):
-    if kernels == "compiled":
-        pytest.importorskip("numba")
     many = MANY[kernels]
     data = MINIMAL_RECORD * many
     bomb = batch(1, data, codec=codec, count=many, delta=many, packed=PACK[codec](data) if codec else None)
@@ -146,7 +142,6 @@ def test_records_of_seven_bytes_without_end(codec, kernels, tmp_path):
 
 @slow
 def test_as_many_records_as_the_cap_allows(tmp_path):
-    pytest.importorskip("numba")
     data = MINIMAL_RECORD * NEAR_THE_CAP
     bomb = batch(1, b"\0", codec=ZSTD, count=NEAR_THE_CAP, packed=PACK[ZSTD](data))
     (tmp_path / LOG).write_bytes(FIRST + bomb)

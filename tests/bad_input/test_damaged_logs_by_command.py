@@ -144,7 +144,6 @@ def test_machine_output_is_whole_objects_with_a_summary(log):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
 def test_the_compiled_renderer_prints_the_same_of_damage(log):
-    pytest.importorskip("numba")
     for options in ((), ("--print-data-log",), ("--resync", "--strict", "--deep-iteration")):
         for bit in sampled_bits(log, 3)[:8]:
             data = log.flipped(bit)

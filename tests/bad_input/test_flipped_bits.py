@@ -103,7 +103,6 @@ def twins_agree(log: SmallLog, bits: Iterable[int]) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
 def test_compiled_kernels_agree_on_a_sample(log):
-    pytest.importorskip("numba")
     header_bits = [8 * start + bit for start in log.starts[:-1] for bit in range(8 * RECORD_BATCH_BYTES)]
     sample = random.Random(log.name).sample(header_bits, 150) + random.Random(1).sample(range(8 * len(log.data)), 150)
     twins_agree(log, (bit for bit in sample if bit < 8 * len(log.data)))
@@ -113,5 +112,4 @@ def test_compiled_kernels_agree_on_a_sample(log):
 @pytest.mark.slow
 @pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
 def test_compiled_kernels_agree_on_every_bit(log):
-    pytest.importorskip("numba")
     twins_agree(log, range(8 * len(log.data)))

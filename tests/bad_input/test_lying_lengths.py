@@ -82,7 +82,6 @@ ENDING_SIZES = [
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_size_that_ends_the_chain(size, fault, compiled):
     if compiled:
-        pytest.importorskip("numba")
         read(GOOD, compiled=True)  # loads them
     lying = bytearray(BEHIND)
     lying[8:12] = struct.pack(">i", size)
@@ -186,7 +185,6 @@ def test_a_record_that_lies_ends_its_batch_only(lie, codec):
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 def test_the_compiled_kernels_tell_the_same_lies_from_truths(codec):
-    pytest.importorskip("numba")
     for lie, broken in LIES.items():
         data = GOOD + batch(1, [record(0, b"a", b"b"), broken], codec=codec) + BEHIND
         assert read(data, compiled=True, goes_on=True) == read(data, goes_on=True), lie

@@ -11,20 +11,18 @@ from hypothesis import strategies as st
 
 from tests.support import commands
 from tests.support.commands import tree, writable_copy
-from tests.support.logs import BASE_TIME_MS
 from tests.support.naive_reader import read_batches, read_records
-from tests.support.product import Environment, KernelChoice, run
+from tests.support.product import Environment, run
 from tests.support.strategies import contents, headers, timestamps
 
 NOW_MS = 1795228795800
 NOW = ("--now", str(NOW_MS), "--single-replica", "--config", f"segment.ms={2**62}")
 ANY_TIME = ("--config", f"message.timestamp.after.max.ms={2**63 - 1}")
 MARKER = ".kafka_cleanshutdown"
-PLAIN = KernelChoice(forced=False)
 
 
-def kafkalog(*argv, kernels=PLAIN, **more):
-    return commands.kafkalog(*argv, kernels=kernels, **more)
+def kafkalog(*argv, **more):
+    return commands.kafkalog(*argv, **more)
 
 
 @pytest.fixture
@@ -95,22 +93,6 @@ def test_any_record_is_there_afterwards(corpus, tmp_path_factory, codec, made, b
     assert records(partition) == [(at, *record) for at, record in enumerate(made)]
     assert kafkalog("verify", partition, "--level", "deep", "--now", 2**62)[0] in (0, 3)  # odd times are told
     shutil.rmtree(partition.parent)
-
-
-@pytest.mark.slow
-def test_the_compiled_kernels_write_the_same(root, tmp_path):
-    lines = b"".join(
-        json_line((BASE_TIME_MS + at, b"key %d" % at, b"v" * (at % 90), ((b"h", None),) * (at % 3)))
-        for at in range(3000)
-    )
-    shutil.copytree(root, tmp_path / "other")
-    written = []
-    for data, forced in ((root, False), (tmp_path / "other", True)):
-        argv = ("append", data / "idem-0", "--codec", "lz4", *NOW)
-        code, _, err = kafkalog(*argv, stdin=lines, kernels=KernelChoice(forced=forced))
-        assert code == 0, err
-        written.append({path.name: path.read_bytes() for path in (data / "idem-0").iterdir() if path.is_file()})
-    assert written[0] == written[1]
 
 
 def test_what_dump_log_prints_goes_in_again(root, partition):
@@ -229,7 +211,7 @@ def test_what_comes_is_written_while_more_comes(partition):
     count = 5000
     out, err = io.BytesIO(), io.BytesIO()
     stdin = Stream(b'{"value":"%s"}\n' % (b"x" * 2000) * count)
-    environment = Environment(stdout=out, stderr=err, stdin=stdin, kernels=PLAIN)
+    environment = Environment(stdout=out, stderr=err, stdin=stdin)
     stdin.read1 = stdin.read
     assert run(["append", str(partition), *NOW], environment) == 0
     grown = [size - Stream.seen[0] for size in Stream.seen]
@@ -368,7 +350,7 @@ def test_without_a_topic_id_it_is_told_before_anything_is_made(root, monkeypatch
 
     monkeypatch.setattr(making, "make_alone", watched)
     argv = ["append", str(made), "--input", "lines", *NOW]
-    assert run(argv, Environment(stdout=io.BytesIO(), stderr=err, stdin=io.BytesIO(b"a\n"), kernels=PLAIN)) == 0
+    assert run(argv, Environment(stdout=io.BytesIO(), stderr=err, stdin=io.BytesIO(b"a\n"))) == 0
     (before,) = seen
     assert "-stray" in before
     assert "--topic-id ID" in before
@@ -389,9 +371,7 @@ def test_timestamps_in_another_unit_are_noticed(partition, forced, scale, unit):
     lines = b'{"value":"a","timestamp_ms":%d}\n{"value":"b","timestamp_ms":%d}\n'
     argv = ("append", partition, *NOW)
     for more in (("--dry-run",), ()):
-        _, _, err = kafkalog(
-            *argv, *ANY_TIME, *more, stdin=lines % (NOW_MS, 1795228795 * scale), kernels=KernelChoice(forced=forced)
-        )
+        _, _, err = kafkalog(*argv, *ANY_TIME, *more, stdin=lines % (NOW_MS, 1795228795 * scale))
         assert f"record 2 has the timestamp {1795228795 * scale}" in err
         assert f"seems to be in {unit}" in err
     assert "seems to be" not in kafkalog(*argv, stdin=lines % (NOW_MS, 5))[2]
@@ -612,8 +592,7 @@ def test_nothing_makes_no_partition(root, text, made):
 def test_data_with_the_words_of_our_own_lines_is_not_left_out(partition, line, compiled):
     """A record that is neither appended nor refused is lost without a word."""
     before = tree(partition)
-    kernels = KernelChoice(forced=compiled)
-    code, out, err = kafkalog("append", partition, *NOW, stdin=line + b"\n", kernels=kernels)
+    code, out, err = kafkalog("append", partition, *NOW, stdin=line + b"\n")
     assert (code, out, tree(partition) == before) == (2, "", True)
     assert "line 1: " in err
     assert "--input lines" in err

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.test_append import NOW, kafkalog, partition, records, root  # noqa: F401 - fixtures
 from tests.support.commands import tree
-from tests.support.product import KafkalogError, KernelChoice
+from tests.support.product import KafkalogError
 
 BYTES = "must be null, a string, or an object with encoding and data"
 FUTURE = 2**62
@@ -152,7 +152,7 @@ def test_append(partition, forced):
     before = tree(partition.parent)
     for line, message, code in by_code(NO_JSON, NO_RECORD, NO_CONTENTS, REFUSED):
         for text in (line, GOOD * 3 + line + b"\n" + GOOD):
-            ran = kafkalog("append", partition, *NOW, stdin=text, kernels=KernelChoice(forced=forced))
+            ran = kafkalog("append", partition, *NOW, stdin=text)
             assert (ran.code, message in ran.err) == (code, True), (line[:99], ran.code, ran.err[:300])
             assert tree(partition.parent) == before, line[:99]
             if line not in REFUSED:

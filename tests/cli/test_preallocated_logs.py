@@ -9,7 +9,7 @@ import pytest
 
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from tests.support.commands import a_broker_on
-from tests.support.product import Environment, KernelChoice, RealFilesystem, run
+from tests.support.product import Environment, RealFilesystem, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs/example"
 UNUSED_BYTES = 100_000
@@ -30,7 +30,7 @@ def log(log_dir):
 def ran(*arguments):
     """(exit code, stdout, what stderr says besides that a broker runs)."""
     out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, sleep=lambda _: None, kernels=KernelChoice(forced=False))
+    environment = Environment(stdout=out, stderr=err, sleep=lambda _: None)
     code = run([*map(str, arguments)], environment)
     lines = err.getvalue().decode().splitlines()
     return code, out.getvalue(), [line for line in lines if "a broker is running" not in line]

@@ -14,7 +14,7 @@ from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, xerial
 from tests.support.naive_consumer import consume
 from tests.support.naive_reader import read_batches
-from tests.support.product import Environment, KernelChoice, run
+from tests.support.product import Environment, run
 
 FOLDER = "/logs/orders-3"
 FIRST, SECOND = f"{FOLDER}/{0:020d}.log", f"{FOLDER}/{40:020d}.log"
@@ -43,7 +43,7 @@ def read(files, *options, out=None, compiled=False):
     """(exit code, stdout, stderr)."""
     out, err = io.BytesIO() if out is None else out, io.BytesIO()
     fs = files if isinstance(files, FaultyFilesystem) else FaultyFilesystem(files)
-    environment = Environment(out, err, fs, lambda: BASE_TIME_MS, kernels=KernelChoice(forced=compiled))
+    environment = Environment(out, err, fs, lambda: BASE_TIME_MS)
     code = run(["read", FOLDER, *map(str, options)], environment)
     return code, out.getvalue(), err.getvalue().decode()
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 from tests.support.naive_consumer import consume
-from tests.support.product import Environment, KernelChoice, run
+from tests.support.product import Environment, run
 
 WRITINGS = [(2, 0), (2, 1), (2, 2), (2, 3), (2, 4), (1, 0), (1, 1), (1, 2), (1, 3), (0, 0), (0, 1), (0, 2), (0, 3)]
 KEYS = [None, b"", b"a", b"ab", b"k\xc3\xa9y", b"\xff", b"A" * 300]
@@ -25,7 +25,7 @@ def call(files, *arguments, out=None, compiled=False):
     """(exit code, stdout, stderr)."""
     out, err = io.BytesIO() if out is None else out, io.BytesIO()
     fs = files if isinstance(files, FaultyFilesystem) else FaultyFilesystem(files)
-    environment = Environment(out, err, fs, lambda: BASE_TIME_MS, kernels=KernelChoice(forced=compiled))
+    environment = Environment(out, err, fs, lambda: BASE_TIME_MS)
     code = run([*map(str, arguments)], environment)
     return code, out.getvalue(), err.getvalue().decode()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import a_broker_on
-from tests.support.product import Environment, KernelChoice, run
+from tests.support.product import Environment, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs/example"
 
@@ -19,7 +19,7 @@ def log_dir(tmp_path):
 
 
 def code_of(command, path, sleep):
-    environment = Environment(stdout=io.BytesIO(), stderr=io.BytesIO(), sleep=sleep, kernels=KernelChoice(forced=False))
+    environment = Environment(stdout=io.BytesIO(), stderr=io.BytesIO(), sleep=sleep)
     return run([command, str(path)], environment)
 
 

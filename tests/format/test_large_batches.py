@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format import decode, legacy
 from kafkalog_cli.format.compression import compress
 from kafkalog_cli.log.reading import read as record_reader
@@ -133,7 +132,7 @@ def test_nested_sets_of_seven(payload, most, flipped):
 
 def said(folder, command, *options, compiled):
     stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run([command, *options, str(folder)], Environment(stdout, stderr, kernels=KernelChoice(forced=compiled)))
+    code = run([command, *options, str(folder)], Environment(stdout, stderr))
     return code, stdout.getvalue(), stderr.getvalue()
 
 
@@ -211,7 +210,7 @@ def test_lookups_in_a_part(tmp_path, compiled):
 
         def answer(what=what, command=command, form=form):
             stdout, stderr = io.BytesIO(), io.BytesIO()
-            environment = Environment(stdout, stderr, kernels=KernelChoice(forced=compiled))
+            environment = Environment(stdout, stderr)
             code = run([command, str(folder), what, "--format", form], environment)
             return code, stdout.getvalue(), stderr.getvalue()
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.archives import corpus_names
 from tests.support.commands import everything
-from tests.support.product import Environment, KernelChoice, run
+from tests.support.product import Environment, run
 
 IDENTITY = re.compile(rb"\[B@[0-9a-f]+")  # the DefaultDecoder prints a Java object's identity
 
@@ -58,7 +58,7 @@ def dump(argv, forced=False):
     stdout, stderr = io.BytesIO(), io.BytesIO()
     code = run(
         ["dump-log", "--kafka-version", "4.2", *argv],
-        Environment(stdout=stdout, stderr=stderr, kernels=KernelChoice(forced=forced)),
+        Environment(stdout=stdout, stderr=stderr),
     )
     return code, stdout.getvalue(), stderr.getvalue()
 

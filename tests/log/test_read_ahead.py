@@ -16,7 +16,6 @@ from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set
 
-pytest.importorskip("numba")
 pytestmark = pytest.mark.slow
 
 

@@ -12,8 +12,6 @@ from kafkalog_cli.log.reading.segment_reader import columns_of
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set
 
-pytest.importorskip("numba")
-
 
 @pytest.fixture(autouse=True)
 def small_strips(monkeypatch):

@@ -20,7 +20,7 @@ from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set, write_segment
 from tests.support.naive_consumer import ABORT, COMMIT, consume
-from tests.support.product import Environment, KernelChoice, UsageError, run
+from tests.support.product import Environment, UsageError, run
 from tests.support.strategies import logs as any_logs
 
 WORDS = [b"", b"a", b"order", b"naive \xff\xfe", "größe".encode(), b"x" * 300, b"aab", b"order-42", b"\0\x01"]
@@ -121,7 +121,7 @@ def search(files, *options, compiled=False, folder="/logs"):
     """(exit code, records of stdout, its summary, objects of stderr)."""
     out, err = io.BytesIO(), io.BytesIO()
     fs = files if isinstance(files, FaultyFilesystem) else FaultyFilesystem(files)
-    environment = Environment(out, err, fs, kernels=KernelChoice(forced=compiled))
+    environment = Environment(out, err, fs)
     code = run(["find", folder, "--format", "json", *options], environment)
     *found, summary = [json.loads(line) for line in out.getvalue().splitlines()] or [None]
     told = map(json.loads, err.getvalue().splitlines())

@@ -20,7 +20,7 @@ from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS as TIME_MS
 from tests.support.logs import R, batch_v2, write_segment
 from tests.support.naive_reader import read_batches
-from tests.support.product import Environment, KernelChoice, run
+from tests.support.product import Environment, run
 
 HORIZON, LOG_APPEND_TIME = 0x40, 0x08
 CASES = ["v2-lz4/data", "v2-logappend/data", "v2-mixed/data", "txn/data", "upgraded/data", "v0/data", "v1/data",
@@ -32,7 +32,7 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 def inspected(path, *options, compiled=False):
     """(objects by the names of directories, summary, exit code)."""
     out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(out, err, kernels=KernelChoice(forced=compiled))
+    environment = Environment(out, err)
     code = run(["inspect", str(path), "--format", "json", *options], environment)
     *found, summary = [json.loads(line) for line in out.getvalue().splitlines()]
     assert summary["exit_code"] == code

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot
 from tests.support.naive_consumer import ABORT, COMMIT, consume
-from tests.support.product import Environment, KernelChoice, run
+from tests.support.product import Environment, run
 from tests.support.strategies import logs as any_logs
 
 FOLDER = "/logs/orders-3"
@@ -22,7 +22,7 @@ def read(files, *options, compiled=False, command="read"):
     """(exit code, objects of stdout, objects of stderr)."""
     out, err = io.BytesIO(), io.BytesIO()
     fs = files if isinstance(files, FaultyFilesystem) else FaultyFilesystem(files)
-    environment = Environment(out, err, fs, kernels=KernelChoice(forced=compiled))
+    environment = Environment(out, err, fs)
     code = run([command, FOLDER, "--format", "json", *options], environment)
     return code, *([json.loads(line) for line in stream.getvalue().splitlines()] for stream in (out, err))
 

@@ -13,7 +13,7 @@ from tests.support.commands import json_of, kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.naive_reader import read_batches, read_records
-from tests.support.product import Environment, KernelChoice, run
+from tests.support.product import Environment, run
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 CONTROL = 0x20
@@ -22,7 +22,7 @@ CONTROL = 0x20
 def measured(files, *options, compiled=False):
     """Objects of a run by (scope, topic, partition), and its exit code."""
     out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(out, err, FaultyFilesystem(files), kernels=KernelChoice(forced=compiled))
+    environment = Environment(out, err, FaultyFilesystem(files))
     code = run(["stats", "/logs", "--format", "json", *options], environment)
     assert not err.getvalue()
     *found, summary = [json.loads(line) for line in out.getvalue().splitlines()]

@@ -96,7 +96,6 @@ class CopiedTree:
         # The other core of coverage tells a line once, and not for each test.
         os.environ["COVERAGE_CORE"] = "ctrace"
         # Not the user's cache: it would be of the copy after each run.
-        os.environ["NUMBA_CACHE_DIR"] = str(self.root.parent / "kernels")
         common = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-o", "addopts=", "-m", LEFT_OUT]
         with os.fdopen(writer, "w") as plugin.stream:
             if pytest.main([*common, *arguments], plugins=[plugin]) in ENDS_WITH_TESTS:

@@ -96,25 +96,6 @@ def test_repair_and_undo_in_an_empty_root(empty_root):
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_kernels_are_compiled_once_and_used_in_the_executable(empty_root):
-    """Compiled at the first need: machine code is of one processor. The second run loads it, without Numba.
-
-    The first run says that it compiles, the second does not.
-    """
-    home = empty_root / "home"
-    home.mkdir()
-    done = inside(empty_root, "warmup", HOME="/home")
-    assert done.returncode == 0
-    assert re.fullmatch("kafkalog: compiling (?:the )?fast kernels, once per machine and version: .+\n", done.stderr)
-    saved = {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()}
-    assert saved
-    begin = time.monotonic()
-    done = inside(empty_root, "warmup", HOME="/home")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()} == saved, "nothing is compiled"
-    print(f"second warmup: {time.monotonic() - begin:.1f} s")
-
-
 def test_the_executable_is_of_this_version_and_starts_soon(tmp_path):
     for argv in (["--version"], ["verify", str(EXAMPLE)]):
         times = []

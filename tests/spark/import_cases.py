@@ -6,8 +6,6 @@ import warnings
 from contextlib import suppress
 from typing import NamedTuple
 
-import pytest
-
 from tests.bad_input.makers import seven, seven_set
 from tests.interop.random_segments import random_batches
 from tests.spark.exporting import FileFormat, export
@@ -25,7 +23,6 @@ from tests.support.logs import (
     message_set,
 )
 from tests.support.product import BadInput
-from tests.support.product_spark import choose_kernels
 
 MOST_OFFSET = (1 << 63) - 2
 TIMES = [-1, 0, 1, BASE_TIME_MS * 1000, BASE_TIME_MS * 1_000_000, 1 << 45, (1 << 62) + 7, 253_402_300_800_000]
@@ -261,9 +258,8 @@ def run_case(case, folder, log_dir=None, topic="t"):
     if not any(rows_of(files) for files in case.partitions.values()):
         return Outcome("", [], 0)
     refusal = ""
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        choose_kernels(patch, compiled=case.compiled)
         export(source, out, **case.exported)
         try:
             import_into(log_dir, out, config=case.config, **case.imported)

@@ -26,7 +26,7 @@ from tests.support.product import (
     UsageError,
     is_staged,
 )
-from tests.support.product_spark import OnDamage, choose_kernels, lower_limit, replace_point
+from tests.support.product_spark import OnDamage, lower_limit, replace_point
 from tests.support.strategies import contents, headers
 
 ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -90,10 +90,8 @@ def test_any_records(tmp_path_factory, made, first, compiled, batch_bytes):
         data += batch_v2(found, codec, bits=bits, epoch=len(data))
     folder = log_dir(tmp_path / "log", data, base=first)
     export(folder, tmp_path / "out")
-    with pytest.MonkeyPatch.context() as patch:
-        choose_kernels(patch, compiled=compiled)
-        new = new_log_dir(tmp_path / "new")
-        result = import_into(new, tmp_path / "out", prove=True, batch_bytes=batch_bytes)
+    new = new_log_dir(tmp_path / "new")
+    result = import_into(new, tmp_path / "out", prove=True, batch_bytes=batch_bytes)
     assert records(new / "orders-0") == records(folder / "orders-0")
     assert result.done[0].proof.records == sum(len(rows) for *_, rows in made)
     shutil.rmtree(tmp_path)

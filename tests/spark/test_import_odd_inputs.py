@@ -15,7 +15,6 @@ from tests.support.product import (
     PathNotFound,
     UsageError,
 )
-from tests.support.product_spark import choose_kernels
 
 VALUES = pa.array([b"x", b"y"])
 PLACES = pa.array([0, 0], pa.int32())
@@ -107,7 +106,6 @@ REFUSED = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_taken(tmp_path, monkeypatch, name, compiled):
     columns, column, wanted = TAKEN[name]
-    choose_kernels(monkeypatch, compiled=compiled)
     path = write(tmp_path / "in" / "a.arrow", columns)
     new = new_log_dir(tmp_path / "new")
     result = import_into(new, path, topic="t", prove=True)

@@ -10,7 +10,7 @@ import kafkalog_cli as kl
 from tests.spark.spark_reading import offsets, pa, rows, subset, tasks
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set
 from tests.support.product import DamagedLog, KafkalogError, OffsetOutOfRange
-from tests.support.product_spark import choose_kernels, lower_limit, replace_point
+from tests.support.product_spark import lower_limit, replace_point
 from tests.support.strategies import logs as any_logs
 
 EVERY_COLUMN = {"includeHeaders": "true", "includeBatchMetadata": "true"}
@@ -98,14 +98,9 @@ def test_read_committed_on_the_corpus(corpus):
     assert hidden > 0
 
 
-@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)])
-def kernels(request, monkeypatch):
-    choose_kernels(monkeypatch, compiled=request.param)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])  # the kernels stay
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(log=any_logs())
-def test_every_format(kernels, tmp_path_factory, log):
+def test_every_format(tmp_path_factory, log):
     folder = log_dir(tmp_path_factory.mktemp("log"), log.data, base=log.base_offset)
     wanted, _ = of_the_core(kl.open_partition(folder / "orders-0"))
     late = [row for row in wanted if abs(row["timestamp"]) >= 1 << 63]
@@ -136,7 +131,7 @@ def test_headers_and_no_timestamps(tmp_path):
     ]
 
 
-def test_the_batch_that_a_record_is_in(kernels, tmp_path):
+def test_the_batch_that_a_record_is_in(tmp_path):
     parts = [
         message_set([R(0, 5, b"k", b"v"), R(1, 6, b"k", b"v")], 1, 1),
         batch_v2([R(2, 7, b"k", b"v"), R(3, 7, b"k", b"v")], 4, producer=(7, 2, 11), bits=TRANSACTIONAL, epoch=5),
@@ -151,7 +146,7 @@ def test_the_batch_that_a_record_is_in(kernels, tmp_path):
     ]
 
 
-def test_control_records(kernels, tmp_path):
+def test_control_records(tmp_path):
     data = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")], producer=(7, 0, 0), bits=TRANSACTIONAL)
     data += end_marker(1, BASE_TIME_MS, (7, 0), 0) + batch_v2([R(2, BASE_TIME_MS, b"k", b"v")])
     folder = log_dir(tmp_path, data)
@@ -211,7 +206,7 @@ def test_batches_are_neither_too_large_nor_too_small(tmp_path, monkeypatch):
     assert [batch.num_rows for batch in reader.read(part)] == [1] * 5
 
 
-def test_what_no_column_needs_is_not_read(kernels, tmp_path, monkeypatch):
+def test_what_no_column_needs_is_not_read(tmp_path, monkeypatch):
     data = b"".join(batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 100)], 4) for i in range(20))
     folder = log_dir(tmp_path, data)
 
@@ -226,7 +221,7 @@ def test_what_no_column_needs_is_not_read(kernels, tmp_path, monkeypatch):
             rows(folder, subset(name))
 
 
-def test_a_compacted_batch_is_read_for_its_offsets(kernels, tmp_path):
+def test_a_compacted_batch_is_read_for_its_offsets(tmp_path):
     data = batch_v2([R(0, 1, b"k", b"v"), R(7, 1, b"k", b"v")]) + batch_v2([], base=8, last=9) + batch_v2([R(10, 1)])
     assert offsets(log_dir(tmp_path, data)) == [0, 7, 10]
 

@@ -11,7 +11,7 @@ import sys
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from tests.support.product import COMMANDS, Environment, KernelChoice, run
+from tests.support.product import COMMANDS, Environment, run
 
 
 class Ran(NamedTuple):
@@ -25,7 +25,7 @@ class Ran(NamedTuple):
 def kafkalog(*argv, stdin=b"", compiled=None, errors="strict", **environment):
     """Run a command line in the Environment that the keywords give.
 
-    `compiled` chooses the kernels, `errors` how bytes that are not UTF-8 are decoded, `stdin` is bytes or a stream.
+    `errors` how bytes that are not UTF-8 are decoded, `stdin` is bytes or a stream.
     """
     streams = {
         "stdout": environment.pop("stdout", None) or io.BytesIO(),
@@ -33,8 +33,6 @@ def kafkalog(*argv, stdin=b"", compiled=None, errors="strict", **environment):
         "stdin": io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin,
     }
     given = {name: value for name, value in environment.items() if value is not None or name == "terminal"}
-    if compiled is not None:
-        given["kernels"] = KernelChoice(forced=compiled)
     code = run([*map(str, argv)], Environment(**streams, **given))
     out, err = (streams[name].getvalue().decode(errors=errors) for name in ("stdout", "stderr"))
     assert "internal error" not in err, err

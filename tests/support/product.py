@@ -16,14 +16,12 @@ from kafkalog_cli.cli import app
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.commands import COMMANDS, kafkalog_command
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 
 IN_A_PROCESS = """
 from kafkalog_cli import __main__ as entry
 from kafkalog_cli.cli import app
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 """
 """The same for the source of a process of its own, which then has only the modules that a command needs."""
 

@@ -33,7 +33,6 @@ from unittest import mock
 from kafkalog_cli.change import journal, runs
 from kafkalog_cli.cli import import_
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.library import appending, verbs
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.append.batching import Writing
@@ -56,10 +55,8 @@ def as_in_a_process(token):
 @contextmanager
 def library_on(fs, now_ms):
     """The library works on the file system `fs`, at this time."""
-    kernels = partial(KernelChoice, forced=False)
     with (
-        mock.patch.object(verbs, "Context", partial(Context, fs, kernels(), lambda: now_ms)),
-        mock.patch.object(appending, "KernelChoice", kernels),
+        mock.patch.object(verbs, "Context", partial(Context, fs, lambda: now_ms)),
         mock.patch.object(appending, "Context", partial(Context, now_ms=lambda: now_ms)),
     ):
         yield
@@ -76,7 +73,6 @@ def append_by_library(fs, path, table, *, config, batch_bytes=None, topic_id=Non
 def import_on(monkeypatch, fs):
     """`import` reads its input from the real disk and writes to `fs`; its tasks run here, one after the other."""
     monkeypatch.setattr(import_, "input_files", lambda _, paths, **_more: input_files(RealFilesystem(), paths))
-    monkeypatch.setattr(job, "KernelChoice", partial(KernelChoice, forced=False))
     monkeypatch.setattr(job, "RealFilesystem", lambda: fs)
 
 

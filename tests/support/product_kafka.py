@@ -16,7 +16,6 @@ from kafkalog_cli.change.checkpoint_lines import change_lines
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.batch import Batch
@@ -89,7 +88,6 @@ def load(directory, now_ms, start, *, compiled):
         start.segment_index_bytes,
         start.index_interval_bytes,
         start.producer_id_expiration_ms,
-        kernels=KernelChoice(forced=compiled),
         is_tiered=start.is_tiered,
     )
     draft = Draft(FS, str(directory))
@@ -162,7 +160,6 @@ class OnePartition:
         request = CompactRequest(
             self.now_ms,
             self.source,
-            kernels=KernelChoice(forced=compiled),
             is_forced=force,
             now_is_given=True,
             most_keys=most_keys,

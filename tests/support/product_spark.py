@@ -44,7 +44,6 @@ from kafkalog_cli.spark.tables import TABLES
 
 # Exports and imports in this process: in place of Spark is a loop through which everything is pickled.
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.ops.choices import OnDamage
 from kafkalog_cli.ops.export_files import CORE, NO_DAY, export_schema
@@ -148,9 +147,3 @@ def small_tasks(monkeypatch, task_bytes, pack_bytes=None):
 def small_batches_only(read_request=ReadRequest):
     """Requests that refuse batches of more than 500 bytes, in the place of `read_request`."""
     return partial(read_request, limits=DEFAULT_LIMITS._replace(max_batch_bytes=500), chunk_bytes=200)
-
-
-def choose_kernels(monkeypatch, *, compiled):
-    """Exports, imports and reads use the compiled kernels or the plain ones."""
-    for module in (export_task, import_job, rows):
-        monkeypatch.setattr(module, "KernelChoice", lambda: KernelChoice(forced=compiled), raising=False)

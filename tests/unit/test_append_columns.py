@@ -9,24 +9,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.disk import kernels
-from kafkalog_cli.format.kernels.compiled import NDJSON_NAMES
 from kafkalog_cli.format.records import field_bytes, read_headers
-from kafkalog_cli.ops.append.arrow import ArrowReader
+from kafkalog_cli.ops.append import columns
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks
 from kafkalog_cli.ops.append.columns import NdjsonReader, RecordRun
 from kafkalog_cli.ops.append.reading import NewRecord
 from tests.support.logs import BASE_TIME_MS
-from tests.support.product import BadInput, KernelChoice
+from tests.support.product import BadInput
 from tests.support.strategies import contents, headers, timestamps
 
 NOW_MS = BASE_TIME_MS + 5
-PLAIN, COMPILED = KernelChoice(forced=False), KernelChoice(forced=True)
+PLAIN, COMPILED = False, True
 ANYTHING = settings(suppress_health_check=list(HealthCheck), deadline=None)
 
 
-def arriving(kernels, pieces):
-    return NdjsonReader(kernels, NOW_MS).records(pieces, "it")
+def arriving(by_columns, pieces):
+    """The records of NDJSON, of all lines by columns or of none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "_MANY_BYTES", 0 if by_columns else 1 << 62)
+        yield from NdjsonReader(NOW_MS).records(pieces, "it")
 
 
 def rows(run):
@@ -152,7 +153,26 @@ def test_lines_as_we_print_them_are_not_left_to_python():
     ]
 
 
-PASSED_OVER = [word[:-1].decode() for word in NDJSON_NAMES[NDJSON_NAMES.index(b'schema"') :].split()]
+PASSED_OVER = [
+    "schema",
+    "topic",
+    "partition",
+    "segment",
+    "position",
+    "offset",
+    "timestamp_type",
+    "batch_base_offset",
+    "codec",
+    "producer_id",
+    "producer_epoch",
+    "sequence",
+    "leader_epoch",
+    "transactional",
+    "topic_b64",
+    "segment_b64",
+    "crc_valid",
+    "decoded",
+]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -172,14 +192,13 @@ def test_fields_in_any_order(seed):
             assert outcome(COMPILED, [odd]) == outcome(PLAIN, [odd])
 
 
-def test_what_a_pipe_gives_is_compiled_too(monkeypatch):
+def test_what_a_pipe_gives_is_read_by_columns_too():
     """Little at a time, but much in all."""
-    monkeypatch.setattr(kernels, "is_warm", lambda: True)
-    text = b'{"value":"some text","timestamp_ms":5}\n' * 20_000
-    found = list(arriving(KernelChoice(), cut(text, 1 << 12)))
+    text = b'{"value":"some text","timestamp_ms":5}\n' * 40_000
+    found = list(NdjsonReader(NOW_MS).records(cut(text, 1 << 12), "it"))
     runs = [one for one in found if isinstance(one, RecordRun)]
     assert sum(map(len, runs)) > 5_000
-    assert sum(map(len, runs)) + len(found) - len(runs) == 20_000
+    assert sum(map(len, runs)) + len(found) - len(runs) == 40_000
 
 
 def test_all_kinds_of_utf_8():
@@ -214,7 +233,7 @@ RECORDS = st.lists(st.tuples(contents, contents, headers), min_size=1, max_size=
 
 def encoded(kernels, pieces, style, most_records):
     """All batches of an input, and the records of each block."""
-    maker, data, offset, counts = BatchMaker(style, 0, kernels), b"", 7, []
+    maker, data, offset, counts = BatchMaker(style, 0), b"", 7, []
     for block in blocks(arriving(kernels, pieces), style, NOW_MS, most_records=most_records):
         made = maker.encode(block, offset)
         data += bytes(made.data)
@@ -260,17 +279,3 @@ def test_many_batches(batch_bytes):
     assert found == wanted
     assert sum(those) == sum(counts) == 60_000
     assert max(*counts, *those) < 60_000
-
-
-# -- columns of Arrow
-
-
-@pytest.mark.parametrize(("rows_given", "is_compiled"), [(16_000, True), (1_000, False)])
-def test_kernels_read_a_part_of_arrow_that_is_worth_them(monkeypatch, rows_given, is_compiled):
-    """38,000 records of a large file were read one by one in Python before."""
-    pa = pytest.importorskip("pyarrow")
-    monkeypatch.setattr(kernels, "are_ready", lambda names: True)
-    part = pa.RecordBatch.from_pydict({"value": pa.array([b"v"] * rows_given, pa.binary())})
-    found = list(ArrowReader(KernelChoice(), NOW_MS).records([part]))
-    assert {isinstance(one, RecordRun) for one in found} == {is_compiled}
-    assert sum(len(one) if isinstance(one, RecordRun) else 1 for one in found) == rows_given

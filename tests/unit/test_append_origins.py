@@ -14,7 +14,7 @@ from kafkalog_cli.ops.append import arrow  # noqa: E402
 from kafkalog_cli.ops.append.arrow import ArrowReader  # noqa: E402
 from kafkalog_cli.ops.append.batching import MOST_DELTA, BatchMaker, BatchStyle, blocks  # noqa: E402  # noqa: E402
 from kafkalog_cli.ops.append.checks import Checks  # noqa: E402
-from tests.support.product import BadInput, KernelChoice  # noqa: E402
+from tests.support.product import BadInput  # noqa: E402
 
 STYLE = BatchStyle(batch_bytes=300, keeps_offsets=True)
 HEADER = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
@@ -48,12 +48,12 @@ def part_of(rows):
     )
 
 
-def encoded(choices, parts):
-    """Headers and bytes of the batches; each part is read with its own choice of kernels."""
+def encoded(parts):
+    """Headers and bytes of the batches."""
 
     def arriving():
-        for choice, part in zip(choices, parts, strict=True):
-            yield from ArrowReader(choice, 0, with_origin=True).records([part])
+        for part in parts:
+            yield from ArrowReader(0, with_origin=True).records([part])
 
     checks = Checks(resolve_topic_config("t", ConfigLayers()), STYLE, 0, 0)
     maker, found = BatchMaker(STYLE), []
@@ -66,20 +66,16 @@ def encoded(choices, parts):
 
 
 @given(ROWS, st.integers(0, 40))
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=settings().max_examples * 3 // 2)
-def test_compiled_as_plain(rows, cut):
-    """The same batches; also where the first rows come one by one, and the rest by columns.
-
-    Where offsets are too far apart for one batch, it may be cut at another record.
-    """
-    plain, compiled = KernelChoice(forced=False), KernelChoice(forced=True)
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_batches_do_not_depend_on_the_parts(rows, cut):
+    """Where offsets are too far apart for one batch, it may be cut at another record."""
     part = part_of(rows)
-    parts, offsets = [part.slice(0, cut), part.slice(cut)], part.column("offset").to_pylist()
-    wanted = encoded([plain, plain], parts)
-    variants = [encoded(choices, parts) for choices in ([plain, compiled], [compiled, compiled])]
+    offsets = part.column("offset").to_pylist()
+    wanted = encoded([part])
+    variants = [encoded([part.slice(0, cut), part.slice(cut)])]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrow, "_SLICE_ROWS", 3)
-        variants.append(encoded([compiled, plain], parts))
+        variants.append(encoded([part]))
     for found in variants:
         if offsets[-1] - offsets[0] <= MOST_DELTA:
             assert found == wanted
@@ -87,7 +83,6 @@ def test_compiled_as_plain(rows, cut):
         assert [one.offset for batch in read_batches(data) for one in read_records(data, batch)] == offsets
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("cut", [0, 1])
 @pytest.mark.parametrize(
     ("offsets", "epochs", "message"),
@@ -98,17 +93,16 @@ def test_compiled_as_plain(rows, cut):
         ([3, 4], [2, 1], "record 2: leader epoch 1 comes after 2"),
     ],
 )
-def test_what_a_follower_would_not_take(offsets, epochs, message, cut, compiled):
+def test_what_a_follower_would_not_take(offsets, epochs, message, cut):
     """Also where the record before came in another part."""
     part = pa.RecordBatch.from_pydict({"key": [b"k"] * len(offsets), "offset": offsets, "leader_epoch": epochs})
     with pytest.raises(BadInput, match=message):
-        encoded([KernelChoice(forced=compiled)] * 2, [part.slice(0, cut), part.slice(cut)])
+        encoded([part.slice(0, cut), part.slice(cut)])
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_batch_has_all_offsets_that_an_int32_reaches(compiled):
+def test_a_batch_has_all_offsets_that_an_int32_reaches():
     offsets = [5, 5 + MOST_DELTA, 6 + MOST_DELTA]
-    data = b"".join(encoded([KernelChoice(forced=compiled)], [pa.RecordBatch.from_pydict({"offset": offsets})]))
+    data = b"".join(encoded([pa.RecordBatch.from_pydict({"offset": offsets})]))
     assert [[one.offset for one in read_records(data, batch)] for batch in read_batches(data)] == [
         offsets[:2],
         offsets[2:],
@@ -133,7 +127,7 @@ def test_a_bad_record_of_a_later_part_is_named_by_its_number(column, message):
     name = "timestamp" if pa.types.is_int64(column.type) else "headers"
     parts = [pa.RecordBatch.from_pydict({"key": [b"", b""]}), pa.RecordBatch.from_arrays([column], [name])]
     with pytest.raises(BadInput, match=message):
-        list(ArrowReader(KernelChoice(forced=False), 0).records(parts))
+        list(ArrowReader(0).records(parts))
 
 
 def test_the_origin_of_epoch_0_and_of_a_batch_without_a_codec():

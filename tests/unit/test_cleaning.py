@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
-from kafkalog_cli.broker.cleaning.key_table import KeySlice, PlainKeyTable, SoughtKeys
+from kafkalog_cli.broker.cleaning.key_table import KeySlice, KeyTable, SoughtKeys
 from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, aborted_between
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark, mark_erased
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Causes, Marks
 from kafkalog_cli.broker.cleaning.output import IndexLimits
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.read import RecordReader
@@ -97,7 +96,7 @@ def disk_of(segments):
 def cleaned(segments, first_dirty, *, compiled, memory_bytes=1 << 20, group_bytes=GROUP_BYTES, erased=None):
     fs = disk_of(segments)
     partition = open_partition(fs, DIRECTORY)
-    log = CleanableLog(fs, partition.segments, kernels=KernelChoice(forced=compiled))
+    log = CleanableLog(fs, partition.segments)
     marks = mark(log, MarkingRequest(first_dirty, 10**6, NOW_MS, memory_bytes=memory_bytes, erased=erased))
     files = Files()
     request = CleaningRequest(NOW_MS, RETENTION_MS, 10**6, group_bytes, IndexLimits(50, 4096), {}, 10**6)
@@ -112,7 +111,7 @@ def test_an_erasure_without_compaction_removes_the_records_of_the_keys_only(comp
     """Tombstones, duplicates and records without a key stay, and a batch without the keys stays byte for byte."""
     segments, _ = case
     fs, files = disk_of(segments), Files()
-    log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments, kernels=KernelChoice(forced=compiled))
+    log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments)
     marks = mark_erased(log, MarkingRequest(0, 10**6, NOW_MS, erased=SoughtKeys(erased)))
     request = CleaningRequest(NOW_MS, 0, 10**6, 1 << 30, IndexLimits(50, 4096), {}, -1, only_erases=True)
     cleaner = Cleaner(log, marks, request, files)
@@ -202,7 +201,6 @@ def test_the_last_record_of_each_of_many_keys_stays(compiled):
     sought, found, at = SoughtKeys(wanted), [], 0
     finder = sought.finder()
     for block in blocks(data, compiled):
-        assert block.is_compiled == compiled
         rows = finder.rows(block)
         assert all(wanted[finder.number_of(block, row)] == chosen[at + row] for row in rows)
         assert all(finder.number_of(block, row) < len(wanted) - 5 for row in rows)
@@ -243,11 +241,7 @@ def blocks(data, compiled):
 
 
 def table_of(compiled, marks, memory_bytes, part, most_keys=None):
-    if compiled:
-        from kafkalog_cli.broker.cleaning.key_table import CompiledKeyTable
-
-        return CompiledKeyTable(marks, memory_bytes, part, most_keys)
-    return PlainKeyTable(marks, memory_bytes, part, most_keys)
+    return KeyTable(marks, memory_bytes, part, most_keys)
 
 
 def keyed_log(count, distinct, size, seed=1):
@@ -306,9 +300,7 @@ def test_a_table_takes_no_more_memory_than_it_may(compiled):
             break
     assert table.is_full
     assert 2000 < at < 30_000
-    if compiled:
-        arrays = (table._slots, table._entries, table._arena)
-        assert sum(array.nbytes for array in arrays) <= 1 << 20
+    assert table._table.size_bytes <= 1 << 20
 
 
 @pytest.mark.parametrize("compiled", KERNELS)
@@ -325,9 +317,9 @@ def test_a_full_table_of_a_broker_ends_the_known_part(compiled):
 
 
 def test_a_key_larger_than_all_memory_is_refused():
-    segments = [(0, [("v2", 0, [R(0, BASE_TIME_MS, b"k" * 5000, b"")])])]
-    with pytest.raises(KafkalogError, match="larger than the memory for keys, 1000 bytes"):
-        cleaned(segments, 0, compiled=False, memory_bytes=1000)
+    segments = [(0, [("v2", 0, [R(0, BASE_TIME_MS, b"k" * 500_000, b"")])])]
+    with pytest.raises(KafkalogError, match="larger than the memory for keys, 200000 bytes"):
+        cleaned(segments, 0, compiled=False, memory_bytes=200_000)
 
 
 def test_marks_count_what_is_gone_and_what_is_a_tombstone():
@@ -350,7 +342,7 @@ def test_damage_ends_a_cleaning(compiled):
     data = bytearray(dict(fs.walk())[path].content)
     data[-1] ^= 1
     fs.add(path, bytes(data))
-    log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments, kernels=KernelChoice(forced=compiled))
+    log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments)
     with pytest.raises(Damaged, match="CRC"):
         mark(log, MarkingRequest(0, 10**6, NOW_MS))
 

@@ -16,7 +16,6 @@ from kafkalog_cli.broker.cleaning.log import CleanableLog
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.broker.cleaning.output import IndexLimits
 from kafkalog_cli.disk.fs_changes import FileAttributes
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import open_partition
 from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, aborted_txns, batch_v2, message, message_set
@@ -246,7 +245,7 @@ def disk_of(written, bases, aborts, offset, mtimes):
 def test_a_log_is_cleaned_as_the_plain_copy_of_the_cleaner_does(compiled, case, group_bytes):
     (written, first_dirty, end, old_horizon_ms, mtimes, producers, retained_end), bases, aborts, offset = case
     fs = disk_of(written, bases, aborts, offset, mtimes)
-    log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments, kernels=KernelChoice(forced=compiled))
+    log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments)
     marks = mark(log, MarkingRequest(first_dirty, end, NOW_MS, old_horizon_ms, 1 << 20))
     files = Files()
     request = CleaningRequest(NOW_MS, RETENTION_MS, end, group_bytes, IndexLimits(50, 4096), producers, retained_end)

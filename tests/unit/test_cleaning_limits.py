@@ -8,20 +8,19 @@ import pytest
 from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.explaining import Reason, explain_key
-from kafkalog_cli.broker.cleaning.key_table import ENTRY_BYTES, KeySlice, PlainKeyTable
+from kafkalog_cli.broker.cleaning.key_table import KeySlice
 from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentAborts, SegmentChunks, aborted_between
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.broker.cleaning.marks import GONE, Marks, causes_of
 from kafkalog_cli.broker.cleaning.output import _BUFFER_BYTES, CleanedSegments, IndexLimits
 from kafkalog_cli.disk.fs_changes import FileAttributes
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.records import PART_RECORDS
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
 from tests.support.memory_fs import MemoryFilesystem
-from tests.unit.test_cleaning import DIRECTORY, KERNELS, NOW_MS, Files, blocks, table_of, written
+from tests.unit.test_cleaning import DIRECTORY, KERNELS, NOW_MS, Files, table_of, written
 
 ACTIVE = 10**6
 MODIFIED_MS = 1000
@@ -35,7 +34,7 @@ def log_of(*segments, index=b"", compiled=False):
         fs.add(f"{path}.log", b"".join(batches), FileAttributes(0o644, 1000, 1000, MODIFIED_MS * 1_000_000))
         fs.add(f"{path}.index", index)
         fs.add(f"{path}.timeindex", b"")
-    return CleanableLog(fs, open_partition(fs, DIRECTORY).segments, kernels=KernelChoice(forced=compiled))
+    return CleanableLog(fs, open_partition(fs, DIRECTORY).segments)
 
 
 def batch(*records, horizon=None, last=None):
@@ -116,26 +115,17 @@ def test_a_large_batch_keeps_its_last_offset_without_its_last_records():
 # -- tables and marks
 
 
-def test_a_key_may_take_the_last_byte_of_the_memory():
-    data = batch((0, b"abc", b"v"))
-    for spare_bytes in (0, -1):
-        marks = Marks()
-        marks.reach(1)
-        table = PlainKeyTable(marks, ENTRY_BYTES + 3 + spare_bytes, KeySlice())
-        assert table.put(next(iter(blocks(data, False))), 0, 1, 0) == (1 if not spare_bytes else 0)
-        assert table.is_full == bool(spare_bytes)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("slots", [True, False])
-def test_a_compiled_table_grows_up_to_its_memory(slots):
+def test_a_table_grows_up_to_its_memory(slots):
     for spare_bytes, grows in ((0, True), (-1, False)):
         table = table_of(True, Marks(), 1 << 30, KeySlice())
-        now, arena = table._slots.nbytes + table._entries.nbytes + table._arena.nbytes, len(table._arena)
-        added = table._slots.nbytes + 2 * table._entries.nbytes if slots else arena + arena // 2
+        inner = table._table
+        now, arena = inner.size_bytes, inner.arena_bytes
+        added = 8 * inner.slots + 2 * len(inner._entries) if slots else arena + arena // 2
         table._memory_bytes = now + added + spare_bytes
         assert table._grow(slots=slots, size_bytes=arena // 2) is grows
-        assert len(table._arena) == (arena + arena // 2 if grows and not slots else arena)
+        assert inner.arena_bytes == (arena + arena // 2 if grows and not slots else arena)
 
 
 def test_marks_are_held_in_memory_up_to_the_limit():

@@ -5,7 +5,6 @@ import random
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import FaultKind
@@ -60,12 +59,9 @@ def read(folder):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "choice", [KernelChoice(forced=False), pytest.param(KernelChoice(forced=True), marks=pytest.mark.slow)]
-)
-def test_a_broker_s_own(corpus, choice):
+def test_a_broker_s_own(corpus):
     """What the lab did (how.txt): in-c is deleted, two topics were altered, the broker stopped in order."""
-    found = read_cluster_metadata(FS, str(corpus / "internal" / "data" / "__cluster_metadata-0"), choice)
+    found = read_cluster_metadata(FS, str(corpus / "internal" / "data" / "__cluster_metadata-0"))
     assert found.is_complete
     assert found.faults == ()
     assert found.snapshot == SnapshotId(90, 1)

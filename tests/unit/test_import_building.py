@@ -14,14 +14,13 @@ from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
 from kafkalog_cli.ops.importing.planning import prove  # noqa: E402
 from kafkalog_cli.ops.importing.taking import line_batches  # noqa: E402
 from kafkalog_cli.ops.settings import SettingsSource  # noqa: E402
-from tests.support.product import BadInput, KafkalogError, KernelChoice  # noqa: E402
+from tests.support.product import BadInput, KafkalogError  # noqa: E402
 
 ROOT, NOW_MS = "/data", 1_700_000_000_000
 PATH = f"{ROOT}/{staged_name('t', 0, 'run', '0')}"
 ROWS = pa.RecordBatch.from_pylist(
     [{"key": b"k", "value": b"v" * at, "timestamp": at, "offset": 100 + 3 * at} for at in range(60)]
 )
-PLAIN = KernelChoice(forced=False)
 
 
 def empty_disk():
@@ -33,7 +32,7 @@ def empty_disk():
 def built(fs, **config):
     source = SettingsSource(fs, {"segment.bytes": "900", **config}, None, log_dirs=[ROOT])
     style = TopicStyle.of(source, ROOT, "t", Writing(keep_offsets=True, batch_bytes=200), NOW_MS)
-    return build(fs, PATH, [ROWS.slice(0, 20), ROWS.slice(20)], style, PLAIN)
+    return build(fs, PATH, [ROWS.slice(0, 20), ROWS.slice(20)], style)
 
 
 def test_all_of_it_survives():
@@ -46,7 +45,7 @@ def test_all_of_it_survives():
     for survival in SURVIVALS:
         image = disk.image(survival)
         assert {path: facts[0] for path, facts in image.tree(PATH).items()} == contents, survival
-        proof = prove(image, PATH, "t-0", [ROWS], NOW_MS, PLAIN, with_offsets=True)
+        proof = prove(image, PATH, "t-0", [ROWS], NOW_MS, with_offsets=True)
         assert proof.records == 60
     mode = disk.attributes(ROOT).mode
     assert {facts[1] for path, facts in before.items() if path != PATH} == {mode & 0o666}
@@ -65,7 +64,7 @@ def test_calls_that_fail():
         kinds.add(type(error).__name__)
         disk = fs.below
         if error is None:
-            assert prove(disk, PATH, "t-0", [ROWS], NOW_MS, PLAIN, with_offsets=True).records == 60
+            assert prove(disk, PATH, "t-0", [ROWS], NOW_MS, with_offsets=True).records == 60
         remove_all(disk, PATH)
         assert [entry.path for entry in disk.list_directory(ROOT)] == [f"{ROOT}/meta.properties"]
     assert {"NotChanged", "NoSpace", "OSError", "SyncFailed"} <= kinds

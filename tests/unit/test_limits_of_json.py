@@ -2,13 +2,10 @@
 
 import pytest
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format import strict_json
 from kafkalog_cli.ops.append.columns import NdjsonReader
 from kafkalog_cli.ops.append.reading import PieceLines, parse_ndjson, read_records
-
-PLAIN = KernelChoice(forced=False)
 
 
 @pytest.mark.parametrize("text", [b"[],", b'{"a":1},', b'"ab",'])
@@ -26,7 +23,7 @@ def test_a_line_as_long_as_the_limit_is_read(monkeypatch):
         pieces = [line[:7], line[7:] + end, b"\n" + line]
         for read in (
             lambda pieces=pieces: list(read_records(PieceLines(pieces), "in", parse_ndjson)),
-            lambda pieces=pieces: list(NdjsonReader(PLAIN, 0).records(pieces, "in")),
+            lambda pieces=pieces: list(NdjsonReader(0).records(pieces, "in")),
         ):
             if is_read:
                 assert len(read()) == 2

@@ -92,7 +92,6 @@ from kafkalog_cli.broker.cleaning.log import CleanableLog
 from kafkalog_cli.broker.cleaning.marks import Marks
 from kafkalog_cli.broker.cleaning.output import IndexLimits
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.partition import open_partition
 
 fs = RealFilesystem()
@@ -123,7 +122,7 @@ def clean(count):
                 log.write((at * EACH).to_bytes(8, "big") + chance.choice(templates)[8:])
         for kind in ("index", "timeindex"):
             open(f"{directory}/{base:020d}.{kind}", "wb").close()
-    log = CleanableLog(fs, open_partition(fs, directory).segments, kernels=KernelChoice(forced=True))
+    log = CleanableLog(fs, open_partition(fs, directory).segments)
     marks = marking.mark(log, marking.MarkingRequest(0, count * EACH, BASE_TIME_MS))
     assert marks.count == count * EACH
     request = CleaningRequest(BASE_TIME_MS, 0, count * EACH, 1 << 30, IndexLimits(4096, 1 << 20), {}, count * EACH)

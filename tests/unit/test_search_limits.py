@@ -149,7 +149,7 @@ def ends_of(segments, told):
             files |= {f"/t-0/{base:020}.txnindex": aborted_txns(entries)}
     fs = FaultyFilesystem(files)
     parts = [SegmentPart(segment, 0) for segment in open_partition(fs, "/t-0").segments]
-    return TransactionEnds(fs, parts, 0, DEFAULT_LIMITS, None, lambda path, message: told.append((path[-12:], message)))
+    return TransactionEnds(fs, parts, 0, DEFAULT_LIMITS, lambda path, message: told.append((path[-12:], message)))
 
 
 def test_markers_of_a_producer_count_in_the_order_of_the_log():

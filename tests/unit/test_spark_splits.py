@@ -1,6 +1,5 @@
 """Tasks: each offset in one of them, whatever the sizes; cut where batches end; damage told once."""
 
-import pickle
 import random
 
 import pytest
@@ -11,7 +10,7 @@ import kafkalog_cli as kl
 from kafkalog_cli.spark import splits
 from tests.spark.spark_reading import rows, rows_of, subset, tasks
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
-from tests.support.product import KernelChoice, UsageError
+from tests.support.product import UsageError
 
 
 @pytest.fixture
@@ -54,19 +53,6 @@ def write_log(folder, segments=3, batches=80, seed=7, name="orders-0", base=0, i
 def read(reader, parts):
     """Offsets by task."""
     return [rows_of(reader, [part]).column("offset").to_pylist() for part in parts]
-
-
-def test_a_worker_knows_what_the_whole_job_reads(small, tmp_path, monkeypatch):
-    """By that it decides whether kernels are worth being compiled, not by its own part."""
-    write_log(tmp_path)
-    reader, parts = tasks(tmp_path, subset("offset", "value"))
-    total = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
-    expected = []
-    monkeypatch.setattr(KernelChoice, "expect", lambda _, size_bytes: expected.append(size_bytes))
-    for part in parts:
-        list(reader.read(pickle.loads(pickle.dumps(part))))
-    assert expected == [total] * len(parts)
-    assert len(parts) > 5
 
 
 def test_a_large_log_makes_several_tasks(small, tmp_path):

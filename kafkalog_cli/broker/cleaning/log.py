@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import LogSegmentSize
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, read_all
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import CRC_GOOD, NO_OFFSET, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.control import ABORT, COMMIT, control_type
@@ -153,7 +152,6 @@ class CleanableLog(NamedTuple):
     fs: Filesystem
     segments: Sequence[Segment]
     limits: Limits = DEFAULT_LIMITS
-    kernels: KernelChoice | None = None
 
     @property
     def sizes(self) -> list[LogSegmentSize]:

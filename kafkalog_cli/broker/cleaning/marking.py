@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import places_between
-from kafkalog_cli.broker.cleaning.key_table import CompiledKeyTable, KeySlice, KeyTable, PlainKeyTable, SoughtKeys
+from kafkalog_cli.broker.cleaning.key_table import KeySlice, KeyTable, SoughtKeys
 from kafkalog_cli.broker.cleaning.log import (
     CleanableLog,
     CleanedTransactions,
@@ -24,7 +24,6 @@ from kafkalog_cli.format.batch import CONTROL_MASK, DELETE_HORIZON_MASK, RECORD_
 from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
-from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import entries_in_use
 from kafkalog_cli.log.partition import Segment
@@ -97,7 +96,7 @@ class _Marking:
         slices = [KeySlice()]
         while slices and dirty:
             part = slices.pop()
-            table = self._table(part, dirty_bytes)
+            table = self._table(part)
             seen = self._read_dirty(dirty, table)
             if table.is_full and not self._is_broker_full:
                 if part.bits >= MOST_SLICE_BITS:
@@ -121,14 +120,8 @@ class _Marking:
         marks.end_offset = self._request.first_uncleanable
         return marks
 
-    def _table(self, part: KeySlice, dirty_bytes: int) -> KeyTable:
-        request, kernels = self._request, self._log.kernels
-        compiled = None
-        if kernels is not None:
-            kernels.need(native.DECODE_BATCHES, native.PUT_KEYS, native.MARK_KEYS, native.FILL_SLOTS)
-            compiled = kernels.compiled(0, dirty_bytes // _RECORD_BYTES, dirty_bytes)
-        kind = PlainKeyTable if compiled is None else CompiledKeyTable
-        return kind(self._marks, self._keys_bytes, part, request.most_keys)
+    def _table(self, part: KeySlice) -> KeyTable:
+        return KeyTable(self._marks, self._keys_bytes, part, self._request.most_keys)
 
     # -- the dirty part
 

@@ -68,7 +68,7 @@ class RecordReader:
         decode = _decode_strictly if strict else _decode
         self._decode: _Decode = partial(decode, timestamps_only=timestamps_only)
         self._arena = bytearray()
-        self._rows: tuple[bytearray, native.Matrix] | None = None
+        self._rows: tuple[bytearray, native.Columns] | None = None
         self._job = LARGE_TURN.current()
 
     def blocks(
@@ -94,7 +94,7 @@ class RecordReader:
             for at in range(row, end):
                 yield from self._one(chunk, at, allowance)
             return
-        batches = native.matrix_of(chunk.batches.columns(), getattr(chunk.batches, "matrix", None))
+        batches = native.columns_of(chunk.batches.columns(), getattr(chunk.batches, "matrix", None))
         source = native.Memory(chunk.view)
         while row < end:
             out = self._matrix()
@@ -110,7 +110,7 @@ class RecordReader:
                 yield from self._one(chunk, row, allowance)
                 row += 1
 
-    def _matrix(self) -> native.Matrix:
+    def _matrix(self) -> native.Columns:
         if self._rows is None:
             self._rows = native.new_matrix(native.RECORD_COLUMNS, native.RECORD_ROWS)
         return self._rows[1]
@@ -130,7 +130,7 @@ class RecordReader:
         return end
 
     def _packed(
-        self, chunk: Chunk, batches: native.Matrix, begin: int, end: int, allowance: Allowance
+        self, chunk: Chunk, batches: native.Columns, begin: int, end: int, allowance: Allowance
     ) -> Iterator[RecordBlock]:
         """Decompress batches into the arena, and decode them whenever it is full."""
         starts, ends = array("q"), array("q")
@@ -184,7 +184,7 @@ class RecordReader:
         return written
 
     def _of_arena(  # noqa: PLR0913, PLR0917
-        self, chunk: Chunk, batches: native.Matrix, first: int, starts: array[int], ends: array[int],
+        self, chunk: Chunk, batches: native.Columns, first: int, starts: array[int], ends: array[int],
         allowance: Allowance,
     ) -> Iterator[RecordBlock]:  # fmt: skip
         if not starts:

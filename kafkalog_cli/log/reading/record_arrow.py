@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
     CONTROL_MASK,
@@ -17,14 +18,11 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
 )
 from kafkalog_cli.format.columns import Flags, IntColumn, Integers, Octets
-from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import (
+    OUTSIDE,
     RECORD_COLUMN_NAMES,
     RecordBlock,
     RecordColumns,
-    field_bytes,
-    read_headers,
-    view_of,
 )
 from kafkalog_cli.log.reading.read import KEPT_ARENA_BYTES
 
@@ -159,7 +157,6 @@ class _Columns:
         self._block = block
         self._records = records
         self._rows = rows
-        self._is_compiled = block.is_compiled
 
     def offset(self, type: Any) -> Any:  # noqa: A002
         return need_pyarrow().array(self._records[0].copy(), type)
@@ -229,10 +226,6 @@ class _Columns:
         if not counts.any():
             nothing = pa.array([], type.value_type)
             return pa.ListArray.from_arrays(pa.array(np.zeros(len(counts) + 1, dtype=np.int32)), nothing, type=type)
-        if not self._is_compiled:
-            places = zip(self._records[7].tolist(), counts.tolist(), strict=True)
-            lists = [[header._asdict() for header in read_headers(self._block.buffer, *place)] for place in places]
-            return pa.array(lists, type)
         begins = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts))).astype(np.int32)
         struct = pa.StructArray.from_arrays(self._header_fields(int(counts.sum())), fields=list(type.value_type))
         return pa.ListArray.from_arrays(pa.array(begins), struct, type=type)
@@ -240,12 +233,12 @@ class _Columns:
     def _header_fields(self, count: int) -> list[Any]:
         import numpy as np
 
-        buffer = np.frombuffer(self._block.buffer, dtype=np.uint8)
-        sizes = native.function(native.HEADER_BYTES)(buffer, self._records)
-        ends = [np.empty(count + 1, dtype=np.int64) for _ in sizes]
-        data = [np.empty(size, dtype=np.uint8) for size in sizes]
+        buffer, at, counts = self._block.buffer, self._records[7].copy(), self._records[8].copy()
+        sizes = native.header_bytes(buffer, at, counts)
+        ends = np.empty(count + 1, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
+        data = np.empty(sizes[0], dtype=np.uint8), np.empty(sizes[1], dtype=np.uint8)
         valid = np.empty(count, dtype=np.uint8)
-        native.function(native.COPY_HEADERS)(buffer, self._records, ends[0], data[0], ends[1], data[1], valid)
+        native.copy_headers(buffer, at, counts, ends, data, valid)
         return [_binary(ends[0], data[0], None), _binary(ends[1], data[1], valid != 0)]
 
     def _field(self, row: int, type: Any) -> Any:  # noqa: A002
@@ -254,17 +247,11 @@ class _Columns:
         positions, sizes = self._records[row], self._records[row + 1]
         if len(sizes) == 1 and sizes[0] > max(PART_BYTES, len(self._block.buffer) // 2):
             return _lent(self._block.buffer, int(positions[0]), int(sizes[0]), type)
-        if not self._is_compiled:
-            places = zip(positions.tolist(), sizes.tolist(), strict=True)
-            # Arrow copies small values faster from bytes. Of a large value there is then no copy in between.
-            is_large = len(sizes) > 0 and int(sizes.max()) >= _LARGE_FIELD_BYTES
-            field = view_of if is_large else field_bytes
-            return need_pyarrow().array([field(self._block.buffer, *place) for place in places], type)
-        buffer = np.frombuffer(self._block.buffer, dtype=np.uint8)
+        sizes = np.where((positions == OUTSIDE) & (sizes > 0), 0, sizes)  # the bytes are missing
         ends = np.empty(len(sizes) + 1, dtype=np.int64)
         room = need_pyarrow().allocate_buffer(int(np.maximum(sizes, 0).sum()))  # Arrow's pool has warm pages
         data = np.frombuffer(room, dtype=np.uint8)
-        native.function(native.COPY_FIELDS)(buffer, self._records, row, ends, data)
+        native.copy_fields(self._block.buffer, positions.copy(), sizes, ends, data)
         return _binary(ends, data, sizes >= 0)
 
     def _size(self, row: int, type: Any) -> Any:  # noqa: A002

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import METADATA_TOPIC, partition_directory_name
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch
@@ -137,7 +136,6 @@ class ClusterMetadata(NamedTuple):
 def read_cluster_metadata(
     fs: Filesystem,
     path: str,
-    choice: KernelChoice | None = None,
     *,
     until: MetadataPoint | None = None,
     without: Collection[str] = (),
@@ -159,7 +157,7 @@ def read_cluster_metadata(
         and one.status.path not in without
     ]  # fmt: skip
     for snapshot in (*sorted(snapshots, key=_snapshot_order, reverse=True), None):
-        replay = _Replay(fs, choice or KernelChoice(), faults, point)
+        replay = _Replay(fs, faults, point)
         start, identity = 0, None
         if snapshot is not None:
             identity = SnapshotId(snapshot.name.offset or 0, snapshot.name.epoch or 0)
@@ -177,7 +175,7 @@ def read_as_node(fs: Filesystem, partition: Partition, end_offset: int) -> Clust
     A node reads only the newest snapshot, and does not notice that the end of the file is missing.
     """
     newest = newest_snapshot(partition)
-    replay = _Replay(fs, KernelChoice(), [], MetadataPoint(end_offset), is_node=True)
+    replay = _Replay(fs, [], MetadataPoint(end_offset), is_node=True)
     identity = None if newest is None else SnapshotId(newest.name.offset or 0, newest.name.epoch or 0)
     if newest is not None and not replay.snapshot(newest.status.path):
         return replay.result(partition.path, identity, is_complete=False)
@@ -203,7 +201,7 @@ class SnapshotContents(NamedTuple):
 def read_snapshot(fs: Filesystem, path: str, *, as_bootstrap: bool = False) -> SnapshotContents:
     """Read all of a snapshot. `as_bootstrap`: as a node reads bootstrap.checkpoint, whatever its CRCs and end are."""
     faults: list[tuple[str, Fault]] = []
-    replay = _Replay(fs, KernelChoice(), faults, MetadataPoint(), is_node=as_bootstrap, checks_crc=not as_bootstrap)
+    replay = _Replay(fs, faults, MetadataPoint(), is_node=as_bootstrap, checks_crc=not as_bootstrap)
     replay.snapshot(path)
     return replay.contents()
 
@@ -222,10 +220,9 @@ def _snapshot_order(snapshot: PartitionFile) -> tuple[int, int]:
 class _Replay:
     """Replays a snapshot, then the log after it, into an image; each snapshot that is tried gets its own replay."""
 
-    def __init__(  # noqa: PLR0913 - the ways to read, for the functions above
+    def __init__(
         self,
         fs: Filesystem,
-        choice: KernelChoice,
         faults: list[tuple[str, Fault]],
         point: MetadataPoint,
         *,
@@ -236,7 +233,6 @@ class _Replay:
         self._checks_crc = checks_crc
         self._epoch: int | None = None
         self._fs = fs
-        self._choice = choice
         self._faults = faults
         self._point = point
         self._image = MetadataImage()

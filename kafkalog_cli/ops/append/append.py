@@ -208,7 +208,7 @@ def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> App
     assert plan.log_end_offset is not None
     config, end_offset = request.settings.topic_config(plan.log_dir, plan.topic), plan.log_end_offset
     checks = Checks(config, plan.style, request.now_ms, end_offset)
-    maker = BatchMaker(plan.style, 0, request.kernels)
+    maker = BatchMaker(plan.style, 0)
     counts = AppendCounts(end_offset, end_offset)
     for block in blocks(checks.records(records), plan.style, request.now_ms):
         made = maker.encode(block, counts.end_offset)
@@ -266,7 +266,7 @@ class _Append:
         self._target = AppendTarget(log)
         self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
         sequence = next_sequence(self._target.producers.state, request.writing)
-        self._maker = BatchMaker(plan.style, sequence, request.kernels)
+        self._maker = BatchMaker(plan.style, sequence)
         self._counts = AppendCounts(self._target.end_offset, self._target.end_offset)
         self._flusher = _Flusher(self._config, request)
         self._is_whole = False

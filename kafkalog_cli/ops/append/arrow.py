@@ -4,24 +4,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, UsageError
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.compression import Codec, codec_name
-from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.records import Header
 from kafkalog_cli.log.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
 from kafkalog_cli.ops.append.batching import MOST_DELTA
 from kafkalog_cli.ops.append.columns import ROWS, RecordRun
-from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
+from kafkalog_cli.ops.append.reading import RecordOrigin
 from kafkalog_cli.ops.export_files import OF_FILES
 
 _SLICE_ROWS = 1 << 14
 _SLICE_BYTES = 1 << 24
 """Slices are copied several times on their way into batches."""
-_PLAIN_ROWS_A_RECORD = 4
-"""Python takes about as long for a record of a slice as for this many rows of a log (estimated from 8 µs a record)."""
 _TAKEN = frozenset({*RECORD_FIELDS, *BATCH_FIELDS, *OF_FILES})
 _HEADER_SIZE_BYTES = 10
 """The largest size of the two lengths of a header's key and value."""
@@ -44,14 +40,12 @@ class ArrowReader:
     leader epochs and codecs of those columns.
     """
 
-    def __init__(self, kernels: KernelChoice, now_ms: int, *, with_origin: bool = False) -> None:
-        self._kernels = kernels
-        kernels.need(native.JOIN_COLUMNS)
+    def __init__(self, now_ms: int, *, with_origin: bool = False) -> None:
         self._now_ms = now_ms
         self._with_origin = with_origin
         self._records = 0
 
-    def records(self, parts: Iterable[Any]) -> Iterator[NewRecord | RecordRun]:
+    def records(self, parts: Iterable[Any]) -> Iterator[RecordRun]:
         """Yield all records, in order. Raises UsageError for columns that records do not have, BadInput for bad values.
 
         At most one part and some thousand records are in memory.
@@ -61,25 +55,16 @@ class ArrowReader:
             part = _without_control(given)
             for first in range(0, part.num_rows, _SLICE_ROWS):
                 for few in _small_slices(part.slice(first, _SLICE_ROWS)):
-                    yield from self._slice(few, part.num_rows - first)
+                    yield from self._slice(few)
 
-    def _slice(self, part: Any, rows_to_come: int) -> Iterator[NewRecord | RecordRun]:
+    def _slice(self, part: Any) -> Iterator[RecordRun]:
         columns = {name: part.column(name) for name in part.schema.names}
         timestamps, headers = self._timestamps(columns.get("timestamp"), part.num_rows), columns.get("headers")
         if headers is not None:
             self._check_headers(headers)
         origins = _Origins(columns, part.num_rows) if self._with_origin else None
-        if self._kernels.compiled(0, rows_to_come * _PLAIN_ROWS_A_RECORD) is not None:
-            run = _run(columns, timestamps)
-            yield from (run,) if origins is None else origins.parted(run)
-        else:
-            self._kernels.compiled(part.num_rows * _PLAIN_ROWS_A_RECORD, 0)
-            fields = [columns[name].to_pylist() if name in columns else None for name in ("key", "value", "headers")]
-            for row, timestamp in enumerate(timestamps.tolist()):
-                key, value, found = (None if field is None else field[row] for field in fields)
-                pairs = tuple(Header(_bytes(one["key"]), _bytes(one["value"])) for one in found or ())
-                record = NewRecord(_bytes(key), _bytes(value), pairs, timestamp)
-                yield record if origins is None else record._replace(origin=origins.of(row))
+        run = _run(columns, timestamps)
+        yield from (run,) if origins is None else origins.parted(run)
         self._records += part.num_rows
 
     def _timestamps(self, column: Any, rows: int) -> Integers:
@@ -284,8 +269,9 @@ def _run(columns: dict[str, Any], timestamps: Integers) -> RecordRun:
     count = len(header_values.valid)
     size = sum(int(one.ends[-1] - one.ends[0]) for one in (key, value, header_keys, header_values))
     out, matrix = np.empty(size + _HEADER_SIZE_BYTES * count, np.uint8), np.empty((ROWS, rows), np.int64)
-    join = native.function(native.JOIN_COLUMNS)
-    filled = join(*key, *value, ends, *header_keys[:2], *header_values, timestamps, out, matrix)
+    fields = native.FieldColumn(*key), native.FieldColumn(*value)
+    headers = native.FieldColumn(*header_keys[:2], None), native.FieldColumn(*header_values)
+    filled = native.join_columns(fields, ends, headers, timestamps, out, matrix)
     return RecordRun(out[:filled], matrix)
 
 

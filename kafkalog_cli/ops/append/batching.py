@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import (
     NO_SEQUENCE,
@@ -21,8 +20,7 @@ from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, Want
 from kafkalog_cli.format.columns import IntColumn, first_row_from
 from kafkalog_cli.format.compression import Codec, codec_name, compress
 from kafkalog_cli.format.control import ABORT, COMMIT
-from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.records import RecordArrays, RecordColumns
+from kafkalog_cli.format.records import RecordColumns
 from kafkalog_cli.ops.append.columns import Arriving, PlainRun, RecordRun, joined
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
 
@@ -90,13 +88,10 @@ class Block(NamedTuple):
 class BatchMaker:
     """Encodes blocks; if there is a producer, `next_sequence` is the sequence of the next batch."""
 
-    def __init__(
-        self, style: BatchStyle, next_sequence: int = NO_SEQUENCE, kernels: KernelChoice | None = None
-    ) -> None:
+    def __init__(self, style: BatchStyle, next_sequence: int = NO_SEQUENCE) -> None:
         self.style = style
         self.next_sequence = next_sequence
         self._encoder = BatchEncoder(style.level)
-        self._kernels = kernels
 
     def encode(self, block: Block, base_offset: int) -> EncodedBatches:
         """Return the block's batches, the first at `base_offset`; they are valid until the next call.
@@ -104,10 +99,6 @@ class BatchMaker:
         If offsets are kept, `base_offset` is ignored.
         """
         records, begins = block.records, [0, *block.ends[:-1]]
-        if not isinstance(records, RecordArrays) and self._kernels is not None:
-            self._kernels.need(native.ENCODE_BATCHES, native.FINISH_BATCHES)
-            kernels = self._kernels.compiled(len(records), len(records))
-            records = records if kernels is None else records.arrays()
         if not self.style.keeps_offsets:
             records = records.numbered(base_offset)
         headers = BatchColumns.from_rows(

@@ -1,14 +1,13 @@
-"""Read records to append as columns, many at a time: NDJSON parsed by compiled kernels."""
+"""Read records to append as columns, many at a time: NDJSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_SEQUENCE
 from kafkalog_cli.format.columns import IntColumn, Integers, Octets
-from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import RecordColumns
 from kafkalog_cli.format.varint import encode_zigzag
@@ -25,9 +24,8 @@ from kafkalog_cli.ops.append.reading import (
     without_byte_order_mark,
 )
 
-_PLAIN_ROWS_A_LINE = 4
-"""Python takes as long for a line of JSON as for this many rows of other kinds."""
-_BYTES_OF_A_LINE = 256
+_MANY_BYTES = 1 << 20
+"""From so much text on, arrays pay for the import of NumPy."""
 _SPARE_BYTES = 64
 """The kernel reads and writes 8 bytes at once, past the end of the data."""
 _BYTES_OF_A_RECORD = 64
@@ -197,14 +195,11 @@ Arriving = Iterable["NewRecord | RecordRun | None"]
 class NdjsonReader:
     """Reads records from NDJSON that comes in pieces. `now_ms` is the timestamp of records without one."""
 
-    def __init__(self, kernels: KernelChoice, now_ms: int) -> None:
-        self._kernels = kernels
-        kernels.need(native.READ_LINES)
+    def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
         self._text = bytearray()
         self._scratch: tuple[Octets, Integers] | None = None
-        self._lines = self._rows = 0
-        self._is_compiled = False
+        self._lines = self._bytes = 0
 
     def records(self, pieces: Iterable[Piece], path: str) -> Iterator[NewRecord | RecordRun | None]:
         """Yield the records of a stream named `path`, and None per empty piece.
@@ -245,42 +240,27 @@ class NdjsonReader:
 
     def _whole_lines(self, end: int, path: str) -> Iterator[NewRecord | RecordRun]:
         """Yield the records of the whole lines in the text up to `end`."""
-        if self._is_to_be_compiled(end):
-            yield from self._compiled(end, path)
+        self._bytes += end
+        if self._bytes >= _MANY_BYTES:
+            yield from self._columns(end, path)
             return
         for line in bytes(memoryview(self._text)[: end - 1]).split(b"\n"):
             record = self._parsed(line, path)
             if record is not None:
                 yield record
 
-    def _is_to_be_compiled(self, end: int) -> bool:
-        """Whether the compiled kernel reads this text; after its first use it reads all the rest."""
-        if not self._is_compiled:
-            rows = max(self._text.count(b"\n", 0, end), end // _BYTES_OF_A_LINE) * _PLAIN_ROWS_A_LINE
-            expected, self._rows = max(rows, self._rows), self._rows + rows  # a pipe returns little at a time
-            self._is_compiled = self._kernels.compiled(0, expected) is not None
-            if not self._is_compiled:
-                self._kernels.compiled(rows, 0)
-        return self._is_compiled
-
-    def _compiled(self, end: int, path: str) -> Iterator[NewRecord | RecordRun]:
-        import numpy as np
-
-        from kafkalog_cli.format.kernels import compiled
-
-        read = native.function(native.READ_LINES)
-        names = np.frombuffer(compiled.NDJSON_NAMES, np.uint8)
-        text, (out, rows) = np.frombuffer(self._text, np.uint8), self._scratch_for(end)
+    def _columns(self, end: int, path: str) -> Iterator[NewRecord | RecordRun]:
+        out, rows = self._scratch_for(end)
         self._check_long_line(path)
-        at = 0
+        at, most = 0, rows.shape[1]
         while at < end:
-            at, filled, count, lines = read(text, at, end, names, out, rows, self._now_ms)
+            at, filled, count, lines = native.read_lines(self._text, end + 8, at, self._now_ms, out, rows)
             self._lines += lines
             if count:
                 yield RecordRun(out[:filled].copy(), rows[:, :count].copy())
-            if at < end and count < rows.shape[1]:
+            if at < end and count < most:
                 newline = self._text.index(b"\n", at)
-                record = self._parsed(bytes(self._text[at:newline]), path)
+                record = self._parsed(bytes(memoryview(self._text)[at:newline]), path)
                 if record is not None:
                     yield record
                 at = newline + 1

@@ -108,7 +108,7 @@ class _End(NamedTuple):
 class Ahead:
     """Iterate once for what `records` yields or raises, in its order. On leaving the context the thread has ended.
 
-    Plain kernels hold the GIL, so a thread would not help them. The thread therefore starts only after the first run;
+    A thread would not help with single records, which Python parses. It therefore starts only after the first run;
     earlier records are read in the caller's thread.
     """
 

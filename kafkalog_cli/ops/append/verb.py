@@ -287,7 +287,6 @@ class Appending:
         return AppendRequest(
             work.clock.now_ms,
             work.settings,
-            kernels=context.kernels,
             writing=writing,
             flush_clock=lambda: int(context.clock() * 1000),
         )
@@ -316,7 +315,7 @@ class Appending:
             yield from self._taken_apart("the input", self._sorted_pieces(work, self._sorted))
             return
         if isinstance(self._inputs, ArrowInput):
-            yield from ArrowReader(self._session.context.kernels, work.clock.now_ms).records(self._inputs.parts)
+            yield from ArrowReader(work.clock.now_ms).records(self._inputs.parts)
             return
         safe_point = self._session.interruptions.safe_point if work.dry_run else lambda: None
         for name, pieces in self._files.each(safe_point):
@@ -330,7 +329,7 @@ class Appending:
     def _taken_apart(self, name: str, pieces: Iterator[Piece]) -> Iterator[NewRecord | RecordRun | None]:
         options, session = self._options, self._session
         if options.is_ndjson and not options.writing.keep_offsets:
-            return NdjsonReader(session.context.kernels, session.shared.clock.now_ms).records(pieces, name)
+            return NdjsonReader(session.shared.clock.now_ms).records(pieces, name)
         return read_records(PieceLines(pieces), name, self._parse(with_origin=options.writing.keep_offsets))
 
     def _parse(self, *, with_origin: bool) -> Parse:

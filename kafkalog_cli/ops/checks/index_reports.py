@@ -88,7 +88,7 @@ class PartitionReports:
             return LogBounds(start, start if walk.last_offset is None else walk.last_offset + 1)
         context = self._read_context
         try:
-            found = log_range(context.fs, self._partition, context.limits, context.choice)
+            found = log_range(context.fs, self._partition, context.limits)
         except KafkalogError:  # reported with the segment
             found = None
         return found or UNKNOWN_RANGE

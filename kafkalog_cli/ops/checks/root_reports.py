@@ -167,5 +167,5 @@ class RootReports:
         if name not in self._ranges:
             read_context = self._read_context
             opened = open_partition(read_context.fs, path)
-            self._ranges[name] = log_range(read_context.fs, opened, read_context.limits, read_context.choice)
+            self._ranges[name] = log_range(read_context.fs, opened, read_context.limits)
         return self._ranges[name]

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.format.batch import Batch
@@ -27,7 +26,6 @@ class ReadContext(NamedTuple):
 
     fs: Filesystem
     limits: Limits = DEFAULT_LIMITS
-    choice: KernelChoice | None = None
     sleep: Callable[[float], None] = time.sleep
 
 
@@ -117,7 +115,7 @@ class SegmentReports:
         observer = self._observer
         records = observer.records if observer is not None and observer.wants_records else None
         context, next_offset = self._read_context, self._segment.next_offset
-        walk = SegmentWalk(log, context.limits, context.choice, records=records, next_offset=next_offset)
+        walk = SegmentWalk(log, context.limits, records=records, next_offset=next_offset)
         checks: list[Check] = [*indexes, self._watch, *([] if observer is None else [observer])]
         for batch_run in walk:
             for check in checks:

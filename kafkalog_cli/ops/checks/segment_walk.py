@@ -12,7 +12,6 @@ from itertools import accumulate
 from operator import ge, gt
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, RECORD_BATCH_MAGIC, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.columns import first_row_from, integers, least_and_largest, rows_where
@@ -165,11 +164,10 @@ class SegmentWalk:
     `next_offset` is the base offset of the next segment: a batch that reaches it is out of order, too.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         file: ReadableFile,
         limits: Limits = DEFAULT_LIMITS,
-        choice: KernelChoice | None = None,
         start: int = 0,
         *,
         records: Callable[[RecordBlock], None] | None = None,
@@ -270,7 +268,7 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
 
 
 def _all_ascend(batches: BatchArrays, reached_before: int) -> bool:
-    """Whether each batch starts after the batch before it, from the columns of compiled kernels."""
+    """Whether each batch starts after the batch before it, from arrays."""
     base, last = batches.base_offset, batches.last_offset
     begins_behind = int(base[0]) > reached_before and bool((base[1:] > last[:-1]).all())
     return begins_behind and bool((last >= base).all())
@@ -281,9 +279,7 @@ TRIED_ENTRIES = 16
 UNKNOWN_RANGE = LogBounds(0, (1 << 63) - 1)
 
 
-def log_range(
-    fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS, choice: KernelChoice | None = None
-) -> LogBounds | None:
+def log_range(fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> LogBounds | None:
     """Return the offset range that the batches give; None if there is no segment.
 
     In a damaged last segment, the range ends after the last batch that can be found. A broker may end the log earlier.
@@ -293,16 +289,14 @@ def log_range(
         return None
     first, last = partition.segments[0], partition.segments[-1]
     with fs.open_read(last.log.path) as file:
-        return LogBounds(first.base_offset, _end_offset(fs, file, last, limits, choice))
+        return LogBounds(first.base_offset, _end_offset(fs, file, last, limits))
 
 
-def _end_offset(
-    fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits, choice: KernelChoice | None
-) -> int:
+def _end_offset(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
     if segment.is_seven:
         reader = SegmentReader(file, limits=limits, seven_base_offset=segment.base_offset)
         return segment.base_offset + reader.run().end_position
-    walk = SegmentWalk(file, limits, choice, start=good_start(fs, file, segment, limits))
+    walk = SegmentWalk(file, limits, start=good_start(fs, file, segment, limits))
     walk.run()
     return segment.base_offset if walk.last_offset is None else walk.last_offset + 1
 

@@ -22,7 +22,7 @@ def log_of(fs: Filesystem, partition: Partition, plan: CompactPlan, request: Com
     if plan.choice is Choice.ERASING_ONLY:
         changed = {base_offset for group in plan.groups for base_offset in group}
         segments = tuple(segment for segment in segments if segment.base_offset in changed)
-    return CleanableLog(fs, segments, request.limits, request.kernels)
+    return CleanableLog(fs, segments, request.limits)
 
 
 def marking_request(segments: Sequence[Segment], plan: CompactPlan, request: CompactRequest) -> MarkingRequest:

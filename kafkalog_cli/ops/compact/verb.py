@@ -257,9 +257,7 @@ def _rolled(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
 
 
 def _roll_request(request: CompactRequest) -> RollRequest:
-    return RollRequest(
-        request.now_ms, request.settings, request.limits, request.kernels, request.now_is_given, force=True
-    )
+    return RollRequest(request.now_ms, request.settings, request.limits, request.now_is_given, force=True)
 
 
 def _apply(work: Work, what: CompactWork, plan: CompactPlan, run: RunInfo) -> Changed[CompactPlan]:
@@ -289,7 +287,6 @@ def _retention(request: CompactRequest) -> RetainRequest:
     return RetainRequest(
         request.now_ms,
         request.settings,
-        kernels=request.kernels,
         delay_ms=request.delay_ms,
         now_is_given=request.now_is_given,
     )

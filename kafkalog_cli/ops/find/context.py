@@ -46,7 +46,7 @@ def copied_records(block: RecordBlock, rows: Sequence[int]) -> RecordBlock:
     batches = block.batches.chosen(batch_rows)
     records: RecordColumns = RecordColumns.from_rows(copied)
     counts: IntColumn = record_ends
-    if block.is_compiled:  # for compiled kernels, all columns are arrays
+    if block.is_compiled:  # all columns are arrays then
         import numpy as np
 
         records, counts = records.arrays(), np.array(record_ends, dtype=np.int64)

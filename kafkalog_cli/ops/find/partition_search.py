@@ -8,7 +8,6 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, OffsetOutOfRange, worst_exit_code
 from kafkalog_cli.format.fault import Fault
@@ -69,12 +68,11 @@ class PartitionSearch:
     Records of an event are valid until the next event, unless they are copied.
     """
 
-    def __init__(self, fs: Filesystem, partition: Partition, request: FindRequest, choice: KernelChoice | None) -> None:
+    def __init__(self, fs: Filesystem, partition: Partition, request: FindRequest) -> None:
         self.result = SearchedPartition(partition)
         self._fs = fs
         self._partition = partition
         self._request = request
-        self._choice = choice
         self._matcher = Matcher(request.conditions, partition.topic, request.decoder)
         self._context = SurroundingRecords(request.before, request.after)
         self._codes: set[ExitCode] = set()
@@ -125,7 +123,7 @@ class PartitionSearch:
         read = read if to_offset is None else read._replace(to_offset=to_offset)
         # The records around a match are of any batch.
         rows_to_read = None if self._request.has_context else self._matcher.rows_to_read
-        return LogRead(self._fs, self._partition, read, self._choice, view, rows_to_read=rows_to_read)
+        return LogRead(self._fs, self._partition, read, view, rows_to_read=rows_to_read)
 
     def _start_of_last(self, view: PartitionState, start: int) -> int | None:
         """Return the offset from which on to read for the last matches, None if there is no match and no damage.
@@ -245,11 +243,10 @@ _BYTES_PER_RECORD = 500
 """About what a copied record takes besides its contents."""
 
 
-def find_records(  # noqa: PLR0913
+def find_records(
     fs: WritableFilesystem,
     partitions: Sequence[Partition],
     request: FindRequest,
-    choice: KernelChoice | None = None,
     *,
     jobs: int = 1,
     on_read: Meter | None = None,
@@ -262,7 +259,7 @@ def find_records(  # noqa: PLR0913
     """
     meter = EndingMeter(on_read)
     metered = MeteredFilesystem(fs, meter)
-    searches = (PartitionSearch(metered, one, request, choice) for one in partitions)
+    searches = (PartitionSearch(metered, one, request) for one in partitions)
     if jobs <= 1 or request.conditions.pattern is not None or len(partitions) == 1:
         for search in searches:
             yield from _in_turn(search)
@@ -270,7 +267,7 @@ def find_records(  # noqa: PLR0913
     with InOrder((partial(_ahead, search) for search in searches), jobs, "kafkalog-find") as found, meter:
         for result, events in found:
             if events is None:
-                yield from _in_turn(PartitionSearch(metered, result.partition, request, choice))
+                yield from _in_turn(PartitionSearch(metered, result.partition, request))
             else:
                 yield from events
                 yield result

@@ -16,7 +16,6 @@ from kafkalog_cli.change.growing_run import UnseenGrowth
 from kafkalog_cli.change.new_partition import make_partition
 from kafkalog_cli.disk.durable import attributes_in, sync_directory
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format import partition_metadata
@@ -99,20 +98,20 @@ class Built(NamedTuple):
     odd_time: OddTime | None = None
 
 
-def build(fs: WritableFilesystem, path: str, parts: Iterable[Any], style: TopicStyle, kernels: KernelChoice) -> Built:
+def build(fs: WritableFilesystem, path: str, parts: Iterable[Any], style: TopicStyle) -> Built:
     """Build the partition directory `path` from RecordBatches, in their order, and write all of it to the disk.
 
     Raises BadInput for records that a broker would refuse, and UsageError for columns that records do not have. Raises
     NotChanged, NoSpace, OSError, SyncFailed. After an error the incomplete directory is left there, and may be removed.
     """
-    return _Build(fs, path, style, kernels).run(parts)
+    return _Build(fs, path, style).run(parts)
 
 
 class _Build:
     """One call of `build`."""
 
-    def __init__(self, fs: WritableFilesystem, path: str, style: TopicStyle, kernels: KernelChoice) -> None:
-        self._fs, self._path, self._style, self._kernels = fs, path, style, kernels
+    def __init__(self, fs: WritableFilesystem, path: str, style: TopicStyle) -> None:
+        self._fs, self._path, self._style = fs, path, style
         self._transactional = 0
         self._newest_ms = NO_TIMESTAMP
 
@@ -126,7 +125,7 @@ class _Build:
         make_partition(self._fs, self._path, None, style.now_ms, base_offset)
         attributes = attributes_in(self._fs, self._path)
         rows = chain(() if first is None else (first,), rows)
-        records = ArrowReader(self._kernels, style.now_ms, with_origin=batches.follows_origins).records(rows)
+        records = ArrowReader(style.now_ms, with_origin=batches.follows_origins).records(rows)
         with closing(UnseenGrowth(self._fs, self._path, attributes)) as growth:
             try:
                 built = self._append(records, batches, growth, base_offset)
@@ -144,7 +143,7 @@ class _Build:
         target = AppendTarget(OpenLog(Draft(self._fs, self._path), settings, 0, base_offset, is_clean=True))
         limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
         log = AppendedLog(target, growth, limits, now_ms)
-        checks, maker = Checks(config, style, now_ms, base_offset), BatchMaker(style, kernels=self._kernels)
+        checks, maker = Checks(config, style, now_ms, base_offset), BatchMaker(style)
         counts = AppendCounts(base_offset, base_offset)
         for block in blocks(checks.records(records), style, now_ms):
             made = maker.encode(block, log.end_offset)

@@ -25,7 +25,6 @@ from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedP
 from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.durable import attributes_in
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
 from kafkalog_cli.ops.append.partitioning import MisplacedKeys
@@ -89,19 +88,18 @@ class BuildTask:
 
     def __call__(self, job: Job) -> JobDone:
         """Build the partition. Raises BadInput, UsageError, NotSame, Locked, NotChanged, NoSpace, OSError."""
-        fs, kernels, style = RealFilesystem(), KernelChoice(), self.styles[job.topic]
-        kernels.expect(self.job_bytes)
+        fs, style = RealFilesystem(), self.styles[job.topic]
         with self.where.staged(fs, job.topic, job.partition) as name:
             path = f"{self.where.log_dir}/{name}"
             try:
                 misplaced = MisplacedKeys(job.partition, style.partitions)
-                built = build(fs, path, misplaced.counted(rows_of(job)), style, kernels)
+                built = build(fs, path, misplaced.counted(rows_of(job)), style)
             except BadInput as error:
                 raise BadInput(path=job.name, reason=str(error)) from error
             proof = None
             if self.proves:
                 proof = prove(
-                    fs, path, job.name, rows_of(job), style.now_ms, kernels,
+                    fs, path, job.name, rows_of(job), style.now_ms,
                     with_offsets=style.writing.keep_offsets, append_time_ms=style.batches.append_time_ms,
                 )  # fmt: skip
             status = fs.status(path)
@@ -352,7 +350,7 @@ def in_processes(
 ) -> list[ResultT]:
     """Return the results of `work` for the items, in their order, from several processes.
 
-    Processes are used, not threads, because compiled kernels do only a part of the work.
+    Processes are used, not threads, because Python does a part of the work.
 
     Each process takes the locks that it needs. When one fails, the others end. Raises the exceptions of `work`, and
     NotChanged if a process was killed; what unfinished work has made in `log_dir` then stays.

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.change.new_partitions import Completed, has_no_record
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import (
     DirectoryKind,
     classify_directory,
@@ -251,8 +250,8 @@ class Proof(NamedTuple):
     digest: str
 
 
-def prove(  # noqa: PLR0913, PLR0917
-    fs: Filesystem, path: str, name: str, expected: Iterable[Any], now_ms: int, kernels: KernelChoice,
+def prove(  # noqa: PLR0913
+    fs: Filesystem, path: str, name: str, expected: Iterable[Any], now_ms: int,
     *, with_offsets: bool, append_time_ms: int | None = None,
 ) -> Proof:  # fmt: skip
     """Compare the partition in `path` (`name` in messages) with the rows that it was built from.
@@ -264,7 +263,7 @@ def prove(  # noqa: PLR0913, PLR0917
     columns = (*(("offset",) if with_offsets else ()), *_RECORD)
     schema = record_schema(columns)
     wanted = _rows_of(as_records(expected, schema, now_ms, append_time_ms))
-    found = _rows_of(_read(fs, path, schema, kernels))
+    found = _rows_of(_read(fs, path, schema))
     digest, count = hashlib.sha256(), 0
     while True:
         one, other = next(wanted, None), next(found, None)
@@ -276,8 +275,8 @@ def prove(  # noqa: PLR0913, PLR0917
         _add(digest, one)
 
 
-def _read(fs: Filesystem, path: str, schema: Any, kernels: KernelChoice) -> Iterator[Any]:
-    log = LogRead(fs, open_partition(fs, path), ReadRequest(Start.EARLIEST), kernels)
+def _read(fs: Filesystem, path: str, schema: Any) -> Iterator[Any]:
+    log = LogRead(fs, open_partition(fs, path), ReadRequest(Start.EARLIEST))
     for segment in log.segments():
         for found in segment.blocks():
             if isinstance(found, Fault):

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -38,12 +37,11 @@ class LogRead:
     the last one shown. `rows_to_read` leaves batches out before they are decoded. Raises as `read_range` does.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         fs: Filesystem,
         partition: Partition,
         request: ReadRequest,
-        choice: KernelChoice | None = None,
         view: PartitionState | None = None,
         *,
         rows_to_read: RowsToRead | None = None,
@@ -57,7 +55,6 @@ class LogRead:
         self.is_stuck = False
         self.codes: list[ExitCode] = []
         self.fs = fs
-        self.choice = choice
         self.rows_to_read = rows_to_read
         self._visibility: Visibility | None = None
         self._committed: Committed | None = None
@@ -115,7 +112,7 @@ class LogRead:
                 parts = [SegmentPart(segment, position), *(SegmentPart(one, 0) for one in rest)]
                 self._committed = Committed(
                     self.fs, self.partition, parts, self.range.first, self.range.bounds.end, self.request.limits,
-                    self.choice, self.notes,
+                    self.notes,
                 )  # fmt: skip
             self._visibility = Visibility(
                 self.range.first, self.range.end, self._committed, with_control=self.request.with_control

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
     NO_OFFSET,
@@ -148,7 +147,7 @@ class Visibility:
         return batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset)
 
     def _of_arrays(self, columns: BatchArrays) -> list[int]:
-        """Return the same as `_by_row`, for columns that compiled kernels made."""
+        """Return the same as `_by_row`, for arrays."""
         import numpy as np
 
         base, last, good = columns.base_offset, columns.last_offset, columns.valid != 0
@@ -241,7 +240,6 @@ class Committed:
         first_offset: int,
         end_offset: int,
         limits: Limits,
-        choice: KernelChoice | None,
         notes: deque[ReadNote],
     ) -> None:
         self.last_stable_offset: int | None = None
@@ -250,8 +248,7 @@ class Committed:
         self._end_offset = end_offset
         self._notes = notes
         self._limits = limits
-        self._choice = choice
-        self._ends = TransactionEnds(fs, parts, first_offset, limits, choice, self._note)
+        self._ends = TransactionEnds(fs, parts, first_offset, limits, self._note)
         self._at_end: tuple[int | None, TransactionsByProducer] | None = None
         self._told_of: set[int] = set()
         for found in self._open_before(first_offset):
@@ -318,7 +315,7 @@ class Committed:
         parts = self._parts(found.first_offset, first_offset)
         if not any(part.segment.txn_index for part in parts):
             return False
-        ends = TransactionEnds(self._fs, parts, found.first_offset, self._limits, self._choice, lambda *_: None)
+        ends = TransactionEnds(self._fs, parts, found.first_offset, self._limits, lambda *_: None)
         with closing(ends):
             ending = ends.ending(found.producer_id, found.first_offset, found.first_offset, hides=False)
             return ending is not Ending.OPEN

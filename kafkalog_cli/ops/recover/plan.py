@@ -130,9 +130,7 @@ def torn_at(draft: Draft, name: str, settings: LoadSettings) -> int | None:
 def torn_near_end(draft: Draft, segment: Segment, settings: LoadSettings) -> int | None:
     """Return the same for the last segment, read only from its last index entries; None also for worse damage."""
     with suppress(KafkalogError, OSError), draft.reader(segment.log.path.rpartition("/")[2]) as log:
-        walk = SegmentWalk(
-            log, settings.limits, settings.kernels, start=good_start(draft, log, segment, settings.limits)
-        )
+        walk = SegmentWalk(log, settings.limits, start=good_start(draft, log, segment, settings.limits))
         walk.run()
         bad = walk.first_bad
         if bad is None or walk.exit_code(draft) is not ExitCode.WARNINGS:
@@ -146,7 +144,7 @@ def _damage(draft: Draft, log: ReadableFile, name: FileName, settings: LoadSetti
     if name.kind is not FileKind.SEVEN_LOG:
         bases = (classify_file(one) for one in draft.names() if one.endswith(FileKind.LOG.value))
         later = [one.offset for one in bases if one.offset is not None and one.offset > (name.offset or 0)]
-        walk = SegmentWalk(log, settings.limits, settings.kernels, next_offset=min(later, default=None))
+        walk = SegmentWalk(log, settings.limits, next_offset=min(later, default=None))
         walk.run()
         return walk.first_bad, walk.exit_code(draft)
     seen = DamageSeen()

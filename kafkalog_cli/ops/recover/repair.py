@@ -201,7 +201,7 @@ class _Repair:
 
     def _look(self) -> list[FileReport]:
         settings = self._settings
-        read_context = ReadContext(self._looked_at(), settings.limits, settings.kernels)
+        read_context = ReadContext(self._looked_at(), settings.limits)
         self._marks = BatchMarks(read_context.fs)
         found = PartitionReports(read_context, self._partition.path, observer=self._marks)
         reports = list(found)
@@ -271,7 +271,7 @@ class _Repair:
 
     def _is_whole(self, name: str) -> bool:
         with self.draft.reader(name) as log:
-            walk = SegmentWalk(log, self._settings.limits, self._settings.kernels)
+            walk = SegmentWalk(log, self._settings.limits)
             walk.run()
             return walk.fault is None and not walk.damaged and not walk.bad_crcs
 

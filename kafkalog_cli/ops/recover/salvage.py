@@ -247,7 +247,7 @@ class _Copy:
         """Copy the segment; no file is created if no batch is valid. Raises the exceptions of `open_read`."""
         log = self._segment.log
         with self._fs.open_read(log.path) as source:
-            walk = SegmentWalk(source, self._settings.limits, self._settings.kernels)
+            walk = SegmentWalk(source, self._settings.limits)
             found = _Found()
             for batch_run in walk:
                 found.add(batch_run, source)

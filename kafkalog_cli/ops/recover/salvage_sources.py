@@ -94,7 +94,7 @@ def _content(fs: Filesystem, segment: Segment, settings: LoadSettings) -> _Conte
 
 def _walked(file: ReadableFile, settings: LoadSettings) -> tuple[list[int], int | None]:
     """Return the last offsets of the batches with right CRCs, and the least first offset."""
-    walk = SegmentWalk(file, settings.limits, settings.kernels)
+    walk = SegmentWalk(file, settings.limits)
     lasts: list[int] = []
     firsts: list[int] = []
     for batch_run in walk:

@@ -162,7 +162,7 @@ class Replay:
         self._cluster = cluster
         self._report = report
         self._fs = MeteredFilesystem(context.fs, EndingMeter(on_read))
-        self._log_dirs = LogDirs(context.fs, request.paths, request.metadata, context.kernels)
+        self._log_dirs = LogDirs(context.fs, request.paths, request.metadata)
         self.state = ReplayState(context.fs, request.state_path, request.identity(cluster.cluster_id))
         self.state.load()
         self.plan: ReplayPlan = plan_replay(self._log_dirs, request, cluster, self.state, context.now_ms())
@@ -236,7 +236,7 @@ class Replay:
 
     def _log(self, planned: PlannedPartition, fs: Filesystem) -> LogRead:
         read = self._request.read._replace(start=planned.progress.next_offset, from_time_ms=None)
-        return LogRead(fs, planned.copy.partition, read, self._context.kernels)
+        return LogRead(fs, planned.copy.partition, read)
 
     def _target(self, progress: SentProgress, key: bytes | None) -> int:
         """Return the partition of a record in the cluster; the same in each run, so that the record is recognised."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, SendableFile
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import METADATA_TOPIC, SEGMENT_KINDS, FileKind, classify_file
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.format.columns import rows_where
@@ -64,10 +63,9 @@ class AsOfFilesystem:
     batch are not listed, nor are the indexes of the segment with the batch. The metadata log is not cut.
     """
 
-    def __init__(self, below: Filesystem, time_ms: int, kernels: KernelChoice | None) -> None:
+    def __init__(self, below: Filesystem, time_ms: int) -> None:
         self._below = below
         self._time_ms = time_ms
-        self._kernels = kernels
         self._cuts: dict[str, _Cut | None] = {}
 
     def open_read(self, path: str) -> ReadableFile:

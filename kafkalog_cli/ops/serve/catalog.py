@@ -50,17 +50,17 @@ class ServedCatalog:
     def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
         config = options.broker_config
         properties = None if config is None else read_broker_properties(context.fs, config)
-        then = None if options.at_ms is None else AsOfFilesystem(context.fs, options.at_ms, context.kernels)
+        then = None if options.at_ms is None else AsOfFilesystem(context.fs, options.at_ms)
         self.fs = HeldFilesystem(then or context.fs)
         self.decoding = Lock()
         """Held by the thread that decodes records: the batches of several threads would not fit into 300 MiB."""
         self._report = report
         self._context = context
         self._options = options
-        self.log_dirs = LogDirs(self.fs, options.paths, options.metadata, context.kernels)
+        self.log_dirs = LogDirs(self.fs, options.paths, options.metadata)
         dirs = self.log_dirs.replicas.log_dirs
         self.settings = SettingsSource(
-            context.fs, {}, properties, metadata_path=options.metadata, log_dirs=dirs, kernels=context.kernels
+            context.fs, {}, properties, metadata_path=options.metadata, log_dirs=dirs
         )  # fmt: skip
         self.topics: dict[str, ServedTopic] = {}
         self.sevens: dict[tuple[str, int], ServedPartition] = {}
@@ -129,7 +129,7 @@ class ServedCatalog:
             if holds_all:
                 others = others.opened()
             served = ServedPartition(
-                self.fs, own, others, self._options.on_damage, self._tell_damage, self._context.kernels,
+                self.fs, own, others, self._options.on_damage, self._tell_damage,
                 self.decoding,
             )  # fmt: skip
             if own.segments[-1].is_seven:
@@ -155,7 +155,7 @@ class ServedCatalog:
         """Open the logs of a copy. A copy that cannot be opened is reported: None."""
         try:
             self.fs.hold(copy.partition)
-            return ServedCopy(self.fs, copy, self._context.kernels, self._tell_cut, has_gaps=has_gaps)
+            return ServedCopy(self.fs, copy, self._tell_cut, has_gaps=has_gaps)
         except (KafkalogError, OSError) as error:
             message = f"not served: {unreadable(error).message}"
             self._report(

@@ -14,7 +14,6 @@ from threading import RLock
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.columns import integers
 from kafkalog_cli.format.control import ABORT
@@ -115,10 +114,9 @@ class _Run:
 class SegmentMap:
     """The map of one segment, which grows as it is asked. Threads share it. Methods raise as `read_into`."""
 
-    def __init__(self, file: ReadableFile, kernels: KernelChoice | None, seven_base_offset: int | None = None) -> None:
+    def __init__(self, file: ReadableFile, seven_base_offset: int | None = None) -> None:
         """`seven_base_offset`: the first offset of a segment of Kafka 0.7, whose offsets are positions of bytes."""
         self._file = file
-        self._kernels = kernels
         self._seven_base_offset = seven_base_offset
         self._damage: list[PartNotServed] = []
         self._events: list[Event] = []

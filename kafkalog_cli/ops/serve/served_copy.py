@@ -9,7 +9,6 @@ from threading import RLock
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotLookedUp
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.ops.replicas import Copy
@@ -109,7 +108,7 @@ class ServedCopy:
     """
 
     def __init__(
-        self, fs: HeldFilesystem, copy: Copy, kernels: KernelChoice | None, tell_cut: Callable[[str], None],
+        self, fs: HeldFilesystem, copy: Copy, tell_cut: Callable[[str], None],
         *, has_gaps: bool,
     ) -> None:  # fmt: skip
         """`has_gaps`: offsets may be missing between segments, as in a compacted topic. Raises as `open_read`."""
@@ -119,7 +118,6 @@ class ServedCopy:
         self.next_offset = copy.bounds.next_offset
         self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition, copy.bounds)
         self._fs = fs
-        self._kernels = kernels
         self._tell_cut = tell_cut
         self._has_gaps = has_gaps
         self._maps: dict[int, SegmentMap] = {}
@@ -138,7 +136,7 @@ class ServedCopy:
             if number not in self._maps:
                 segment = self.segments[number]
                 seven = segment.base_offset if segment.is_seven else None
-                self._maps[number] = SegmentMap(self._fs.held(segment.log.path), self._kernels, seven)
+                self._maps[number] = SegmentMap(self._fs.held(segment.log.path), seven)
             return self._maps[number]
 
     def place(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> PlaceInCopy:

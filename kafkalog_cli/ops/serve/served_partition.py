@@ -8,7 +8,6 @@ from functools import cached_property
 from threading import Lock, RLock
 from typing import NamedTuple
 
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition
@@ -48,7 +47,7 @@ class ServedPartition:
 
     def __init__(  # noqa: PLR0913, PLR0917
         self, fs: HeldFilesystem, own: ServedCopy, others: OtherCopies, on_damage: DamageAnswer, tell: TellDamage,
-        kernels: KernelChoice | None, decoding: Lock,
+        decoding: Lock,
     ) -> None:  # fmt: skip
         """`decoding` is held while records are decoded."""
         self.own = own
@@ -60,7 +59,6 @@ class ServedPartition:
         self._other_copies = others
         self._on_damage = on_damage
         self._tell = tell
-        self._kernels = kernels
         self._decoding = decoding
         self._told: set[tuple[object, ...]] = set()
         self._building = RLock()
@@ -136,12 +134,12 @@ class ServedPartition:
             offset = found.next_offset
 
     def warm_up(self) -> None:
-        """Read and check the first part of the log, so that the first fetch need not load the compiled kernels."""
+        """Read and check the first part of the log, so that the first fetch need not."""
         self.own.map(0).read_ahead(0, 1)
 
     def producers(self) -> Sequence[ProducerEntry]:
         """Return the producers at the end of the log. Raises as `producers_of`."""
-        return producers_of(self._fs, self.copy.partition, self.own.next_offset, self._kernels)
+        return producers_of(self._fs, self.copy.partition, self.own.next_offset)
 
     def records(
         self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool

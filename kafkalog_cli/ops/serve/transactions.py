@@ -8,7 +8,6 @@ from typing import NamedTuple
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import ProducerReplay, ProducerState
 from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.columns import rows_where
@@ -125,9 +124,7 @@ class TransactionalIds:
         return {one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)}
 
 
-def producers_of(
-    fs: Filesystem, partition: Partition, end_offset: int, kernels: KernelChoice | None
-) -> Sequence[ProducerEntry]:
+def producers_of(fs: Filesystem, partition: Partition, end_offset: int) -> Sequence[ProducerEntry]:
     """Return the producers at the end of the log, in order of arrival. Damaged batches are left out.
 
     Raises as `open_read`; Unreadable for a log that a broker would not replay, Refused for too many producers.

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.engine import THREADS, Engine
 from kafkalog_cli.ops.option_values import wall_clock_ms
 from kafkalog_cli.ops.selection import Selection
@@ -14,10 +13,9 @@ from kafkalog_cli.ops.selection import Selection
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The disk, the clocks and the kernels. `clock` returns seconds from an arbitrary start."""
+    """The disk and the clocks. `clock` returns seconds from an arbitrary start."""
 
     fs: WritableFilesystem = field(default_factory=RealFilesystem)
-    kernels: KernelChoice = field(default_factory=KernelChoice)
     now_ms: Callable[[], int] = wall_clock_ms
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

@@ -78,7 +78,7 @@ class Session:
 
     @property
     def context(self) -> Context:
-        """The disk, the clocks and the kernels."""
+        """The disk and the clocks."""
         return self.shared.context
 
     @property
@@ -160,14 +160,13 @@ class Session:
         """Return the settings from `config`, the options and the metadata logs of log directories. Raises as above."""
         fs, options = self.context.fs, self.options
         broker = None if options.broker_config is None else read_broker_properties(fs, options.broker_config)
-        kernels = self.context.kernels
-        return SettingsSource(fs, config, broker, metadata_path=options.metadata, log_dirs=log_dirs, kernels=kernels)
+        return SettingsSource(fs, config, broker, metadata_path=options.metadata, log_dirs=log_dirs)
 
     def request(self, kind: Callable[..., LogRequestT], partitions: Sequence[Partition], **what: Any) -> LogRequestT:
         """Create a verb's request on logs, with the session's time, and the settings of these partitions."""
-        clock, kernels = self.shared.clock, self.context.kernels
+        clock = self.shared.clock
         settings = self.settings(partitions)
-        return kind(clock.now_ms, settings, kernels=kernels, now_is_given=clock.is_given, **what)
+        return kind(clock.now_ms, settings, now_is_given=clock.is_given, **what)
 
     # -- the run
 
@@ -181,7 +180,6 @@ class Session:
         total_bytes = sum(map(log_bytes, partitions))
         if verb.counts_logs:
             self.observer.begin(verb.name, total_bytes)
-        self.context.kernels.expect(total_bytes)
         works = (Work(partition, self.log_dir(partition.path)) for partition in partitions)
         self._run(request, works, min(self.options.pace.jobs, len(partitions)), show)
         return self._summary(self._not_done(partitions))

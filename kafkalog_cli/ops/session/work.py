@@ -87,7 +87,7 @@ class Work:
 
     @property
     def context(self) -> Context:
-        """The disk, the clocks and the kernels."""
+        """The disk and the clocks."""
         return self._shared.context
 
     @property

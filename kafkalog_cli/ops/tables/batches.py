@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.log.partition import Partition, Segment
@@ -47,23 +46,20 @@ class BatchRow(NamedTuple):
     log_dir: str
 
 
-def batches(
-    fs: Filesystem, partition: Partition, on_damage: OnDamage, choice: KernelChoice | None = None
-) -> Iterator[BatchRow]:
+def batches(fs: Filesystem, partition: Partition, on_damage: OnDamage) -> Iterator[BatchRow]:
     """Yield every batch in log order; nothing is decompressed.
 
     A bad CRC is reported in the row. Where the chain of batches breaks, `on_damage` is called, and the next valid batch
     follows. Raises as `on_damage` and `open_read` do.
     """
-    choice = choice or KernelChoice()
     log_dir = partition.path.rpartition("/")[0] or "."
     for segment in partition.segments:
         name = segment.log.path.rpartition("/")[2]
-        for batch in _of_segment(fs, segment, on_damage, choice):
+        for batch in _of_segment(fs, segment, on_damage):
             yield _row(partition, name, log_dir, batch, is_seven=segment.is_seven)
 
 
-def _of_segment(fs: Filesystem, segment: Segment, on_damage: OnDamage, choice: KernelChoice) -> Iterator[Batch]:
+def _of_segment(fs: Filesystem, segment: Segment, on_damage: OnDamage) -> Iterator[Batch]:
     seven = segment.base_offset if segment.is_seven else None
     with fs.open_read(segment.log.path) as file:
         for chain in SegmentReader(file, DamagePolicy.RESYNC, seven_base_offset=seven).chains():

@@ -8,7 +8,6 @@ from sys import intern
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, ExitCode
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.control import COMMIT, ControlRecord, decode_control
@@ -45,7 +44,6 @@ def coordinator_entries(
     fs: Filesystem,
     partition: Partition,
     on_damage: OnDamage,
-    choice: KernelChoice | None = None,
     codes: list[ExitCode] | None = None,
 ) -> Iterator[CoordinatorEntry]:
     """Yield the records from the log's start on (CoordinatorLoaderImpl), including aborted and open transactions.
@@ -55,7 +53,7 @@ def coordinator_entries(
     """
     if not partition.segments:
         return
-    log = LogRead(fs, partition, ReadRequest(with_control=True), choice)
+    log = LogRead(fs, partition, ReadRequest(with_control=True))
     log.codes = log.codes if codes is None else codes
     for segment in log.segments():
         path = segment.segment.log.path

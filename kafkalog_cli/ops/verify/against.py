@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch, BatchArrays
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
@@ -64,12 +63,11 @@ class Comparison:
         return f"{'neither' if better is None else better.path} is more complete: {both}"
 
 
-def compare(  # noqa: PLR0913, PLR0917
+def compare(
     fs: Filesystem,
     ours: Partition,
     theirs: Partition,
     limits: Limits = DEFAULT_LIMITS,
-    choice: KernelChoice | None = None,
     policy: ReplicaPolicy | None = None,
 ) -> Comparison:
     """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
@@ -84,7 +82,7 @@ def compare(  # noqa: PLR0913, PLR0917
         states = (state_at_start(ours), state_at_start(theirs))
         return Comparison(*states, None, (not_compared(ours.path, problem),), is_comparable=False)
     policy = policy or ReplicaPolicy()
-    with ReplicaSide(fs, ours, limits, choice) as left, ReplicaSide(fs, theirs, limits, choice) as right:
+    with ReplicaSide(fs, ours, limits) as left, ReplicaSide(fs, theirs, limits) as right:
         difference = _first_difference(left, right)
         found = [] if difference is None else [_diverged(difference)]
         left.drain()

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.limits import Limits
@@ -102,7 +101,7 @@ class ReplicaSide:
     `named_end` is the offset in the name of the last segment, which the log reached even if that segment is empty.
     """
 
-    def __init__(self, fs: Filesystem, partition: Partition, limits: Limits, choice: KernelChoice | None) -> None:
+    def __init__(self, fs: Filesystem, partition: Partition, limits: Limits) -> None:
         self.only_here = 0
         self.shared = 0
         self.missing = MissingHere()
@@ -114,7 +113,6 @@ class ReplicaSide:
         self._fs = fs
         self._limits = limits
         self._partition = partition
-        self._choice = choice
         self._log_path = ""
         self._damaged = 0
         self._is_empty = True
@@ -141,7 +139,7 @@ class ReplicaSide:
                 self._damaged += 1
                 continue
             self._log_path = segment.log.path
-            walk = SegmentWalk(file, self._limits, self._choice)
+            walk = SegmentWalk(file, self._limits)
             yield from walk
             self._damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
             self._stack.close()

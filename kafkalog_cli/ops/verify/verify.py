@@ -125,12 +125,9 @@ class VerifyPlanner:
             if not target.is_root and target.wanted is None:
                 log_dir = self._log_dir(target.directory.path)
                 self._places.add(self._fs, target.directory, settings.meta(log_dir), settings.metadata(log_dir))
-        is_here = session.options.engine.elsewhere is None
         # A listing of each directory that only the sum needs
-        total_bytes = sum(map(self._size_bytes, targets)) if session.observer.counts_bytes or not is_here else None
+        total_bytes = sum(map(self._size_bytes, targets)) if session.observer.counts_bytes else None
         session.observer.begin(session.shared.verb.name, total_bytes)
-        if total_bytes is not None and not is_here:
-            session.context.kernels.expect(total_bytes)  # each process sees only a few of the partitions
         roots = [root for path in log_dirs if (root := self._root(path)) is not None]
         across = findings_across(self._fs, roots, settings)
         yield from self._failed
@@ -245,7 +242,7 @@ class VerifyPlanner:
         files = SingleFiles(self._fs)
         directory, wanted = files.add(path, status), frozenset({status.name})
         partition = open_partition_of(files, directory, wanted)
-        context = ReadContext(files, self.request.limits, session.context.kernels, session.context.sleep)
+        context = ReadContext(files, self.request.limits, session.context.sleep)
         task = VerifyTask(partition, self.request.level, session.shared.clock.now_ms, wanted=wanted)
         found = settled_verification(context, task)
         steps = (Step("", ("kafkalog", "read", path_word(path)), " prints the records that can be read"),)
@@ -330,11 +327,11 @@ def _run(work: Work, request: VerifyRequest) -> Verification:
     context = work.context
     root = None if work.log_dir is None else request.roots[work.log_dir]
     if work.elsewhere is None:
-        read_context = ReadContext(work.fs, request.limits, context.kernels, context.sleep)
+        read_context = ReadContext(work.fs, request.limits, context.sleep)
         return settled_verification(read_context, work.task._replace(root=root, advance=work.advance))
     partition = work.partition
     task = work.task._replace(root=None if root is None else root.about(partition.topic, partition.number))
-    verification = partial(settled_verification, ReadContext(context.fs, request.limits, context.kernels))
+    verification = partial(settled_verification, ReadContext(context.fs, request.limits))
     try:
         return work.elsewhere(verification, task, context.fs, partition.path)
     finally:
@@ -380,11 +377,11 @@ def _comparisons(
 ) -> Iterator[Outcome[Verification]]:
     from kafkalog_cli.ops.verify.against import compare
 
-    fs, kernels = session.context.fs, session.context.kernels
+    fs = session.context.fs
     for here, there in found.pairs:
         if {here.path, there.path} <= verified:
             policy = planners[0].replica_policy(here).with_other(planners[1].replica_policy(there))
-            compared = compare(fs, here, there, request.limits, kernels, policy)
+            compared = compare(fs, here, there, request.limits, policy)
             yield _known(comparison_of(here, request.level, compared))
     for partition, alone in found.findings_alone():
         yield _known(_of_comparison(partition, request.level, (with_path(alone, partition.path),)))

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode, counted
 from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES, MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_partition
@@ -96,16 +94,13 @@ class ExportTask:
         sights = PartitionIdentities(fs, socket.gethostname())
         for seen in task.seen:
             sights.check(seen)
-        choice = KernelChoice()
-        choice.need(native.COPY_FIELDS, native.HEADER_BYTES, native.COPY_HEADERS)
-        choice.expect(self.job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
         views = BrokerViews(fs)
         done = TaskDone([], [], [], 0, [])
         for number, piece in enumerate(task.pieces):
             request = self.request
             prefix = f"{attempt()}-{number}"
             target = Target(self.staging, request.format, request.codec, request.by_day, prefix, request.decoding)
-            reading = _PieceExport(fs, piece, request, choice, views)
+            reading = _PieceExport(fs, piece, request, views)
             files = PartitionFiles(fs, target, reading.source)
             try:
                 end = reading.run(files, self.lines)
@@ -125,9 +120,7 @@ class ExportTask:
 class _PieceExport:
     """The export of one piece."""
 
-    def __init__(
-        self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, choice: KernelChoice, views: BrokerViews
-    ) -> None:
+    def __init__(self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, views: BrokerViews) -> None:
         self.damage: list[DamagedLog] = []
         self.notes: list[ReadNote] = []
         self._fs = fs
@@ -140,7 +133,7 @@ class _PieceExport:
             piece.first, to_offset=piece.end, until_ms=request.range.until_ms, isolation=request.isolation,
             since_ms=request.range.since_ms, with_control=request.with_control,
         )  # fmt: skip
-        self._log = LogRead(fs, self._partition, wanted, choice, self._view)
+        self._log = LogRead(fs, self._partition, wanted, self._view)
         self._last_offset: int | None = None
         self._decoded: DecodedColumns | None = None
         if request.decoding:

@@ -1,19 +1,19 @@
-"""Where compiled kernels are kept, and that nobody else's code is run."""
+"""Where the archive of Spark's classes is kept, and that nobody else's code is run."""
 
 from pathlib import Path
 
 import pytest
 
 from kafkalog_cli import __version__
-from kafkalog_cli.disk.kernels import cache_directory
+from kafkalog_cli.disk.cache import cache_directory
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.delenv("KAFKALOG_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "cache" / "kafkalog" / f"kernels-{__version__}"
+    return tmp_path / "cache" / "kafkalog" / __version__
 
 
 def test_in_the_users_cache_for_him_alone(home):
@@ -21,13 +21,13 @@ def test_in_the_users_cache_for_him_alone(home):
     assert home.stat().st_mode & 0o777 == 0o700
 
 
-def test_where_numba_is_told_to(home, monkeypatch, tmp_path):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "told"))
+def test_the_variable_names_the_directory(home, monkeypatch, tmp_path):
+    monkeypatch.setenv("KAFKALOG_CACHE_DIR", str(tmp_path / "told"))
     assert cache_directory() == tmp_path / "told"
 
 
 def test_an_empty_name_is_none(home, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
+    monkeypatch.setenv("KAFKALOG_CACHE_DIR", "")
     assert cache_directory() == home
 
 
@@ -43,7 +43,7 @@ def test_there_is_none_if_others_can_write_there(home, spoil):
     assert list(Path.cwd().iterdir()) == [home.parents[1]]
 
 
-@pytest.mark.parametrize("name", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+@pytest.mark.parametrize("name", ["KAFKALOG_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
 @pytest.mark.parametrize("value", ["cache", "~", "./~/.cache"])
 def test_a_relative_path_is_none(home, monkeypatch, name, value):
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -52,7 +52,7 @@ def test_a_relative_path_is_none(home, monkeypatch, name, value):
     assert list(Path.cwd().iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+@pytest.mark.parametrize("name", ["KAFKALOG_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
 def test_no_cache_is_made_in_a_log_directory(home, monkeypatch, name):
     """Where the home directory of the broker's user is its log directory: a broker ends at a directory `.cache`."""
     Path("meta.properties").write_text("version=1\n")

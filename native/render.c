@@ -36,43 +36,75 @@ static void put(Out *o, const void *source, i64 size)
 }
 
 /* Copies a short text. `readable` bytes may be read from `source` on: blocks are cheaper than a copy of exact size. */
-static void put_short(Out *o, const u8 *source, i64 size, i64 readable)
+static inline void put_short(Out *o, const u8 *source, i64 size, i64 readable)
 {
     if (size + BLOCK > room(o) || size + BLOCK > readable) {
         put(o, source, size);
         return;
     }
+    u8 *to = o->at; /* a copy: bytes that are stored could be those of `o`, as far as the compiler knows */
     for (i64 i = 0; i < size; i += BLOCK)
-        memcpy(o->at + i, source + i, BLOCK);
-    o->at += size;
+        memcpy(to + i, source + i, BLOCK);
+    o->at = to + size;
 }
 
 /* ---- numbers */
 
-static const char PAIRS[] =
-    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
-    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+enum { EIGHT_DIGITS = 100000000 };
+static const u64 ZEROS = 0x3030303030303030u;
 
-static void put_number(Out *o, i64 value)
+/* The digits of a number below EIGHT_DIGITS, one in each byte, the first in the lowest: two numbers of four digits in one
+ * word become four of two, then eight of one. */
+static inline u64 digits_of(u64 number)
 {
-    u8 digits[20];
-    int first = 20;
+    u64 high = number / 10000, pairs = high | (number - high * 10000) << 32;
+    u64 hundreds = pairs * 10486 >> 20 & 0x0000007F0000007Fu;
+    pairs = hundreds | (pairs - hundreds * 100) << 16;
+    u64 tens = pairs * 103 >> 10 & 0x000F000F000F000Fu;
+    return tens | (pairs - tens * 10) << 8;
+}
+
+/* Writes a number below EIGHT_DIGITS without leading zeros; stores eight bytes. */
+static inline u8 *put_to_eight(u8 *to, u64 number)
+{
+    u64 digits = digits_of(number), last = (u64)1 << 56; /* the last digit is written even if it is 0 */
+    int zeros = __builtin_ctzll(digits | last) >> 3;
+    digits = (digits | ZEROS) >> 8 * zeros;
+    memcpy(to, &digits, 8);
+    return to + 8 - zeros;
+}
+
+static inline u8 *put_eight(u8 *to, u64 number)
+{
+    u64 digits = digits_of(number) | ZEROS;
+    memcpy(to, &digits, 8);
+    return to + 8;
+}
+
+/* There is room for SMALL bytes. */
+static inline void put_number(Out *o, i64 value)
+{
+    u8 *to = o->at;
     u64 rest = (u64)value;
     if (value < 0) {
-        *o->at++ = '-';
+        *to++ = '-';
         rest = 0 - rest;
     }
-    for (; rest >= 100; rest /= 100) {
-        first -= 2;
-        memcpy(digits + first, PAIRS + 2 * (rest % 100), 2);
-    }
-    if (rest >= 10) {
-        first -= 2;
-        memcpy(digits + first, PAIRS + 2 * rest, 2);
+    if (rest < 10) {
+        *to++ = (u8)('0' + rest);
+    } else if (rest < EIGHT_DIGITS) {
+        to = put_to_eight(to, rest);
     } else {
-        digits[--first] = (u8)('0' + rest);
+        u64 high = rest / EIGHT_DIGITS;
+        if (high < EIGHT_DIGITS) {
+            to = put_to_eight(to, high);
+        } else {
+            u64 highest = high / EIGHT_DIGITS;
+            to = put_eight(put_to_eight(to, highest), high - highest * EIGHT_DIGITS);
+        }
+        to = put_eight(to, rest - high * EIGHT_DIGITS);
     }
-    put(o, digits + first, 20 - first);
+    o->at = to;
 }
 
 static void put_number_or_null(Out *o, i64 value, i64 null_for_minus_1)
@@ -491,7 +523,7 @@ static int is_of_batch(const RenderOp *op)
 }
 
 /* A field of the record, or of the header that `s` is at. Returns 0 if it reaches beyond the buffer. */
-static int get_field(const RenderInput *in, const RenderState *s, i64 which, Field *f)
+static inline int get_field(const RenderInput *in, const RenderState *s, i64 which, Field *f)
 {
     i64 at = s->key_at, size = s->key_size;
     if (which == FIELD_HEADER_VALUE) {
@@ -647,6 +679,11 @@ static int run(const Line *line, RenderState *s, i64 end, Out *o)
         const RenderOp *op = line->ops + s->op;
         int answer = NEXT;
         i64 skip = 0, number;
+        if (op->code == OP_SHARED && s->position == 0 && op->b + BLOCK <= room(o)) { /* most of all operations */
+            put_short(o, line->shared + op->a, op->b, SHARED_BYTES - op->a);
+            s->op++;
+            continue;
+        }
         switch (op->code) {
         case OP_TEXT: answer = put_text(o, s, in->text + op->a, op->b, in->text_size - op->a); break;
         case OP_SHARED: answer = put_text(o, s, line->shared + op->a, op->b, SHARED_BYTES - op->a); break;

@@ -92,7 +92,7 @@ class LogText:
         contents: list[Item] = []
         if forms is not None:
             key, payload = (stored(part, self._form(form)) for part, form in zip(_CONTENTS, forms, strict=True))
-            stop = when(Is.OUTSIDE, STOP, of=Part.VALUE)
+            stop = when(Is.LEGACY, when(Is.OUTSIDE, STOP, of=Part.VALUE))
             contents = [stop, *self._contents((Is.NULL, Part.KEY), key, (Is.NULL, Part.VALUE), payload)]
         elif decoder is not None:
             ready_key, ready_payload = ready(_KEY, Part.KEY), ready(_PAYLOAD, Part.VALUE)
@@ -155,7 +155,9 @@ class LogText:
         bare = " " if self._version.is_scala else first
         key_condition, of_key = no_key
         payload_condition, of_payload = no_payload
-        indent = when(key_condition, bare, of=of_key), unless(key_condition, " ", of=of_key)
+        indent: tuple[Item, ...] = when(key_condition, bare, of=of_key), unless(key_condition, " ", of=of_key)
+        if bare == " ":
+            indent = (" ",)
         return [
             unless(key_condition, first, "key: ", key, of=of_key),
             unless(payload_condition, *indent, "payload: ", payload, of=of_payload),

@@ -102,6 +102,7 @@ def test_the_broker_starts_and_deletes_a_topic_after_a_run_of(public, stopped, t
 STEM = f"{0:020d}"
 LOCKS_OUT = {
     "meta.properties of root": ("meta.properties", 0, 0o600),
+    "bootstrap.checkpoint of root": ("bootstrap.checkpoint", 0, 0o600),
     ".lock of root": (".lock", 0, 0o600),
     "checkpoint of root": ("recovery-point-offset-checkpoint", 0, 0o640),
     "log that may only be read": (f"a-0/{STEM}.log", BROKER, 0o444),

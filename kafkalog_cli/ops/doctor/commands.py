@@ -158,15 +158,22 @@ def _sentences(steps: Iterable[Step]) -> Iterator[list[Step]]:
         yield sentence
 
 
-def _commands_of(sentence: Sequence[Step]) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yield the commands of a sentence, each with the words before it, if it is the first, and those after it.
+_CONDITIONS = ("if ", "If ", "while ", "Without ", "where ")
 
-    Of "`a` and `b` do it", both have the words "do it".
+
+def _commands_of(sentence: Sequence[Step]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Yield the commands of a sentence, each with the words before it and after it.
+
+    The words before the first command are those of the others too if they are a condition. Of "`a` and `b` do it", both
+    have the words "do it".
     """
     places = [at for at, step in enumerate(sentence) if step.argv]
+    lead = "".join(f"{step.text}{step.end}" for step in sentence[: places[0]]) if places else ""
     for at in places:
-        before = "".join(f"{step.text}{step.end}" for step in sentence[:at]) if at == places[0] else ""
-        before = (before + sentence[at].before if at == places[0] else "").rstrip(": ,")
+        before = lead + sentence[at].before if at == places[0] or lead.startswith(_CONDITIONS) else ""
+        if at == places[0] and not lead:
+            lead = sentence[at].before
+        before = before.rstrip(": ,")
         after = next((step.after for step in sentence[at:] if step.after), "").strip(" :,")
         yield tuple(map(_word, sentence[at].argv)), "" if before == "Then" else before, after
 

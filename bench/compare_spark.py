@@ -29,7 +29,7 @@ from spark_inputs import IMPORTED, KEYED, KEYED_RECORDS, PLAIN, WIDE, WIDE_RECOR
 from spark_limits import NAMES
 from spark_queries import FIXED
 
-from tests.interop.spark_connector import CONNECTOR, connector_jars
+from tests.kafka.spark_connector import CONNECTOR, connector_jars
 
 _BENCH = Path(__file__).resolve().parent
 TABLE_BEGIN, TABLE_END = "<!-- spark -->", "<!-- end of spark -->"

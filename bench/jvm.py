@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 KAFKA_VERSION = "4.2.0"
-_POM = Path(__file__).resolve().parent.parent / "tests" / "interop" / "pom.xml"
+_POM = Path(__file__).resolve().parent.parent / "tests" / "kafka" / "pom.xml"
 
 
 def cache_directory() -> Path:
@@ -69,7 +69,7 @@ def format_command(partition: Path, properties: list[str]) -> list[str] | None:
 
 
 def _ours(name: str) -> list[str] | None:
-    """The command that runs a class of tests/interop/java, compiled; None without Java and Maven."""
+    """The command that runs a class of tests/kafka/java, compiled; None without Java and Maven."""
     java, javac = shutil.which("java"), shutil.which("javac")
     jars = kafka_jars() if java and javac else None
     if java is None or javac is None or jars is None:

@@ -51,7 +51,7 @@ def broker_in(directory: Path, settings: dict[str, str]) -> tuple[Any, str]:
     """The broker of the interop tests, not started, with its files in a directory; and the class path of its tools."""
     if str(_TESTS) not in sys.path:
         sys.path.append(str(_TESTS))
-    from tests.interop import broker  # type: ignore[import-not-found]
+    from tests.kafka import broker  # type: ignore[import-not-found]
 
     jars = kafka_jars()
     if jars is None:

@@ -20,7 +20,7 @@ def segment(tmp_path):
 
 
 def test_the_versions_differ_as_the_tools_do(segment):
-    """What each prints is compared with the real tools in tests/golden and tests/interop."""
+    """What each prints is compared with the real tools in tests/golden and tests/kafka."""
     _, newest, gaps = dump("--files", segment, "--print-data-log", "--skip-record-metadata")
     _, scala, scala_gaps = dump(
         "--kafka-version", "4.2", "--files", segment, "--print-data-log", "--skip-record-metadata"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bad_input.test_repair_is_enough import SOURCES, copied, damage
 from tests.cli.test_every_next_step import CONTROL, STATED, TRANSACTIONAL, commands_of, findings, follow
+from tests.damage.test_repair_is_enough import SOURCES, copied, damage
 from tests.support.effort import DIAL
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from tests.bad_input.log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, run_command
 from tests.cli.test_verify import objects
 from tests.cli.test_verify import verify as kafkalog
+from tests.damage.log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, run_command
 from tests.support.faulty_fs import FaultyFilesystem
 
 ROOT_FILES = (

@@ -313,7 +313,7 @@ def test_damaged_files_at_the_root(disk):
 
 @pytest.mark.parametrize(("number", "is_reserved"), [(0, True), (1, True), (99, True), (100, False)])
 def test_a_broker_does_not_start_with_a_directory_id_that_is_reserved(disk, number, is_reserved):
-    """MetaPropertiesEnsemble.verify throws; tests/interop has a broker that does."""
+    """MetaPropertiesEnsemble.verify throws; tests/kafka has a broker that does."""
     partition(disk)
     meta = f"version=1\ncluster.id={CLUSTER}\nnode.id=1\ndirectory.id={uuid_text(struct.pack('>QQ', 0, number))}\n"
     (disk / "meta.properties").write_text(meta)

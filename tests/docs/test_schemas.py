@@ -7,8 +7,8 @@ import shutil
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.bad_input.makers import LOGS
 from tests.conformance import record
+from tests.damage.makers import LOGS
 from tests.docs.consoles import ROOT
 from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem

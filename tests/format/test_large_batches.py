@@ -16,8 +16,8 @@ from kafkalog_cli.format.compression import compress
 from kafkalog_cli.log.reading import read as record_reader
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
-from tests.bad_input.makers import CONTROL, GZIP, START_MS, batch, record, seven
-from tests.bad_input.reading import read
+from tests.damage.makers import CONTROL, GZIP, START_MS, batch, record, seven
+from tests.damage.reading import read
 from tests.format.test_kernels import many_batches
 from tests.format.test_twin import read_naively
 from tests.support.faulty_fs import BytesFile

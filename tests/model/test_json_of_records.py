@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bad_input.makers import (
+from tests.damage.makers import (
     CONTROL,
     DELETE_HORIZON,
     LOG_APPEND_TIME,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, message, record
+from tests.damage.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, message, record
 from tests.support import naive_lines
 from tests.support.commands import kafkalog
 from tests.support.naive_reader import read_batches, read_records

@@ -6,8 +6,8 @@ import warnings
 from contextlib import suppress
 from typing import NamedTuple
 
-from tests.bad_input.makers import seven, seven_set
-from tests.interop.random_segments import random_batches
+from tests.damage.makers import seven, seven_set
+from tests.kafka.random_segments import random_batches
 from tests.spark.exporting import FileFormat, export
 from tests.spark.importing import NOW_MS, import_into, new_log_dir, seen
 from tests.support import naive_reader

@@ -1,6 +1,6 @@
 """Random logs there and back: what an independent reader sees of them before is what it sees after.
 
-Many more, and with the real loader and dump-log: `python -m tests.interop.fuzz_imports`.
+Many more, and with the real loader and dump-log: `python -m tests.kafka.fuzz_imports`.
 """
 
 from collections import Counter

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bad_input.makers import MEBIBYTE
+from tests.damage.makers import MEBIBYTE
 from tests.spark.exporting import pa, pq
 from tests.support.logs import R, batch_v2
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.bad_input.makers import batch, record
+from tests.damage.makers import batch, record
 from tests.spark.querying import kafkalog, log
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.product import DamagedLog, ExitCode, NothingSelected, PathNotFound, UsageError

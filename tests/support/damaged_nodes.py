@@ -1,7 +1,7 @@
 """Log directories of single nodes of Kafka 4.2.0 that stopped cleanly, and what may be wrong with their files.
 
 `static` has controller.quorum.voters, `dynamic` controller.quorum.bootstrap.servers (kraft.version 1). Both have the
-topics in-a (2 partitions) and in-b. tests/damage holds verify and doctor against the table, tests/interop real nodes.
+topics in-a (2 partitions) and in-b. tests/damage holds verify and doctor against the table, tests/kafka real nodes.
 """
 
 import re

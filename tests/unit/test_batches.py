@@ -29,7 +29,7 @@ from kafkalog_cli.format.varint import encode_zigzag
 from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, negative_magics
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.output.dump_text import control_text
-from tests.bad_input.makers import message, seven
+from tests.damage.makers import message, seven
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.memory_fs import MemoryFilesystem
 

@@ -142,7 +142,7 @@ def test_an_index_that_lies_decides_the_end_after_a_clean_stop_only(tmp_path, en
     [((-1, -1), 15), ((-1, -8), 15), ((0, -8), 15), ((-1, 7), 14), ((-1, 1 << 20), 14), ((0, 1 << 20), 14)],
 )
 def test_an_entry_at_or_below_the_base_offset_hides_the_end_or_not_as_in_the_real_loader(tmp_path, entry, clean_end):
-    """The ends are the real loader's (tests/interop/test_loader_fuzz.py). A log whose end is hidden is faulty."""
+    """The ends are the real loader's (tests/kafka/test_loader_fuzz.py). A log whose end is hidden is faulty."""
     segment = segment_of(tmp_path, batch(14), [(14 + entry[0], entry[1])], base=14)
     end = segment_end(FS, segment, like_clean_start=True)
     assert (end.next_offset, bool(end.index_faults)) == (clean_end, clean_end == 14)

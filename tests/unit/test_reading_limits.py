@@ -21,7 +21,7 @@ from kafkalog_cli.log.reading.read import _SEVEN_NESTING, RecordReader
 from kafkalog_cli.log.reading.resync import Enclosing, Window, enclosing_entry, is_overtaken, next_good_batch
 from kafkalog_cli.log.reading.scan import SECTOR_BYTES, Scan, read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import MAX_DAMAGED, DamagePolicy, SegmentReader
-from tests.bad_input.makers import seven
+from tests.damage.makers import seven
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import CONTROL, R, batch_v2, message, message_set
 

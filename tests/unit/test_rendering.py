@@ -20,7 +20,7 @@ from kafkalog_cli.output import line_program
 from kafkalog_cli.output.line_program import Form, Is, Part, batch, headers, program, record, size, stored, unless, when
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form
 from kafkalog_cli.output.rendering import BlockLines, LineForm, Lines, RenderedBlock
-from tests.bad_input import makers
+from tests.damage import makers
 from tests.support.effort import DIAL
 from tests.support.faulty_fs import BytesFile
 

@@ -737,11 +737,26 @@ static int run(const Line *line, RenderState *s, i64 end, Out *o)
     return NEXT;
 }
 
+/* Whether a condition before the loop at `at` skips to an operation inside of it. */
+static int is_jumped_into(const RenderInput *in, i64 at)
+{
+    for (i64 i = in->batch_ops; i < at; i++) {
+        const RenderOp *op = in->ops + i;
+        if (op->code != OP_IF && op->code != OP_UNLESS)
+            continue;
+        i64 target = i + 1 + op->skip;
+        if (target > at && target <= at + in->ops[at].skip)
+            return 1;
+    }
+    return 0;
+}
+
 /* Whether every operand of a program is in its range, so that nothing needs a check while it runs. */
 static int is_sound(const RenderInput *in)
 {
     if (in->op_count < 0 || in->op_count > MOST_OPS || in->batch_ops < 0 || in->batch_ops > in->op_count)
         return 0;
+    i64 loop_end = -1;
     for (i64 i = 0; i < in->op_count; i++) {
         const RenderOp *op = in->ops + i;
         int of_record_line = i >= in->batch_ops;
@@ -764,11 +779,14 @@ static int is_sound(const RenderInput *in)
         case OP_IF:
         case OP_UNLESS:
             is_right = op->a >= 0 && op->a < IF_CODES && (of_record_line || op->a < IF_RECORD) && op->b >= 0 &&
-                       (op->b < FIELDS || op->a == IF_NO_READY) && op->skip >= 0 && op->skip < end - i;
+                       (op->b < FIELDS || op->a == IF_NO_READY) && op->skip >= 0 && op->skip < end - i &&
+                       (i > loop_end || i + op->skip < loop_end);
             break;
         case OP_HEADERS:
-            is_right = of_record_line && op->skip > 0 && op->skip < end - i &&
-                       op[op->skip].code == OP_NEXT_HEADER && op[op->skip].skip == op->skip;
+            is_right = of_record_line && i > loop_end && op->skip > 0 && op->skip < end - i &&
+                       op[op->skip].code == OP_NEXT_HEADER && op[op->skip].skip == op->skip &&
+                       !is_jumped_into(in, i);
+            loop_end = is_right ? i + op->skip : loop_end;
             break;
         case OP_NEXT_HEADER:
             is_right = of_record_line && op->skip > 0 && op->skip <= i && op[-op->skip].code == OP_HEADERS &&

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import sub
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
@@ -29,8 +29,7 @@ from kafkalog_cli.ops.steps import VERIFY, Step
 from kafkalog_cli.ops.verify.places import TopicFacts
 
 _EMPTY_BYTES = RECORD_BATCH.size
-NO_RECORD = "no record holds offsets"
-"""The start of the message about a gap inside a batch."""
+NO_BATCH, NO_RECORD = "no batch covers offsets", "no record holds offsets"
 
 
 @dataclass(slots=True)
@@ -52,15 +51,16 @@ class Gaps:
         self.count += 1
         self.offsets += last - first + 1
 
+    @property
+    def in_all(self) -> str:
+        """The words about all gaps, if there are several."""
+        return f"; {self.count} gaps of {self.offsets} offsets in all" if self.count > 1 else ""
+
     def finding(self, words: str) -> Iterator[Finding]:
         """Yield one finding about all gaps, if there are any; its message begins with `words`."""
-        if not self.count:
-            return
-        message = f"{words} {self.first} to {self.last}"
-        if self.count > 1:
-            message += f"; {self.count} gaps of {self.offsets} offsets in all"
-        offsets = (self.first, self.last)
-        yield finding(FindingKind.OFFSET_GAP, self.path, message, position=self.position, offsets=offsets)
+        if self.count:
+            message, offsets = f"{words} {self.first} to {self.last}{self.in_all}", (self.first, self.last)
+            yield finding(FindingKind.OFFSET_GAP, self.path, message, position=self.position, offsets=offsets)
 
 
 def cleaner_wrote(batches: BatchColumns) -> bool:
@@ -100,10 +100,6 @@ def has_gap(batch_run: BatchRun) -> bool:
     )
 
 
-def _is_inner(gap: Finding) -> bool:
-    return gap.message.startswith(NO_RECORD)
-
-
 def _missing(first: int, last: int) -> str:
     many = counted(last - first + 1, "offset", "offsets")
     return f"offsets {first} to {last} ({many}) are missing" if last > first else f"offset {first} is missing"
@@ -125,45 +121,57 @@ class GapJudge(NamedTuple):
     is_thinned: bool = False
 
     def judged(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Yield the findings; a gap not explained by compaction or deletion becomes a warning about missing offsets.
-
-        Gaps inside batches that compaction or deletion explains are left out.
-        """
+        """Yield the findings; one about a gap between segments becomes a warning if nothing explains the gap."""
         for one in findings:
-            told = self._judged(one) if one.kind is FindingKind.OFFSET_GAP else one
-            if told.kind is not FindingKind.OFFSET_GAP or not _is_inner(told):
-                yield told
+            offsets = one.first_offset, one.last_offset
+            is_gap = one.kind is FindingKind.OFFSET_GAP and None not in offsets
+            yield (self._missing(cast("tuple[int, int]", offsets), "segment", one.path) if is_gap else None) or one
 
-    def _judged(self, gap: Finding) -> Finding:
-        if gap.first_offset is None or gap.last_offset is None or not self._is_loss(gap, gap.last_offset):
-            return gap
-        first, last = max(gap.first_offset, self.log_start or 0), gap.last_offset
-        what = "record" if _is_inner(gap) else "batch" if gap.position is not None else "segment"
+    def of_batches(self, gaps: Gaps) -> Iterator[Finding]:
+        """Yield the finding about offsets that no batch covers."""
+        lost = self._of(gaps, "batch")
+        yield from gaps.finding(NO_BATCH) if lost is None else (lost,)
+
+    def of_records(self, gaps: Gaps) -> Iterator[Finding]:
+        """Yield the finding about offsets inside batches that no record has, unless something explains the gaps."""
+        lost = self._of(gaps, "record")
+        yield from () if lost is None else (lost,)
+
+    def _of(self, gaps: Gaps, what: str) -> Finding | None:
+        offsets = (gaps.first, gaps.last)
+        return self._missing(offsets, what, gaps.path, gaps.position, gaps.in_all) if gaps.count else None
+
+    def _missing(
+        self, offsets: tuple[int, int], what: str, path: str, position: int | None = None, more: str = ""
+    ) -> Finding | None:
+        """Return the warning about a gap; None if compaction or deletion explains it."""
+        if not self._is_loss(offsets, what):
+            return None
+        first, last = max(offsets[0], self.log_start or 0), offsets[1]
         known = "this topic is not compacted"
         why = known if self.is_compacted is False else "no source says whether this topic is compacted"
         covers = "it" if last == first else "them"
-        more = gap.message.partition("; ")[2]
         return finding(
             FindingKind.MISSING_OFFSETS,
-            gap.path,
-            f"{_missing(first, last)}: no {what} covers {covers}, and {why}{more and f'; {more}'}",
-            position=gap.position,
+            path,
+            f"{_missing(first, last)}: no {what} covers {covers}, and {why}{more}",
+            position=position,
             expected=f"a {what} from offset {first} on",
             got=f"offset {last + 1}",
             offsets=(first, last),
         )
 
-    def _is_loss(self, gap: Finding, last: int) -> bool:
+    def _is_loss(self, offsets: tuple[int, int], what: str) -> bool:
+        first, last = offsets
         if self.is_compacted or self.partition.directory.kind not in (DirectoryKind.PARTITION, DirectoryKind.OTHER):
             return False
         if self.log_start is not None and last < self.log_start:
             return False
         if self.is_compacted is False:
             return True
-        if _is_inner(gap):
+        if what == "record":
             return not self.is_thinned
-        is_replaced = _has_deleted(self.partition, gap.first_offset or 0, last + 1)
-        return gap.position is None and not self.was_cleaned and not is_replaced
+        return what == "segment" and not self.was_cleaned and not _has_deleted(self.partition, first, last + 1)
 
 
 # ---- gaps inside batches

@@ -16,7 +16,7 @@ from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, Shutdown
 from kafkalog_cli.ops.verify.advice import advised, with_acknowledged
 from kafkalog_cli.ops.verify.files import bad_names, file_findings, size_findings
-from kafkalog_cli.ops.verify.gaps import NO_RECORD, GapJudge, missing_start
+from kafkalog_cli.ops.verify.gaps import NO_BATCH, NO_RECORD, GapJudge, Gaps, missing_start
 from kafkalog_cli.ops.verify.headers import HeaderCheck
 from kafkalog_cli.ops.verify.log import LogCheck
 from kafkalog_cli.ops.verify.metadata_log import metadata_findings
@@ -61,6 +61,11 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
     if root is not None and root.shutdown is Shutdown.CLEAN:
         found = [*with_acknowledged(found, lines.high_watermark)]
     if task.wanted is None:
+        # Policy, the checkpoints of cleaner and log start, and the batches say what gaps mean.
+        was_cleaned = looked.was_cleaned or facts.is_in_cleaner_checkpoint
+        is_thinned = looked.is_thinned or facts.is_in_cleaner_checkpoint
+        judge = GapJudge(partition, facts.is_compacted, was_cleaned, lines.log_start, is_thinned)
+        found = [*judge.judged(found), *judge.of_batches(looked.gaps), *judge.of_records(looked.inner_gaps)]
         found += file_findings(read_context.fs, partition)
         found += partition_permissions(read_context.fs, partition, root)
         found += task.elsewhere
@@ -72,16 +77,14 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         if last in unread and (looked.has_tail_damage or last in _unread_logs(found, (FindingKind.NOT_READ,))):
             log = None  # the end of the log is unknown
             found = [one for one in found if one.kind not in _BEHIND_THE_END]
-        # Policy, the checkpoints of cleaner and log start, and the batches say what gaps mean.
-        was_cleaned = looked.was_cleaned or facts.is_in_cleaner_checkpoint
-        is_thinned = looked.is_thinned or facts.is_in_cleaner_checkpoint
-        found = [*GapJudge(partition, facts.is_compacted, was_cleaned, lines.log_start, is_thinned).judged(found)]
         found += missing_start(read_context.fs, partition, root, facts)
         if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
             log_start = lines.log_start or 0
             new = None if partition.segments else LogBounds(log_start, log_start)  # a broker begins a new log there
             found += checkpoint_findings(root, partition.topic, partition.number, log or new)
             log = None if log is None else _from_log_start(log, log_start)
+    else:
+        found = [*found, *looked.gaps.finding(NO_BATCH), *looked.inner_gaps.finding(NO_RECORD)]
     if partition.directory.is_metadata_log:
         found = [*metadata_findings(read_context, partition.path, found, root)]
         found = [one for one in found if task.wants(one.path)]
@@ -120,6 +123,9 @@ def _of_leftover(task: VerifyTask, leftover: Finding) -> Verification:
     )
 
 
+_NO_GAPS = Gaps()
+
+
 class _Looked(NamedTuple):
     """The findings in batches and in the files that the level reads, and facts about the log for other checks."""
 
@@ -129,6 +135,8 @@ class _Looked(NamedTuple):
     has_tail_damage: bool = False
     was_cleaned: bool = False
     is_thinned: bool = False
+    gaps: Gaps = _NO_GAPS
+    inner_gaps: Gaps = _NO_GAPS
 
 
 def _walked(read_context: ReadContext, task: VerifyTask) -> _Looked:
@@ -141,12 +149,12 @@ def _walked(read_context: ReadContext, task: VerifyTask) -> _Looked:
     for report in held:
         told = findings_of(report, has_tail_damage=check.has_tail_damage, is_named=task.wanted is not None)
         found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
-    found += check.gaps.finding("no batch covers offsets")
-    found += check.inner_gaps.finding(NO_RECORD)
     was_cleaned = check.was_cleaned or bool(check.gaps.count)
     # A compacted log has gaps in many places. A single gap between batches may be a separate loss.
     is_thinned = check.was_cleaned or check.gaps.count > 1
-    return _Looked(found, reports.log, check.totals, check.has_tail_damage, was_cleaned, is_thinned)
+    return _Looked(
+        found, reports.log, check.totals, check.has_tail_damage, was_cleaned, is_thinned, check.gaps, check.inner_gaps
+    )
 
 
 def _seven(read_context: ReadContext, task: VerifyTask) -> _Looked:

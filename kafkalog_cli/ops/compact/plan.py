@@ -300,6 +300,7 @@ class _CleanedLog(PlannedLog[WritableFilesystem, CompactRequest]):
         groups = group_segments(below, config.segment_bytes, config.segment_index_bytes, upper)
         return replace(
             plan,
+            choice=choice,
             dirt=dirt,
             first_dirty=first_dirty,
             groups=tuple(tuple(sizes[at].base_offset for at in group) for group in groups if choice.is_cleaned),

@@ -47,3 +47,11 @@ def test_links_lead_to_files():
     links = re.findall(r"\]\(([^)#]+)", README)
     assert len(links) > 20
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_readme_of_the_tests_has_a_row_for_each_folder():
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (ROOT / "tests" / "README.md").read_text(), re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"\w+", row)]
+    files = [*(ROOT / "tests").glob("*/*.py"), *(ROOT / "tests" / "fixtures").glob("*")]
+    assert {path.relative_to(ROOT / "tests").parts[0] for path in files} - set(named) == set()
+    assert len(set(named)) == len(named)

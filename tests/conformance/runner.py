@@ -48,10 +48,10 @@ def import_everything():
         if ".spark" not in module.name and not module.name.endswith("__main__"):
             with suppress(ImportError):
                 import_module(module.name)
-    from kafkalog_cli.cli import app, commands, environment
+    from tests.support.product import COMMANDS, Environment, run
 
-    list(commands.COMMANDS.values())
-    app.run(["ls", "/nowhere"], environment.Environment(stdout=io.BytesIO(), stderr=io.BytesIO()))
+    list(COMMANDS.values())
+    run(["ls", "/nowhere"], Environment(stdout=io.BytesIO(), stderr=io.BytesIO()))
 
 
 def run_in_fork(argv, cwd):
@@ -74,7 +74,7 @@ def _become_command(argv, cwd, out, err):
         os.dup2(out, 1)
         os.dup2(err, 2)
         sys.argv = ["kafkalog", *argv]
-        from kafkalog_cli.cli.process import exit_code
+        from tests.support.product import exit_code
 
         code = exit_code(argv)
         sys.stdout.flush()

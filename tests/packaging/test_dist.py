@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli import __version__
+import kafkalog_cli as kl
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example"
@@ -105,7 +105,7 @@ def test_the_executable_is_of_this_version_and_starts_soon(tmp_path):
             times.append(time.monotonic() - begin)
         print(f"{' '.join(argv[:1])}: {min(times):.2f} s, of 5 runs the fastest")
         if argv == ["--version"]:
-            assert done.stdout == f"kafkalog {__version__}\n"
+            assert done.stdout == f"kafkalog {kl.__version__}\n"
 
 
 def test_what_spark_needs_is_not_inside_and_that_is_said():
@@ -122,13 +122,13 @@ def test_the_sbom_lists_what_is_installed(house):
         path.name.split("-")[0].lower().replace("_", "-"): path.name.split("-")[1] for path in house.glob("*.whl")
     }
     mine = wheels.pop("kafkalog-cli")
-    assert mine == __version__
+    assert mine == kl.__version__
     listed = {key.lower().replace("_", "-"): version for key, version in listed.items()}
     assert wheels.items() <= listed.items()
     assert set(listed) - set(wheels) <= {"pip", "setuptools"}
     (sdist,) = FOLDER.glob("*.tar.gz")
     with tarfile.open(sdist) as tar:
-        inner = tar.extractfile(f"kafkalog_cli-{__version__}/sbom.cdx.json").read()
+        inner = tar.extractfile(f"kafkalog_cli-{kl.__version__}/sbom.cdx.json").read()
     assert inner == (FOLDER / "sbom.cdx.json").read_bytes()
 
 

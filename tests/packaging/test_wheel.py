@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from kafkalog_cli import __version__
+import kafkalog_cli as kl
 
 ROOT = Path(__file__).parents[2]
-INFO = f"kafkalog_cli-{__version__}.dist-info"
-DATA = f"kafkalog_cli-{__version__}.data/data/share"
+INFO = f"kafkalog_cli-{kl.__version__}.dist-info"
+DATA = f"kafkalog_cli-{kl.__version__}.data/data/share"
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_license_entry_point_and_metadata(wheel):
     points.read_string(wheel.read(f"{INFO}/entry_points.txt").decode())
     assert dict(points["console_scripts"]) == {"kafkalog": "kafkalog_cli.__main__:main"}
     metadata = email.message_from_bytes(wheel.read(f"{INFO}/METADATA"))
-    assert (metadata["Name"], metadata["Version"]) == ("kafkalog-cli", __version__)
+    assert (metadata["Name"], metadata["Version"]) == ("kafkalog-cli", kl.__version__)
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.10"
 

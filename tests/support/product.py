@@ -16,6 +16,7 @@ from kafkalog_cli.cli import app
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.commands import COMMANDS, kafkalog_command
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.process import exit_code
 
 IN_A_PROCESS = """
 from kafkalog_cli import __main__ as entry

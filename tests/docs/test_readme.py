@@ -26,7 +26,7 @@ def test_install_lines_name_what_the_package_has():
     extras = {extra for line in lines for extra in re.findall(r"\[(\w+)\]", line)}
     assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in extras)
     assert '[project.scripts]\nkafkalog = "' in project
-    oldest, newest = re.search(r"needs Python (\S+) to (\S+),", README).groups()
+    oldest, newest = re.search(r"needs Python (\S+) to (\S+)\.", README).groups()
     assert f'requires-python = ">={oldest}"' in project
     versions = re.search(r"^for version in (.*); do$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)[1].split()
     assert (versions[0], versions[-1]) == (oldest, newest)

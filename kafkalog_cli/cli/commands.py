@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.command_help import help_text, panels
 from kafkalog_cli.cli.option_fields import option_fields
 from kafkalog_cli.cli.variables import add_own_variables, check_variables
 from kafkalog_cli.errors import ExitCode
@@ -86,6 +85,8 @@ class Command(TyperCommand):
         return ["[OPTIONS]", *(param.metavar or "" for param in self.params if param.param_type_name == "argument")]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: D102
+        from kafkalog_cli.cli.command_help import help_text, panels
+
         usage = " ".join((ctx.command_path, *self.collect_usage_pieces(ctx)))
         rows = panels(self.get_params(ctx))
         formatter.write(help_text(usage, self.help or "", rows, self.examples, self.exit_codes))
@@ -138,6 +139,8 @@ class _Group(TyperGroup):
         self.commands = cast(Any, COMMANDS)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        from kafkalog_cli.cli.command_help import help_text, panels
+
         rows = {title: list(commands.items()) for title, commands in GROUPS.items()}
         rows |= panels(self.get_params(ctx))
         formatter.write(

@@ -14,7 +14,7 @@ from typing import Any
 from kafkalog_cli.errors import UsageError, did_you_mean
 
 PREFIX = "KAFKALOG_"
-_OWN = frozenset({"KAFKALOG_DEBUG", "KAFKALOG_JAVA_HOME"})
+_OWN = frozenset({"KAFKALOG_CACHE_DIR", "KAFKALOG_DEBUG", "KAFKALOG_JAVA_HOME"})
 _OF_OTHERS = re.compile(
     r"KAFKALOG_(TEST_.*|(.+_)?SERVICE_(HOST|PORT(_.+)?)|(.+_)?PORT(_\d+_[A-Z]+(_(PROTO|PORT|ADDR))?)?)"
 )

@@ -98,6 +98,15 @@ def test_unknown_and_refused_variables(monkeypatch, name, answer):
     assert kafkalog("verify", "--help")[0] == kafkalog("help")[0] == kafkalog("--version")[0] == 0
 
 
+def test_the_variables_of_the_man_page_are_known(monkeypatch):
+    page = (ROOT / "man" / "kafkalog.1").read_text().partition('"ENVIRONMENT"')[2]
+    names = {*re.findall(r"KAFKALOG_[A-Z_]+", page)} - {"KAFKALOG_COMMAND_OPTION", "KAFKALOG_OPTION"}
+    assert {"KAFKALOG_CACHE_DIR", "KAFKALOG_DEBUG", "KAFKALOG_JOBS"} <= names
+    for name in names:
+        monkeypatch.setenv(name, "1")
+    assert kafkalog("verify", EXAMPLE)[0] == 0
+
+
 def test_a_wrong_value_names_its_variable(monkeypatch):
     monkeypatch.setenv("KAFKALOG_JOBS", "many")
     code, _, err = kafkalog("verify", EXAMPLE)

@@ -119,6 +119,7 @@ DAMAGES = {
     "meta.properties of ZooKeeper": other_directory(of_zookeeper),
     "metadata log missing": without_log(removed("__cluster_metadata-0"), None),
     "metadata log empty": without_log(emptied("__cluster_metadata-0"), "metadata-log-lost"),
+    "quorum-state of garbage": both(written("__cluster_metadata-0/quorum-state", b"x"), "quorum-state-damaged"),
     "all segments of the metadata log empty": Damage(
         lambda data: [path.write_bytes(b"") for path in (data / "__cluster_metadata-0").glob("*.log")],
         ("metadata-log", "metadata-log-lost"),

@@ -276,6 +276,7 @@ FILE_DIAGNOSES = {
             " if there are any",
         ),
         Step("A controller that voted in the present epoch could then vote again in it"),
+        at_start=StartAction.DOES_NOT_START,
     ),
     FindingKind.METADATA_FILE_MISSING: row(
         _WARNING,

@@ -1,7 +1,7 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
 MUTATION ?= run
-.PHONY: help fmt lint type test test-all test-night test-oldest mutation interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-nodes fuzz-spark-source fuzz-sql bench site docs screens dist test-dist
+.PHONY: help fmt lint type test test-all test-night test-oldest mutation interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-native fuzz-nodes fuzz-spark-source fuzz-sql bench site docs screens dist test-dist
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -40,6 +40,8 @@ fuzz-spark-source: ## 500 sets of options by Spark's own Kafka source and ours; 
 	$(PYTHON) -m tests.kafka.fuzz_spark_source --count 500 --record docs/spark-source-fuzz.md
 fuzz-sql:        ## 2,000 random queries through Spark and SQLite over a naive decoder; the count goes into docs/sql-fuzz.md
 	$(PYTHON) -m tests.spark.sql_fuzz --count 2000 --record docs/sql-fuzz.md
+fuzz-native:     ## mutated bytes through the C library for an hour, with ASan and UBSan
+	$(PYTHON) native/fuzz.py 3600
 bench-smoke:     ## CPU seconds of ten commands, as ratios to a loop in Python, beside those of bench/smoke.json
 	$(PYTHON) bench/smoke.py
 bench:           ## the table of docs/bench.md

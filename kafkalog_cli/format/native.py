@@ -33,11 +33,10 @@ _BUILD = "python native/build.py"
 _INT, _BYTES = ctypes.c_int64, ctypes.c_void_p
 
 
-def _load() -> Any:
+def _load(path: str = f"{_FOLDER}/native.lib") -> Any:
     """Load the library. Raises KafkalogError if there is none, or if it was built of other sources."""
     if sys.byteorder != "little":
         raise KafkalogError(reason="kafkalog runs on little-endian processors only")
-    path = f"{_FOLDER}/native.lib"
     try:
         library = ctypes.CDLL(path)
     except OSError as error:

@@ -163,3 +163,18 @@ def test_a_call_returns_at_most_so_many_batches_and_the_next_continues():
     assert (first.rows, first.why) == (native.SCAN_ROWS, native.SCAN_CONTINUES)
     rest = native.scan(memoryview(log)[first.consumed_bytes :], first.consumed_bytes, len(log), 1 << 20)
     assert (rest.rows, rest.why, rest.consumed_bytes) == (10, native.SCAN_END, len(log) - first.consumed_bytes)
+
+
+def test_the_sanitizers_report_nothing_of_mutated_bytes():
+    """`make fuzz-native` is the long run."""
+    if shutil.which("cc") is None or "/" not in built_in("libasan.so"):
+        pytest.skip("there is no C compiler with a runtime of ASan")
+    command = [sys.executable, ROOT / "native" / "fuzz.py", str(DIAL.part(16))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "without a report of the sanitizers" in done.stdout
+
+
+def built_in(library):
+    command = ["cc", f"-print-file-name={library}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

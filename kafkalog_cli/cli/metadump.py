@@ -32,8 +32,9 @@ def metadump(
     """Copy log directories without keys, values and secrets.
 
     Keys, values and headers are replaced by other bytes of the same size. Equal keys stay equal. Headers of
-    batches, offsets, timestamps, positions, indexes, snapshots and checkpoints stay. Damage is copied too: verify
-    reports the same findings for the copy. A broker starts on the copy. A compressed batch has its old size.
+    batches, offsets, timestamps, snapshots and checkpoints stay. Damage is copied too: verify reports the same
+    findings for the copy. A broker starts on the copy. Snappy and lz4 batches change their size, and offset indexes
+    follow.
 
     Internal topics keep their structure, but no users, hosts, client ids, secrets, principals or metadata of
     commits. Settings of topics and numbers stay; other settings may be passwords and are replaced. Names of topics,

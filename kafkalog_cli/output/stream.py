@@ -52,8 +52,7 @@ class ResultStream:
                 self._drain()
             return
         self._drain()
-        with _output_errors():
-            self._stream.write(data)
+        self._write(data)
 
     def flush(self) -> None:
         """Flush everything to the operating system."""
@@ -63,10 +62,15 @@ class ResultStream:
 
     def _drain(self) -> None:
         if self._parts:
-            with _output_errors():
-                self._stream.write(b"".join(self._parts))
+            self._write(b"".join(self._parts))
             self._parts.clear()
             self._bytes = 0
+
+    def _write(self, data: memoryview | bytes) -> None:
+        rest = memoryview(data)
+        with _output_errors():
+            while rest:  # where room is short, Python writes a part of a large buffer and raises only at the next call
+                rest = rest[self._stream.write(rest) :]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.pair_spool import PairSpool
@@ -131,16 +131,16 @@ class SegmentDump:
         return rows_in_range(chunk.batches, wanted)
 
     def _shown(self, block: RecordBlock) -> Iterator[RecordBlock]:
-        self._remember_gaps(block)
+        options = self._options
+        most = None if options.max_records is None else options.max_records - self.shown_records
+        self._remember_gaps(block, most)
         for fault in block.faults.values():
             self.damage.fault(fault)
-        options = self._options
         if options.wanted is None and options.max_records is None:
             yield block
             return
         from kafkalog_cli.ops.ranges import Range, cut, with_records
 
-        most = None if options.max_records is None else options.max_records - self.shown_records
         block = cut(block, options.wanted or Range(), most)
         self.shown_records += len(block.records)
         if (options.wanted is None or options.wanted.key is None) and most is None:
@@ -157,15 +157,18 @@ class SegmentDump:
         most = self._options.max_records
         return most is not None and self.shown_records >= most
 
-    def _remember_gaps(self, block: RecordBlock) -> None:
-        offsets = block.records.offset
+    def _remember_gaps(self, block: RecordBlock, most: int | None) -> None:
+        """Remember the gaps between records, up to the batch in which the last of `most` records is."""
+        offsets: Any = block.records.offset
+        if most is not None and most < len(offsets):
+            offsets = offsets[: next(int(end) for end in block.record_ends if end >= most)]
         # Offsets of 0.7 are byte positions, so they never follow each other.
         if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
             return
         after_none = self._options.is_gap_before_first
         if isinstance(block.records, RecordArrays):
             self._gaps.extend(_gaps(self._last_offset, (int(offsets[0]),), after_none=after_none))
-            self._gaps.extend_bytes(_gaps_of_array(block.records.offset, after_none=after_none))
+            self._gaps.extend_bytes(_gaps_of_array(offsets, after_none=after_none))
         else:
             self._gaps.extend(_gaps(self._last_offset, offsets, after_none=after_none))
         self._last_offset = int(offsets[len(offsets) - 1])

@@ -155,3 +155,10 @@ def test_json_stays_json_behind_damage(tmp_path):
     assert lines[-1]["type"] == "summary"
     assert lines[-1]["exit_code"] == 1
     assert [json.loads(line)["type"] for line in err.splitlines()] == ["error"]
+
+
+def test_max_records_limits_the_gaps_that_are_reported(tmp_path):
+    log = tmp_path / f"{0:020d}.log"
+    log.write_bytes(b"".join(batch_v2([R(offset, BASE_TIME_MS, b"k", b"v")]) for offset in (0, 2, 4, 6)))
+    _, out, err = dump("--files", str(log), "--print-data-log", "--max-records", "2")
+    assert [line for line in (out + err).splitlines() if "is followed by" in line] == ["  0 is followed by 2"]

@@ -28,7 +28,8 @@ MAY_TOUCH_DISK = {
     "disk/held_directories.py": "the descriptors of directories, by which both halves reach what lies below",
     "disk/posix_lock.py": "descriptors that locks hang on",
     "spark/starting.py": "the cache of compiled code, which is no log directory",
-    "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
+    "disk/cache.py": "the directory for caches, which is no log directory",
+    "output/stream.py": "writes to the standard streams",
     "cli/app.py": "points the closed standard output at the null device",
     "ops/demo.py": "reads an archive of the package itself, through importlib.resources",
     "ops/doctor/broker_pages.py": "reads pages of the package itself, through importlib.resources",
@@ -47,7 +48,8 @@ MAY_CHANGE_THE_DISK = {
     "disk/posix_lock.py": "locks",
     "disk/ownership.py": "gives new files to the owner of their directory",
     "spark/starting.py": "the cache of compiled code, which is no log directory",
-    "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
+    "disk/cache.py": "the directory for caches, which is no log directory",
+    "output/stream.py": "writes to the standard streams",
     "cli/process.py": "opens the null device where a standard descriptor is closed",
 }
 MAY_ASK_FOR_CHANGES = {

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -81,22 +79,6 @@ def test_if_offline_still_reports_another_run_of_kafkalog(logs):
     with a_broker_on(logs / "mixed-0" / ".kafkalog"):
         code, _, err = kafkalog("roll", logs / "mixed-0", "--force", "--if-offline")
     assert (code, "another run of kafkalog" in err) == (11, True)
-
-
-@pytest.mark.parametrize(("options", "lines"), [((), 1), (("--quiet",), 0)])
-def test_a_quiet_run_does_not_say_that_it_compiles_kernels(logs, options, lines):
-    """A user without a cache directory compiles in each run that is large enough."""
-    code = (
-        "import sys\n"
-        "from kafkalog_cli.cli.app import run\n"
-        "from kafkalog_cli.cli.environment import Environment\n"
-        "environment = Environment()\n"
-        "run(sys.argv[1:], environment)\n"
-        "environment.kernels.announce()\n"
-    )
-    line = [sys.executable, "-c", code, "verify", str(logs), *options]
-    done = subprocess.run(line, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stderr.count("compiling fast kernels") == lines
 
 
 @pytest.mark.parametrize("level", ["quick", "normal", "deep"])

@@ -150,7 +150,7 @@ def test_as_many_records_as_the_cap_allows(tmp_path):
     assert (code, errors) == (4, "")
     assert "the offsets of its records do not ascend" in out
     assert f" {NEAR_THE_CAP + 1} records" in out
-    assert peak < 200
+    assert peak < 220  # of the whole process: the command line has 60 of it
 
 
 @pytest.mark.parametrize("magic", [pytest.param(0, marks=slow), 1])

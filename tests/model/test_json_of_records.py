@@ -22,6 +22,7 @@ from tests.damage.makers import (
 from tests.support.archives import corpus_names
 from tests.support.commands import kafkalog, objects_in, stored
 from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.naive_lines import java_string
 
 CASES = sorted(name.split("/")[0] for name in corpus_names() if name.endswith("/expected/COMMANDS.tsv"))
 FOUND = re.compile(r"Found \d+ invalid bytes at the end of \S+\n\Z")
@@ -200,11 +201,6 @@ def test_append_could_write_the_same_batch_again(contents):
     assert rebuilt == data
 
 
-def java_text(data):
-    """What `new String(data, UTF_8)` prints of the records of the corpus."""
-    return data.decode("utf-8", "replace")
-
-
 def tool_batch(line):
     """The real tool's line of a batch, from ours."""
     word = {True: "true", False: "false"}
@@ -237,15 +233,15 @@ def tool_record(line):
     if "crc_valid" in line:
         text += f" isValid: {'true' if line['crc_valid'] else 'false'} crc: \0}}"
     else:
-        names = ",".join(java_text(stored(header["key"])) for header in line["headers"])
+        names = ",".join(java_string(stored(header["key"])) for header in line["headers"])
         text += f" sequence: {line['sequence']} headerKeys: [{names}]"
     control = line["control"]
     if control is not None and control["type_id"] < 2:
         return text + f" endTxnMarker: {control['type']} coordinatorEpoch: {control['coordinatorEpoch']}\n"
     if control is not None:
         return text + " \0\n"
-    text += "" if key is None else f" key: {java_text(key)}"
-    return text + ("" if value is None else f" payload: {java_text(value)}") + "\n"
+    text += "" if key is None else f" key: {java_string(key)}"
+    return text + ("" if value is None else f" payload: {java_string(value)}") + "\n"
 
 
 def recorded(folder):

@@ -405,7 +405,8 @@ ANSWERS = {
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("query", ANSWERS)
 def test_sql_with_structs(shop, spark, query):
-    assert rows(shop, query, "--schemas", shop / "more") == ANSWERS[query]
+    is_undecoded = query.startswith("select value_struct.`select`")  # the value of a record has no number
+    assert rows(shop, query, "--schemas", shop / "more", some_undecoded=is_undecoded) == ANSWERS[query]
 
 
 @pytest.mark.spark

@@ -6,6 +6,7 @@ A buffer is bytes, bytearray, a contiguous memoryview or a contiguous array. Cal
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import sys
 import threading
@@ -151,7 +152,9 @@ class _Scratch:
     def __init__(self) -> None:
         self.results = (ctypes.c_int64 * 8)()
         self.results_at = ctypes.addressof(self.results)
-        self.batches = Memory(bytearray(BATCH_COLUMNS * SCAN_ROWS * 8))
+        # Only pages that a call writes to take memory, and a fork must not share them.
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self.batches = Memory(mmap.mmap(-1, BATCH_COLUMNS * SCAN_ROWS * 8, flags=flags))
 
 
 def _scratch() -> _Scratch:

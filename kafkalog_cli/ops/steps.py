@@ -52,9 +52,14 @@ class Step(NamedTuple):
         return f"{self.before}`{command_line(self.argv)}`{self.after}" if self.argv else self.before + self.after
 
     @property
+    def recovers(self) -> bool:
+        """Whether its command is `kafkalog recover`, in any form."""
+        return self.argv[:2] == RECOVER[:2]
+
+    @property
     def repairs(self) -> bool:
         """Whether its command changes a log as a broker's recovery does."""
-        return self.argv[:2] == ("kafkalog", "recover") and "--salvage" not in self.argv
+        return self.recovers and "--salvage" not in self.argv
 
     @property
     def replaces(self) -> bool:
@@ -112,9 +117,14 @@ def all_of(commands: Sequence[Argv], after: str, before: str = "") -> tuple[Step
     return tuple(found)
 
 
+def words_of(argv: Iterable[str | Word]) -> tuple[str, ...]:
+    """Return the words of a command, with the names of those that are not known."""
+    return tuple(word.value if isinstance(word, Word) else word for word in argv)
+
+
 def command_line(argv: Iterable[str | Word]) -> str:
     """Return a command as a line that can be pasted into a shell."""
-    return " ".join(word.value if isinstance(word, Word) else as_typed(word) for word in argv)
+    return " ".join(map(as_typed, words_of(argv)))
 
 
 def flat(steps: Steps) -> Iterator[Step]:

@@ -16,7 +16,7 @@ from kafkalog_cli.disk.names import DirectoryKind, place_outside
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.doctor.broker_pages import BrokerMessage
-from kafkalog_cli.ops.steps import Step, Steps, Word, command_line, flat, text_of
+from kafkalog_cli.ops.steps import Step, Steps, command_line, flat, text_of, words_of
 
 LOG_DIR = "/var/lib/kafka/data"
 PARTITION = f"{LOG_DIR}/orders-0"
@@ -175,11 +175,7 @@ def _commands_of(sentence: Sequence[Step]) -> Iterator[tuple[tuple[str, ...], st
             lead = sentence[at].before
         before = before.rstrip(": ,")
         after = next((step.after for step in sentence[at:] if step.after), "").strip(" :,")
-        yield tuple(map(_word, sentence[at].argv)), "" if before == "Then" else before, after
-
-
-def _word(word: str | Word) -> str:
-    return word.value if isinstance(word, Word) else word
+        yield words_of(sentence[at].argv), "" if before == "Then" else before, after
 
 
 def in_safe_order(commands: Iterable[NextCommand]) -> tuple[NextCommand, ...]:

@@ -96,11 +96,11 @@ def _is_in_the_way(partition: Partition, one: Finding) -> bool:
 
 
 def _names_recover(one: Finding) -> bool:
-    return any(step.argv[:2] == ("kafkalog", "recover") for step in flat(one.steps))
+    return any(step.recovers for step in flat(one.steps))
 
 
 def _is_repair(one: Finding) -> bool:
-    steps = [step for step in flat(one.steps) if step.argv[:2] == ("kafkalog", "recover")]
+    steps = [step for step in flat(one.steps) if step.recovers]
     return bool(steps) and all(step.repairs for step in steps)
 
 

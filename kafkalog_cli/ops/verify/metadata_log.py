@@ -74,7 +74,7 @@ def metadata_findings(
             is_told |= one.severity is Severity.CORRUPTION and not start.waits
             effect, at_start = (start.effect, start.actions) if fails else (one.broker_effect, one.at_start)
             yield one._replace(broker_effect=effect, at_start=at_start, steps=_ASIDE)
-        elif any(argv[:2] == ("kafkalog", "recover") for argv in commands):
+        elif any(step.recovers for step in flat(one.steps)):
             yield one._replace(broker_effect=_REBUILDS, steps=(nothing(),))
         elif one.kind is FindingKind.BAD_NAME:
             yield one._replace(at_start=_DOES_NOT_START)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkalog_cli.ops.checks.diagnose import DIAGNOSES
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.steps import text_of
 
@@ -13,8 +12,8 @@ TARGET = Path(__file__).with_name("findings.md")
 HEADER = """\
 # Findings of verify
 
-`docs/generate_findings.py` writes this page from the tables in `kafkalog_cli/ops/checks/diagnoses.py`. Change the
-tables, not this page. A partition or log directory ends with exit code 4 if anything in it is a corruption, with 3 if
+`docs/generate_findings.py` writes this page from the table in `kafkalog_cli/ops/checks/finding_kinds.py`. Change the
+table, not this page. A partition or log directory ends with exit code 4 if anything in it is a corruption, with 3 if
 anything is a warning, else with 0. A finding may be more exact than this page. The effect of a leftover depends on
 the files beside it, and the next step on the replicas in the metadata log.
 
@@ -30,9 +29,8 @@ def render() -> str:
 
 def row(kind: FindingKind) -> str:
     """One kind as a row."""
-    diagnosis = DIAGNOSES[kind]
-    effect, step = diagnosis.broker_effect or "as the finding says", text_of(diagnosis.steps) or "nothing"
-    return f"| `{kind.value}` | {diagnosis.severity.value} | {effect} | {step} |\n"
+    effect, step = kind.broker_effect or "as the finding says", text_of(kind.steps) or "nothing"
+    return f"| `{kind.value}` | {kind.severity.value} | {effect} | {step} |\n"
 
 
 if __name__ == "__main__":

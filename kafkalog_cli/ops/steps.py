@@ -37,7 +37,8 @@ Argv: TypeAlias = "tuple[str | Word, ...]"
 class Step(NamedTuple):
     """A sentence, or a part of one, with at most one command. `end` separates it from the next step.
 
-    `is_needed` False: it says that nothing has to be done.
+    `is_needed` False: it says that nothing has to be done. `is_condition`: `before` is the condition of all commands in
+    the sentence.
     """
 
     before: str
@@ -45,6 +46,12 @@ class Step(NamedTuple):
     after: str = ""
     end: str = ". "
     is_needed: bool = True
+    is_condition: bool = False
+
+    @property
+    def ends_sentence(self) -> bool:
+        """Whether the next step begins a sentence, or a main clause."""
+        return self.end in _SENTENCE_ENDS
 
     @property
     def text(self) -> str:
@@ -67,6 +74,9 @@ class Step(NamedTuple):
         return self.argv == MOVE_AWAY or self.argv[:3] == RECOVER
 
 
+_SENTENCE_ENDS = (". ", ". Then ", "; ")
+
+
 class ByReplicas(NamedTuple):
     """A step that depends on whether other replicas are in sync: `alone` is for the last replica in sync."""
 
@@ -76,8 +86,8 @@ class ByReplicas(NamedTuple):
     @property
     def both(self) -> tuple[Step, ...]:
         """Both alternatives, for a partition whose replicas are not known."""
-        first = (Step("if no other replica is in sync", end=", "), *self.alone)
-        return (*first, Step("If another replica is in sync", end=", "), *self.others)
+        first = (Step("if no other replica is in sync", end=", ", is_condition=True), *self.alone)
+        return (*first, Step("If another replica is in sync", end=", ", is_condition=True), *self.others)
 
     def known(self, replication: Replication) -> tuple[Step, ...] | None:
         """Return the steps for these replicas; None if the metadata log does not decide between the two."""
@@ -109,10 +119,10 @@ def compare_command(path: str, other: str) -> Argv:
 
 
 def all_of(commands: Sequence[Argv], after: str, before: str = "") -> tuple[Step, ...]:
-    """Return one sentence with several commands; `after` says what they do together."""
+    """Return one sentence with several commands; `before` is a condition, `after` says what they do together."""
     ends = [*[", "] * (len(commands) - 2), " and ", ". "][-len(commands) :]
     found = [Step("", argv, end=end) for argv, end in zip(commands, ends, strict=True)]
-    found[0] = found[0]._replace(before=before)
+    found[0] = found[0]._replace(before=before, is_condition=bool(before))
     found[-1] = found[-1]._replace(after=after)
     return tuple(found)
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
-from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding
+from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.steps import text_of
 from kafkalog_cli.ops.verify.task import Verification
@@ -177,14 +177,13 @@ class SarifReport:
 
 
 def _rule(kind: FindingKind) -> dict[str, Any]:
-    diagnosis = DIAGNOSES[kind]
-    effect = diagnosis.broker_effect or "as the finding says"
+    effect = kind.broker_effect or "as the finding says"
     return {
         "id": kind.value,
         "shortDescription": {"text": kind.value.replace("-", " ")},
-        "fullDescription": {"text": f"{diagnosis.severity.value}; broker: {effect}"},
-        "help": {"text": text_of(diagnosis.steps) or "The finding names the next step, if there is one."},
-        "defaultConfiguration": {"level": _LEVELS[diagnosis.severity]},
+        "fullDescription": {"text": f"{kind.severity.value}; broker: {effect}"},
+        "help": {"text": text_of(kind.steps) or "The finding names the next step, if there is one."},
+        "defaultConfiguration": {"level": _LEVELS[kind.severity]},
     }
 
 

@@ -16,7 +16,7 @@ from kafkalog_cli.change.new_partitions import staged_name
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, finding, with_path
+from kafkalog_cli.ops.checks.diagnose import finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.steps import Step, Word, text_of
 from tests.damage.test_verify_places import (
@@ -710,13 +710,14 @@ ALL = [pytest.param(kind, make, id=f"{kind.value}-{n}") for kind, made in CASES.
 
 def test_every_kind_has_a_case_or_the_step_of_another():
     assert set(FindingKind) == set(CASES) | set(ELSEWHERE)
-    step = {kind: text_of(diagnosis.steps) for kind, diagnosis in DIAGNOSES.items()}
+    step = {kind: text_of(kind.steps) for kind in FindingKind}
     assert step[FindingKind.SEGMENT_TOO_LARGE] == step[FindingKind.CRC_MISMATCH]
     assert step[FindingKind.SNAPSHOT_INEXACT] == step[FindingKind.SNAPSHOT_WRONG]
     for kind in (FindingKind.META_PROPERTIES, FindingKind.META_PROPERTIES_MISSING):  # tried on a broker
         assert "Do not format the directory: with a new directory.id its partitions have no leader" in step[kind]
-    for kind, diagnosis in DIAGNOSES.items():
-        assert diagnosis.steps or diagnosis.severity is Severity.INFO, kind
+    for kind in FindingKind:
+        assert kind.steps or kind.severity is Severity.INFO, kind
+        assert kind.broker_effect or kind.severity is not Severity.CORRUPTION, kind
 
 
 @pytest.mark.exhaustive

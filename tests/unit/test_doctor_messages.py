@@ -130,14 +130,14 @@ MV, LS, RM = ("mv", "-nT", "a", "b"), ("ls", "a"), ("rm", "-r", "d")
     ((Step("", MV, " moves it away", ", and "), Step("", LS, " lists the rest")), [(MV, "moves it away"), (LS, "lists the rest")]),
     ((Step("", MV, end=" and "), Step("", LS, " show both: keep one")), [(MV, "show both: keep one"), (LS, "show both: keep one")]),
     (
-        (Step("if it is alone", end=", "), Step("keep it: ", MV, " keeps it", ", "), Step("", RM, " removes d")),
+        (Step("if it is alone", end=", ", is_condition=True), Step("keep it: ", MV, " keeps it", ", "), Step("", RM, " removes d")),
         [(MV, "if it is alone, keep it, keeps it"), (RM, "if it is alone, removes d")],
     ),
     (
-        (Step("if it is his, ", MV, end=" and "), Step("", LS, " permit it")),
+        (Step("if it is his, ", MV, end=" and ", is_condition=True), Step("", LS, " permit it")),
         [(MV, "if it is his, permit it"), (LS, "if it is his, permit it")],
     ),
-    ((Step("", MV, " keeps it"), Step("Then ", RM, " removes d")), [(MV, "keeps it"), (RM, "removes d")]),
+    ((Step("", MV, " keeps it", ". Then "), Step("", RM, " removes d")), [(MV, "keeps it"), (RM, "removes d")]),
     ((Step("", MV, " moves it"), Step("Restore it"), Step("Do not move c")), [(MV, "moves it. Restore it. Do not move c")]),
     ((Step("find out who made it", end="; "), Step("", RM, " removes it")), [(RM, "find out who made it. This removes it")]),
     (

@@ -1,7 +1,7 @@
 """Findings, and the checks of sidecar files against the log that they describe, for `dump-index` and `verify`.
 
-A `Finding` (`diagnose`) is one problem: its kind, its place, what a broker does about it, and the next step. The kinds
-and severities are in `finding_kinds`. The tables in `diagnoses` hold the texts per kind.
+A `Finding` (`diagnose`) is one problem: its kind, its place, what a broker does about it, and the next step. The table
+of kinds is in `finding_kinds`.
 
 A sidecar file is any file beside the logs: indexes, producer snapshots, checkpoints and metadata files. `root_reports`
 selects the files, `index_reports` reports on a partition, `segment_reports` on one segment. `segment_walk` reads a

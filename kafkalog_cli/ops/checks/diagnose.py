@@ -3,13 +3,8 @@
 from typing import NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.ops.checks.diagnoses import FILE_DIAGNOSES, LOG_DIAGNOSES
-from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity, StartAction
-from kafkalog_cli.ops.checks.node_diagnoses import NODE_DIAGNOSES
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity, StartAction
 from kafkalog_cli.ops.steps import Steps, Word, filled, text_of, with_word
-
-DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES, **NODE_DIAGNOSES}
-"""The meaning of each kind of finding; docs/findings.md is written from this table."""
 
 
 class Finding(NamedTuple):
@@ -40,7 +35,7 @@ class Finding(NamedTuple):
     @property
     def severity(self) -> Severity:
         """The severity of the finding's kind."""
-        return DIAGNOSES[self.kind].severity
+        return self.kind.severity
 
 
 def finding(  # noqa: PLR0913
@@ -60,10 +55,9 @@ def finding(  # noqa: PLR0913
 
     An offset or position below 0, read from damaged bytes, becomes None.
     """
-    row = DIAGNOSES[kind]
     first, last = _real(offsets) or (None, None)
     position = None if position is None or position < 0 else position
-    effect = broker_effect or row.broker_effect
+    effect = broker_effect or kind.broker_effect
     return Finding(
         kind,
         path,
@@ -74,8 +68,8 @@ def finding(  # noqa: PLR0913
         first,
         last,
         effect,
-        steps or row.steps,
-        row.at_start if at_start is None else at_start,
+        steps or kind.steps,
+        kind.at_start if at_start is None else at_start,
     )
 
 
@@ -87,8 +81,7 @@ def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
 
 def as_kind(found: Finding, kind: FindingKind) -> Finding:
     """Return the finding with another kind, and the texts of that kind."""
-    row = DIAGNOSES[kind]
-    return found._replace(kind=kind, broker_effect=row.broker_effect, steps=row.steps, at_start=row.at_start)
+    return found._replace(kind=kind, broker_effect=kind.broker_effect, steps=kind.steps, at_start=kind.at_start)
 
 
 def with_path(found: Finding, path: str, metadata: str | None = None) -> Finding:
@@ -125,5 +118,5 @@ def of_fault(path: str, fault: Fault, kind: FindingKind | None = None) -> Findin
         expected=fault.expected,
         got=fault.got,
         offsets=(first, max(first, fault.last_offset)) if known else None,
-        steps=with_word(DIAGNOSES[kind].steps, Word.BATCH_BYTES, str(fault.size_bytes)),
+        steps=with_word(kind.steps, Word.BATCH_BYTES, str(fault.size_bytes)),
     )

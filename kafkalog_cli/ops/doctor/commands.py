@@ -122,43 +122,35 @@ def commands_in(steps: Steps) -> Iterator[NextCommand]:
     by hand, unless they say that nothing has to be done.
     """
     found = [*flat(steps)]
-    reasons: dict[tuple[str, ...], list[str]] = {}
+    reasons: dict[tuple[str, ...], list[str]] = {}  # each text after what separates it from the text before
     pending: list[str] = []
+    end = ""
     for sentence in _sentences(found):
         commands = [*_commands_of(sentence)]
         for argv, before, after in commands:
-            why = ", ".join(words for words in (before, after) if words)
             known = reasons.setdefault(argv, [])
-            known += [*pending, f"This {why}" if (known or pending) and not before else why]
+            known += pending
+            why = ", ".join(words for words in (before, after) if words)
+            known += (". ", f"This {why}") if known and not before else (end, why)
             pending = []
-        pending += [] if commands else [text_of(tuple(sentence))]
+        pending += () if commands else (end, text_of(tuple(sentence)))
+        end = sentence[-1].end
     if reasons:
         reasons[next(reversed(reasons))] += pending
     elif found and found[0].is_needed:
-        reasons[()] = [text_of(steps)]
-    yield from (NextCommand(argv, _joined(sentences)) for argv, sentences in reasons.items())
-
-
-def _joined(sentences: Iterable[str]) -> str:
-    text = ""
-    for sentence in filter(None, sentences):
-        between = "" if not text else ". " if sentence[0].isupper() else "; "
-        text += between + sentence
-    return text
+        reasons[()] = ["", text_of(steps)]
+    yield from (NextCommand(argv, "".join(texts[1:])) for argv, texts in reasons.items())
 
 
 def _sentences(steps: Iterable[Step]) -> Iterator[list[Step]]:
     sentence: list[Step] = []
     for step in steps:
         sentence.append(step)
-        if step.end in (". ", "; "):
+        if step.ends_sentence:
             yield sentence
             sentence = []
     if sentence:
         yield sentence
-
-
-_CONDITIONS = ("if ", "If ", "while ", "Without ", "where ")
 
 
 def _commands_of(sentence: Sequence[Step]) -> Iterator[tuple[tuple[str, ...], str, str]]:
@@ -170,12 +162,11 @@ def _commands_of(sentence: Sequence[Step]) -> Iterator[tuple[tuple[str, ...], st
     places = [at for at, step in enumerate(sentence) if step.argv]
     lead = "".join(f"{step.text}{step.end}" for step in sentence[: places[0]]) if places else ""
     for at in places:
-        before = lead + sentence[at].before if at == places[0] or lead.startswith(_CONDITIONS) else ""
+        before = lead + sentence[at].before if at == places[0] or sentence[0].is_condition else ""
         if at == places[0] and not lead:
             lead = sentence[at].before
-        before = before.rstrip(": ,")
         after = next((step.after for step in sentence[at:] if step.after), "").strip(" :,")
-        yield words_of(sentence[at].argv), "" if before == "Then" else before, after
+        yield words_of(sentence[at].argv), before.rstrip(": ,"), after
 
 
 def in_safe_order(commands: Iterable[NextCommand]) -> tuple[NextCommand, ...]:

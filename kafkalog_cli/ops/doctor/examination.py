@@ -26,8 +26,7 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
+from kafkalog_cli.ops.checks.finding_kinds import NEVER_LED, SET_ALL_ASIDE, FindingKind, StartAction
 from kafkalog_cli.ops.doctor.broker_pages import Recognised, messages, recognised
 from kafkalog_cli.ops.doctor.commands import (
     Effect,

@@ -28,7 +28,6 @@ from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.log.log_end import LogBounds, entries_in_use
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.checks.diagnose import DIAGNOSES
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
@@ -427,7 +426,7 @@ class _Repair:
         """Return the refusal; a file in whose name a broker finds no offset is only to be renamed."""
         for name in self.draft.names():
             if name.endswith((_SWAP, _CLEANED, _SNAPSHOT)) and offset_of_file_name(name) is None:
-                steps = DIAGNOSES[FindingKind.BAD_NAME].steps
+                steps = FindingKind.BAD_NAME.steps
                 return Impossible(Remark(self.draft.path(name), str(failure), ExitCode.REFUSED, steps=steps))
         return Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED, steps=(SALVAGE,)))
 

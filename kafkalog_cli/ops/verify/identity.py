@@ -20,8 +20,7 @@ from kafkalog_cli.format.meta_properties import ODD_CLUSTER_ID, MetaProperties
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
-from kafkalog_cli.ops.checks.diagnoses import NEVER_LED, SET_ALL_ASIDE, VOTES_ALONE
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
+from kafkalog_cli.ops.checks.finding_kinds import NEVER_LED, SET_ALL_ASIDE, VOTES_ALONE, FindingKind, StartAction
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, Word, all_of, path_word
@@ -203,7 +202,7 @@ def restore_steps(
     writes = f" writes it with the ids of the metadata log{why}"
     if fs.status(path) is None:
         return (Step("", ("sh", "-c", script), writes),)
-    return (Step("", MOVE_ASIDE, " keeps the file"), Step("Then ", ("sh", "-c", script), writes))
+    return (Step("", MOVE_ASIDE, " keeps the file", ". Then "), Step("", ("sh", "-c", script), writes))
 
 
 def _expected(fs: Filesystem, root: LogDirRoot, settings: SettingsSource, metadata: ClusterMetadata) -> _Identity:

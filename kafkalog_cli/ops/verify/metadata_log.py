@@ -143,12 +143,18 @@ class _Quorum(NamedTuple):
                 KEEP_A_COPY,
                 " keeps a copy",
                 ", ",
+                is_condition=True,
             ),
             Step("", empty, " removes all but the node's vote"),
             Step("Do this on one voter at a time"),
         )
         if not self.voters:
-            return (Step("if there are other voters", end=", "), *fetch, Step("Else", end=", "), *keep)
+            return (
+                Step("if there are other voters", end=", ", is_condition=True),
+                *fetch,
+                Step("Else", end=", "),
+                *keep,
+            )
         return fetch if self.others else keep
 
 
@@ -446,7 +452,7 @@ class _NodeStart:
         return (
             Step("a backup of this directory is best", end="; "),
             *self.quorum.fetching(),
-            Step("Without a backup, ", KEEP_A_COPY, " keeps a copy", ", and "),
+            Step("Without a backup, ", KEEP_A_COPY, " keeps a copy", ", and ", is_condition=True),
             Step("", ("truncate", "-s", str(position), Word.FILE), cuts),
         )
 

@@ -92,7 +92,7 @@ def _lacking(user: BrokerUser, status: FileStatus, rights: int, effect: _Effect)
         commands.append(("sudo", "chown", str(user.user_id), path_word(status.path)))
     if rights & ~(status.mode >> 6):
         commands.append(("sudo", "chmod", f"u+{'rwx' if status.is_directory else 'rw'}", path_word(status.path)))
-    steps = (Step("if the broker runs as this user", end=", "), *all_of(commands, " permits it"))
+    steps = (Step("if the broker runs as this user", end=", ", is_condition=True), *all_of(commands, " permits it"))
     yield finding(
         FindingKind.NOT_PERMITTED,
         status.path,

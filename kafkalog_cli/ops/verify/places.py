@@ -16,7 +16,7 @@ from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import Partition, PartitionPath
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
-from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding, finding, of_fault
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.partition_facts import Replication, is_set_aside, path_of_stray
@@ -129,7 +129,7 @@ class PartitionPlaces:
         others = [*self._by_name.get((_broker(meta), partition.topic, partition.number), ())]
         for one in found:
             if path in self._set_aside and others and one.kind in _GIVE_THE_ID:
-                stray = DIAGNOSES[FindingKind.NOT_IN_METADATA]
+                stray = FindingKind.NOT_IN_METADATA
                 live = Step(f"the partition of {partition.topic} is {others[0]}", end="; ")
                 yield one._replace(broker_effect=stray.broker_effect, steps=(live, *stray.steps))
             else:
@@ -365,7 +365,7 @@ def _rename(path: str) -> Argv:
 def _give_the_id(partition: Partition, recover: Argv, end: str = ". ") -> tuple[Step, ...]:
     """Return the steps that give the directory the topic id of the metadata log."""
     return (
-        Step(f"if these are the records of {partition.topic}, ", MOVE_ASIDE, end=" and "),
+        Step(f"if these are the records of {partition.topic}, ", MOVE_ASIDE, end=" and ", is_condition=True),
         Step("", recover, " give them its id", end),
     )
 
@@ -382,7 +382,7 @@ def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMet
     if named is not None and named.topic_id != topic_id:
         message = f"topic id {topic_id}, the metadata log has {named.topic_id} for {partition.topic}"
         kind, expected = FindingKind.TOPIC_ID_DIFFERS, named.topic_id
-        steps = (*_give_the_id(partition, recover, end="; "), *DIAGNOSES[kind].steps)
+        steps = (*_give_the_id(partition, recover, end="; "), *kind.steps)
         return finding(kind, path, message, expected=expected, got=topic_id, steps=steps)
     if named is None:
         other = metadata.topic_of_id(topic_id)
@@ -391,7 +391,7 @@ def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMet
             expected, kind = f"a topic id of {partition.topic}", FindingKind.TOPIC_ID_DIFFERS
             place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
             gives = " gives the records the name of their topic, if the broker has no such partition yet"
-            steps = (Step("", _rename(place), gives, "; "), *DIAGNOSES[kind].steps)
+            steps = (Step("", _rename(place), gives, "; "), *kind.steps)
             return finding(kind, path, message, expected=expected, got=topic_id, steps=steps)
         return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log does not have this topic")
     if partition.number not in named.partitions:

@@ -12,7 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 REQUIREMENT = re.compile(r'^ +"([a-z0-9-]+)>=([0-9.]+)[,0-9.<]*(?:; [^"]*)?",$', re.MULTILINE)
 TESTS = [
-    "tests/format",
     "tests/unit",
     "tests/library",
     "tests/cli/test_help.py",

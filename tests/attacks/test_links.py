@@ -61,7 +61,7 @@ def printed(fs, place, words):
     names = {"PARTITION": f"{place}/ld/{PARTITION}", "LOGS": f"{place}/ld"}
     argv = [names.get(word, word) for word in words]
     how = {"now_ms": lambda: NOW_MS, "stdin": b'{"value":"x"}\n', "errors": "replace"}
-    return commands.kafkalog(*argv, fs=fs, compiled=False, **how)
+    return commands.kafkalog(*argv, fs=fs, **how)
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def done(place, words, path=None, fs=None):
     how = {"now_ms": lambda: NOW_MS, "errors": "surrogateescape"}
     try:
         with at_most(MOST_SECONDS):
-            code, *texts = commands.kafkalog(*argv, fs=fs, compiled=False, **how)
+            code, *texts = commands.kafkalog(*argv, fs=fs, **how)
     except TooLong:
         pytest.fail(f"{words} did not end within {MOST_SECONDS} s")
     assert code in list(ExitCode), (words, code)

@@ -365,9 +365,8 @@ def test_a_dry_run_tells_it_and_makes_nothing(root):
     assert (tree(root), (root / "new-3").exists()) == (before, False)
 
 
-@pytest.mark.parametrize("forced", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize(("scale", "unit"), [(1, "seconds"), (10**6, "microseconds"), (10**9, "nanoseconds")])
-def test_timestamps_in_another_unit_are_noticed(partition, forced, scale, unit):
+def test_timestamps_in_another_unit_are_noticed(partition, scale, unit):
     lines = b'{"value":"a","timestamp_ms":%d}\n{"value":"b","timestamp_ms":%d}\n'
     argv = ("append", partition, *NOW)
     for more in (("--dry-run",), ()):
@@ -575,7 +574,6 @@ def test_nothing_makes_no_partition(root, text, made):
     assert ("nothing to append" in out) != bool(made)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(
     "line",
     [
@@ -589,7 +587,7 @@ def test_nothing_makes_no_partition(root, text, made):
         b'{"control":7,"value":"a","speed":5}',
     ],
 )
-def test_data_with_the_words_of_our_own_lines_is_not_left_out(partition, line, compiled):
+def test_data_with_the_words_of_our_own_lines_is_not_left_out(partition, line):
     """A record that is neither appended nor refused is lost without a word."""
     before = tree(partition)
     code, out, err = kafkalog("append", partition, *NOW, stdin=line + b"\n")

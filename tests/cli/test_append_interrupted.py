@@ -57,8 +57,8 @@ class Interrupting(io.BytesIO):
         return super().read1(min(size, 12_001))  # it ends within a line
 
 
-def kafkalog(argv, stdin=b"", *, compiled=False):
-    return commands.kafkalog(*argv, stdin=stdin, compiled=compiled, errors="replace", terminal=None)
+def kafkalog(argv, stdin=b""):
+    return commands.kafkalog(*argv, stdin=stdin, errors="replace", terminal=None)
 
 
 def ndjson(count=COUNT):
@@ -77,14 +77,13 @@ WANTED = [b"new %06d" % at for at in range(COUNT)]
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("layout", ["ndjson", "lines"])
-def test_standard_input_is_sent_again(root, layout, compiled):
+def test_standard_input_is_sent_again(root, layout):
     partition = root / "idem-0"
     stdin = ndjson() if layout == "ndjson" else b"\n".join(WANTED)
     argv = ("append", partition, "--input", layout, "--codec", "lz4", *SETTINGS)
     for pieces in (5, 12):  # the command that goes on is interrupted as well
-        code, out, err = kafkalog(argv, Interrupting(stdin, pieces), compiled=compiled)
+        code, out, err = kafkalog(argv, Interrupting(stdin, pieces))
         there = values(partition)
         assert (code, there) == (130, WANTED[: len(there)]), err
         assert 0 < len(there) < COUNT
@@ -93,7 +92,7 @@ def test_standard_input_is_sent_again(root, layout, compiled):
         assert "standard input has to be sent again" in err
         argv = next_step(err)
         assert argv.count("--skip-records") == 1
-    assert kafkalog(argv, io.BytesIO(stdin), compiled=compiled)[0] == 0
+    assert kafkalog(argv, io.BytesIO(stdin))[0] == 0
     assert values(partition) == WANTED
     assert kafkalog(("verify", partition, "--level", "deep"))[0] == 0
 

@@ -21,7 +21,7 @@ UUID = "bGFiLWNsdXN0ZXItMDAwMA"
 
 
 def dump_index(*argv, fs=None):
-    return kafkalog("dump-index", *argv, fs=fs, compiled=False, errors="surrogateescape")
+    return kafkalog("dump-index", *argv, fs=fs, errors="surrogateescape")
 
 
 def aborted(*fields):

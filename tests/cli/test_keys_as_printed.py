@@ -78,13 +78,12 @@ PRINTED = [
 ]
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("key_format", "printed", "key"), PRINTED)
-def test_a_key_is_found_as_it_is_printed(topic, key_format, printed, key, compiled):
+def test_a_key_is_found_as_it_is_printed(topic, key_format, printed, key):
     folder = topic(b"other", key, b"longer than others", None, window(b"user2", 60_000))
     options = () if key_format is None else ("--key-format", key_format)
     for command in ("read", "find", "dump-log"):
-        _, found, _ = json_of(command, folder, "--key", printed, *options, compiled=compiled)
+        _, found, _ = json_of(command, folder, "--key", printed, *options)
         assert [one["offset"] for one in found if one["type"] == "record"] == [1], command
     if key_format is not None:
         shown = kafkalog("read", folder, "--print", "key", "--key", printed, *options).out.strip()

@@ -147,8 +147,7 @@ def by_code(*tables):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("forced", [False, True], ids=["plain", "compiled"])
-def test_append(partition, forced):
+def test_append(partition):
     before = tree(partition.parent)
     for line, message, code in by_code(NO_JSON, NO_RECORD, NO_CONTENTS, REFUSED):
         for text in (line, GOOD * 3 + line + b"\n" + GOOD):

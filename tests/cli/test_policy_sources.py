@@ -151,7 +151,7 @@ def test_records_go_only_where_a_broker_or_a_named_topic_lets_them(tmp_path, see
     data = log_directory(tmp_path, case)
     before = content(data / f"{case.topic}-0")
     argv = list(command(data, case))
-    code, _, err = kafkalog(*argv, compiled=False)
+    code, _, err = kafkalog(*argv)
     is_changed = content(data / f"{case.topic}-0") != before
     is_left_open = case.verb == "free" and not case.given and case.below is None  # no policy: it may be skipped
     assert is_changed == may_change(case) or (is_left_open and not is_changed), (case, err)

@@ -39,7 +39,7 @@ class Terminal(io.BytesIO):
         return True
 
 
-def read(files, *options, out=None, compiled=False):
+def read(files, *options, out=None):
     """(exit code, stdout, stderr)."""
     out, err = io.BytesIO() if out is None else out, io.BytesIO()
     fs = files if isinstance(files, FaultyFilesystem) else FaultyFilesystem(files)
@@ -77,11 +77,10 @@ def test_no_control_character_reaches_a_terminal():
     assert text.split("\n")[0].split("\t") == ["\\x1bh:\\r", "\\x07k", "\\x1b[2J\\tred\\nline\ufffd\\x9b \ufffd gö"]
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", [("--chunk-bytes", 700), ("--chunk-bytes", 1), ()])
-def test_chunks_change_nothing_that_is_read(options, compiled):
+def test_chunks_change_nothing_that_is_read(options):
     wanted = [record[0] for record in consume(FILES.values()).records]
-    code, out, err = read(FILES, "--print", "offset", *options, compiled=compiled)
+    code, out, err = read(FILES, "--print", "offset", *options)
     assert (code, offsets(out), err) == (0, wanted, "")
 
 
@@ -110,10 +109,9 @@ def messages_of_responses(data):
     return found
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("chunk_bytes", [1, len(ONE[0]), 3 * len(ONE[0]) + 5, 1 << 20])
-def test_fetch_responses_are_read_back(chunk_bytes, compiled):
-    code, out, err = read(FILES, "--framing", "fetch", "--chunk-bytes", chunk_bytes, compiled=compiled)
+def test_fetch_responses_are_read_back(chunk_bytes):
+    code, out, err = read(FILES, "--framing", "fetch", "--chunk-bytes", chunk_bytes)
     responses = messages_of_responses(out)
     assert (code, err) == (0, "")
     assert b"".join(responses) == b"".join(FILES.values())
@@ -149,7 +147,6 @@ def damaged(path, position, byte=0xAA):
     return {**FILES, path: bytes(data)}
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("files", "lost", "position", "code", "kind"),
     [
@@ -160,8 +157,8 @@ def damaged(path, position, byte=0xAA):
         ({**FILES, SECOND: FILES[SECOND] + bytes(5000)}, (), len(FILES[SECOND]), 3, "size-too-small"),
     ],
 )
-def test_damage_is_told_and_passed_over(files, lost, position, code, kind, compiled):
-    got, out, err = read(files, "--format", "json", compiled=compiled)
+def test_damage_is_told_and_passed_over(files, lost, position, code, kind):
+    got, out, err = read(files, "--format", "json")
     *records, summary = map(json.loads, out.splitlines())
     assert [one["offset"] for one in records] == [offset for offset in range(80) if offset not in lost]
     (told,) = map(json.loads, err.splitlines())
@@ -172,28 +169,26 @@ def test_damage_is_told_and_passed_over(files, lost, position, code, kind, compi
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_damaged_length_hides_no_other_batch(compiled):
+def test_a_damaged_length_hides_no_other_batch():
     """It leads across good batches into the middle of one; where another begins nothing tells of it."""
     at = 2 * len(ONE[0])
     begins = {*accumulate(map(len, ONE))}
-    for end in range(at + 61, len(FILES[FIRST]), 97 if compiled else 7):
+    for end in range(at + 61, len(FILES[FIRST]), 7):
         if end in begins:
             continue
         data = bytearray(FILES[FIRST])
         struct.pack_into(">i", data, at + 8, end - at - 12)
-        code, out, err = read({**FILES, FIRST: bytes(data)}, "--print", "offset", compiled=compiled)
+        code, out, err = read({**FILES, FIRST: bytes(data)}, "--print", "offset")
         assert offsets(out) == [offset for offset in range(80) if offset not in range(8, 12)], end
         assert code == 4
         assert f"{FIRST}: at byte {at}" in err
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("path", "starts"), [(FIRST, ONE), (SECOND, TWO)])
-def test_offsets_that_are_out_of_order(path, starts, compiled):
+def test_offsets_that_are_out_of_order(path, starts):
     """A base offset is not covered by the checksum. What it hides is told."""
     at = sum(map(len, starts[:3]))
-    code, out, err = read(damaged(path, at + 5, 1), "--print", "offset", compiled=compiled)  # 65,536 more
+    code, out, err = read(damaged(path, at + 5, 1), "--print", "offset")  # 65,536 more
     assert code == 4
     assert err.count("out of order") == 1
     first = 12 if path == FIRST else 52
@@ -251,11 +246,10 @@ def test_a_batch_larger_than_the_largest_chunk_ends_the_reading():
     assert read(files, "--chunk-bytes", 1000, "--max-chunk-bytes", 999)[0] == 2
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_sectors_that_cannot_be_read(compiled):
+def test_sectors_that_cannot_be_read():
     fs = FaultyFilesystem(FILES)
     fs.fail_read(FIRST, 4096, 8192)
-    code, out, err = read(fs, "--print", "offset", compiled=compiled)
+    code, out, err = read(fs, "--print", "offset")
     size = len(ONE[0])
     lost = [i for i in range(10) if i * size < 8192 and (i + 1) * size > 4096]
     assert (code, offsets(out)) == (4, [offset for offset in range(80) if offset // 4 not in lost])

@@ -13,7 +13,6 @@ from tests.support.product import Environment, run
 
 WRITINGS = [(2, 0), (2, 1), (2, 2), (2, 3), (2, 4), (1, 0), (1, 1), (1, 2), (1, 3), (0, 0), (0, 1), (0, 2), (0, 3)]
 KEYS = [None, b"", b"a", b"ab", b"k\xc3\xa9y", b"\xff", b"A" * 300]
-KERNELS = [False, pytest.param(True, marks=pytest.mark.slow)]
 
 
 class Terminal(io.BytesIO):
@@ -21,7 +20,7 @@ class Terminal(io.BytesIO):
         return True
 
 
-def call(files, *arguments, out=None, compiled=False):
+def call(files, *arguments, out=None):
     """(exit code, stdout, stderr)."""
     out, err = io.BytesIO() if out is None else out, io.BytesIO()
     fs = files if isinstance(files, FaultyFilesystem) else FaultyFilesystem(files)
@@ -91,9 +90,8 @@ def merged_naively(logs):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("seed", range(12))
-def test_partitions_are_read_in_turn_or_merged_as_the_naive_twin_says(seed, compiled):
+def test_partitions_are_read_in_turn_or_merged_as_the_naive_twin_says(seed):
     rng = random.Random(seed)
     files, logs = random_topic(rng, rng.choice([1, 2, 3, 5]))
     most = rng.choice([None, None, rng.randrange(1, 60)])
@@ -110,11 +108,9 @@ def test_partitions_are_read_in_turn_or_merged_as_the_naive_twin_says(seed, comp
     in_turn = [(number, record) for number, records in wanted.items() for record in records]
     for order, records in (([], in_turn), (["--merge-by-time"], list(merged_naively(wanted)))):
         expected = b"".join(kcat_line(*one) for one in records[:most])
-        code, out, err = call(
-            files, "read", "/logs", "--topic", "orders", "-f", FORMAT, *options, *order, compiled=compiled
-        )
+        code, out, err = call(files, "read", "/logs", "--topic", "orders", "-f", FORMAT, *options, *order)
         assert (code, out, err) == (0, expected, "")
-        _, out, _ = call(files, "read", "/logs/orders-*", "--format", "json", *options, *order, compiled=compiled)
+        _, out, _ = call(files, "read", "/logs/orders-*", "--format", "json", *options, *order)
         *lines, summary = map(json.loads, out.splitlines())
         assert [(line["partition"], line["offset"]) for line in lines] == [(n, r[0]) for n, r in records[:most]]
         assert summary["records"] == len(lines)
@@ -128,13 +124,11 @@ def test_partitions_are_read_in_turn_or_merged_as_the_naive_twin_says(seed, comp
             "partition,offset",
             *options,
             *order,
-            compiled=compiled,
         )
         assert text[1] == b"".join(b"Partition:%d\tOffset:%d\n" % (n, r[0]) for n, r in records[:most])
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_long_runs_of_one_partition_are_rendered_as_whole_blocks(compiled):
+def test_long_runs_of_one_partition_are_rendered_as_whole_blocks():
     files, logs = {}, {}
     for number in range(2):
         times = [BASE_TIME_MS + 1000 * (i // 300 * 2 + number) for i in range(900)]
@@ -144,7 +138,6 @@ def test_long_runs_of_one_partition_are_rendered_as_whole_blocks(compiled):
     wanted = list(merged_naively({number: consume(log).records for number, log in logs.items()}))
     code, out, _ = call(
         files, "read", "/logs", "--topic", "orders", "--merge-by-time", "--print", "partition,offset,key,value",
-        compiled=compiled,
     )  # fmt: skip
     expected = b"".join(b"Partition:%d\tOffset:%d\t%b\t%b\n" % (n, r[0], r[2], r[3]) for n, r in wanted)
     assert (code, out) == (0, expected)

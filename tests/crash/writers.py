@@ -37,7 +37,7 @@ def kafkalog(fs: object, *argv: str, now_ms: int = NOW_MS, token: str = "0001", 
     """Run a command line. Its run is named by the time and `token`: two runs at one time need two. It looks again without a pause."""
     how = {"now_ms": lambda: now_ms, "sleep": lambda _: None, "stdin": stdin, "errors": "replace"}
     with as_in_a_process(token):
-        return Outcome(*commands.kafkalog(*argv, fs=fs, compiled=False, **how))
+        return Outcome(*commands.kafkalog(*argv, fs=fs, **how))
 
 
 @unique

@@ -96,9 +96,9 @@ class Done(NamedTuple):
     errors: str
 
 
-def run_command(argv: list[str], fs: FaultyFilesystem, *, compiled: bool = False) -> Done:
+def run_command(argv: list[str], fs: FaultyFilesystem) -> Done:
     """Run a command; whatever it does, it may neither raise nor speak of an internal error."""
-    how = {"now_ms": lambda: NOW_MS, "compiled": compiled, "errors": "surrogateescape"}
+    how = {"now_ms": lambda: NOW_MS, "errors": "surrogateescape"}
     try:
         code, out, errors = kafkalog(*argv, fs=fs, **how)
     except BaseException as error:

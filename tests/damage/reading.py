@@ -71,11 +71,11 @@ class Outcome(NamedTuple):
         return not self.faults and all(batch.valid for batch in self.batches) and all(r.valid for r in self.records)
 
 
-def read(data: bytes, *, seven: bool = False, compiled: bool = False, goes_on: bool = False) -> Outcome:
+def read(data: bytes, *, seven: bool = False, goes_on: bool = False) -> Outcome:
     """Print all of a segment, with its records; `goes_on` behind damage."""
     path = f"/t-0/{0:020d}.{'kafka' if seven else 'log'}"
     words = ("dump-log", "--print-data-log", *["--resync"] * goes_on, "--files", path)
-    _, printed, errors = json_of(*words, fs=FaultyFilesystem({path: data}), compiled=compiled)
+    _, printed, errors = json_of(*words, fs=FaultyFilesystem({path: data}))
     batches = [_batch(line) for line in printed if line["type"] == "batch"]
     records = [_record(line) for line in printed if line["type"] == "record"]
     faults = [Fact(line["kind"], line["position"]) for line in errors]

@@ -19,9 +19,9 @@ SAMPLE = 14
 ids = {"ids": lambda log: log.name}
 
 
-def dump(log: SmallLog, data: bytes, *options: str, compiled: bool = False) -> Done:
+def dump(log: SmallLog, data: bytes, *options: str) -> Done:
     fs = FaultyFilesystem({f"/t-0/{log.file_name}": data})
-    return run_command(["dump-log", *options, "--files", f"/t-0/{log.file_name}"], fs, compiled=compiled)
+    return run_command(["dump-log", *options, "--files", f"/t-0/{log.file_name}"], fs)
 
 
 def sampled_bits(log: SmallLog, seed: int) -> list[int]:
@@ -139,12 +139,3 @@ def test_machine_output_is_whole_objects_with_a_summary(log):
         objects = [json.loads(line) for line in done.out.splitlines()]
         assert (objects[-1]["type"], objects[-1]["exit_code"]) == ("summary", done.code)
         assert all(json.loads(line)["type"] == "error" for line in done.errors.splitlines())
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
-def test_the_compiled_renderer_prints_the_same_of_damage(log):
-    for options in ((), ("--print-data-log",), ("--resync", "--strict", "--deep-iteration")):
-        for bit in sampled_bits(log, 3)[:8]:
-            data = log.flipped(bit)
-            assert dump(log, data, *options, compiled=True) == dump(log, data, *options), (bit, options)

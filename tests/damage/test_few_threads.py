@@ -39,8 +39,8 @@ def test_records_are_read_without_threads(given, tmp_path, monkeypatch):
     records = [R(at, BASE_TIME_MS, b"k%d" % at, bytes(1000)) for at in range(3000)]
     parts = [batch_v2(records[at : at + 10]) for at in range(0, 3000, 10)]
     (partition / f"{0:020}.log").write_bytes(b"".join(parts))
-    few = kafkalog("read", partition, "--format", "json", compiled=True)
+    few = kafkalog("read", partition, "--format", "json")
     monkeypatch.undo()
-    all_threads = kafkalog("read", partition, "--format", "json", compiled=True)
+    all_threads = kafkalog("read", partition, "--format", "json")
     assert (few.code, few.out) == (all_threads.code, all_threads.out)
     assert few.out.count("kafkalog.record/") == 3000

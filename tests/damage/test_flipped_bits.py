@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import resource
 from collections.abc import Iterable
 
 import pytest
 
-from tests.damage.makers import LOGS, RECORD_BATCH_BYTES, SmallLog
+from tests.damage.makers import LOGS, SmallLog
 from tests.damage.reading import Outcome, deadline, read
 from tests.support.effort import DIAL
 
@@ -92,24 +91,3 @@ def test_the_list_has_no_bit_that_is_always_seen(kind):
                 ):
                     unseen.add((byte, bit))
     assert unseen == unseen_bits(UNSEEN, kind)
-
-
-def twins_agree(log: SmallLog, bits: Iterable[int]) -> None:
-    for bit in bits:
-        data = log.flipped(bit)
-        assert read(data, compiled=True) == read(data), bit
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
-def test_compiled_kernels_agree_on_a_sample(log):
-    header_bits = [8 * start + bit for start in log.starts[:-1] for bit in range(8 * RECORD_BATCH_BYTES)]
-    sample = random.Random(log.name).sample(header_bits, 150) + random.Random(1).sample(range(8 * len(log.data)), 150)
-    twins_agree(log, (bit for bit in sample if bit < 8 * len(log.data)))
-
-
-@pytest.mark.full
-@pytest.mark.slow
-@pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
-def test_compiled_kernels_agree_on_every_bit(log):
-    twins_agree(log, range(8 * len(log.data)))

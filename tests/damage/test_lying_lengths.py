@@ -79,13 +79,10 @@ ENDING_SIZES = [
 
 
 @pytest.mark.parametrize(("size", "fault"), ENDING_SIZES)
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_size_that_ends_the_chain(size, fault, compiled):
-    if compiled:
-        read(GOOD, compiled=True)  # loads them
+def test_a_size_that_ends_the_chain(size, fault):
     lying = bytearray(BEHIND)
     lying[8:12] = struct.pack(">i", size)
-    outcome = small(GOOD + bytes(lying) + BEHIND, compiled=compiled)
+    outcome = small(GOOD + bytes(lying) + BEHIND)
     assert len(outcome.batches) == len(outcome.records) == 1
     assert (outcome.chain_fault, outcome.valid_bytes) == (fault, len(GOOD))
 
@@ -181,16 +178,6 @@ def test_a_record_that_lies_ends_its_batch_only(lie, codec):
     assert [batch.valid for batch in outcome.batches] == [True, True, True]
     assert outcome.record_faults == [Fact("invalid-record", len(GOOD))]
     assert [record.value for record in outcome.records] == [b"v", *([b"b"] if codec == NONE else []), b"w"]
-
-
-@pytest.mark.parametrize("codec", [NONE, ZSTD])
-def test_the_compiled_kernels_tell_the_same_lies_from_truths(codec):
-    for lie, broken in LIES.items():
-        data = GOOD + batch(1, [record(0, b"a", b"b"), broken], codec=codec) + BEHIND
-        assert read(data, compiled=True, goes_on=True) == read(data, goes_on=True), lie
-    for count in (-1, 0, 1, 2, 4, 1_000_001, INT32):
-        data = GOOD + batch(1, [record(i, b"a", b"b") for i in range(3)], codec=codec, count=count) + BEHIND
-        assert read(data, compiled=True, goes_on=True) == read(data, goes_on=True), count
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def no_colour(monkeypatch):
 def command(*argv, terminal=False):
     streams = {"stdout": Terminal(), "stderr": Terminal()} if terminal else {}
     with deadline(20):
-        return kafkalog(*argv, **streams, now_ms=lambda: NOW_MS, compiled=False, errors="surrogateescape")
+        return kafkalog(*argv, **streams, now_ms=lambda: NOW_MS, errors="surrogateescape")
 
 
 @pytest.fixture

@@ -64,9 +64,8 @@ def test_a_log_that_was_cut_off(log: SmallLog) -> None:
         assert (done.code == ExitCode.OK) == (size in log.starts), size
 
 
-@pytest.mark.parametrize("forced", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("last", [False, True], ids=["in the middle", "at the end"])
-def test_a_magic_that_clients_refuse(*, forced: bool, last: bool) -> None:
+def test_a_magic_that_clients_refuse(*, last: bool) -> None:
     """A batch of magic 7 with a right CRC: a broker takes it, and a client says `Invalid magic found in record: 7`."""
     entries = [batch(at, [record(0, b"k", b"value %d" % at)], magic=7 if at else 2) for at in (0, 1)]
     entries += [] if last else [batch(2, [record(0, b"k", b"value 2")])]
@@ -77,7 +76,7 @@ def test_a_magic_that_clients_refuse(*, forced: bool, last: bool) -> None:
         (["find", "/t-0", "--key", "k"], code),
         (["stats", "/t-0"], code),
     ):
-        done = run_command(command, fs, compiled=forced)
+        done = run_command(command, fs)
         assert done.code == wanted, command
         assert f"at byte {len(entries[0])}" in done.errors, command
         assert "clients refuse its magic 7: the records of offsets 1 to 1 are" in done.errors, command

@@ -52,11 +52,3 @@ def test_a_zeroed_header_ends_the_chain_where_it_stands(log):
         outcome = read(bytes(data))
         assert len(outcome.batches) == entry
         assert outcome.chain_fault == Fact("size-too-small", start)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_compiled_kernels_agree_on_truncations_and_zeros(log):
-    for cut in range(0, len(log.data), 23):
-        for data in (log.data[:cut], log.data[:cut] + bytes(len(log.data) - cut)):
-            assert read(data, compiled=True) == read(data), cut

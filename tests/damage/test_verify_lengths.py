@@ -265,22 +265,20 @@ def test_large_garbage_is_looked_at_in_linear_time():
         assert "corruption" in {one.severity for one in found if one.path.endswith(LOG)}
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize(("place", "size"), [("key", -2), ("value", -7)])
-def test_a_length_below_null(place: str, size: int, codec: int, *, compiled: bool) -> None:
+def test_a_length_below_null(place: str, size: int, codec: int) -> None:
     """Java's consumer takes it as null, so no record is lost. One of several such records of a batch is reported."""
     key_and_value = varint(size) + b"\x02v" if place == "key" else b"\x02k" + varint(size)
     odd = b"\0" + varint(0) + b"%c" + key_and_value + b"\0"
     records = [record(0, b"a", b"b"), *(varint(len(odd) - 1) + odd % (2 * at) for at in (1, 2)), record(3, None, None)]
     lying = batch(1, records, codec=codec, max_ms=START_MS)
-    found = verified({LOG: FIRST + lying + good(5), **EPOCHS}, compiled=compiled)
+    found = verified({LOG: FIRST + lying + good(5), **EPOCHS})
     [told] = [one for one in found if one.path.endswith(LOG)]
     assert (told.kind, told.severity, told.position) == ("negative-length", "warning", len(FIRST))
     assert told.message == f"at offset 2 the length of the {place} is {size}"
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize(
     ("sizes", "told"),
@@ -292,12 +290,12 @@ def test_a_length_below_null(place: str, size: int, codec: int, *, compiled: boo
         (varint(-2) + varint(0), {"invalid-record": "record 1 of 4: Invalid negative header key size -2"}),
     ],
 )  # fmt: skip
-def test_lengths_in_headers_below_null(sizes: bytes, told: dict[str, str], codec: int, *, compiled: bool) -> None:
+def test_lengths_in_headers_below_null(sizes: bytes, told: dict[str, str], codec: int) -> None:
     """Java's consumer takes the value of a header as null, and refuses a header without a key."""
     odd = b"\0" + varint(0) + b"%c\x02k\x02v" + varint(2) + b"\x02a\x02b" + sizes
     records = [record(0, b"a", b"b"), *(varint(len(odd) - 1) + odd % (2 * at) for at in (1, 2)), record(3, None, None)]
     lying = batch(1, records, codec=codec, max_ms=START_MS)
-    found = verified({LOG: FIRST + lying + good(5), **EPOCHS}, compiled=compiled)
+    found = verified({LOG: FIRST + lying + good(5), **EPOCHS})
     assert {one.kind: one.message for one in found if one.path.endswith(LOG)} == told
     assert {one.position for one in found if one.path.endswith(LOG)} <= {len(FIRST)}
 
@@ -310,11 +308,10 @@ PRODUCERS = {
 }
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("what", PRODUCERS)
-def test_fields_of_a_producer_that_no_client_writes(what: str, *, compiled: bool) -> None:
+def test_fields_of_a_producer_that_no_client_writes(what: str) -> None:
     log = FIRST + good(1, **PRODUCERS[what]) + good(2, producer=(7, 0, 3))
-    found = verified({LOG: log, **EPOCHS}, "normal", compiled=compiled)
+    found = verified({LOG: log, **EPOCHS}, "normal")
     [told] = [one for one in found if one.path.endswith(LOG)]
     assert (told.kind, told.severity, told.position) == ("producer-fields", "warning", len(FIRST))
 

@@ -57,23 +57,19 @@ def beside(log: SmallLog) -> dict[str, bytes]:
     }
 
 
-def verified(
-    files: dict[str, bytes], level: str = "deep", *options: str, compiled: bool = False
-) -> tuple[Finding, ...]:
+def verified(files: dict[str, bytes], level: str = "deep", *options: str) -> tuple[Finding, ...]:
     """What `verify` finds in a partition of such files; `level` is quick, normal or deep."""
-    lines = verification(files, level, *options, compiled=compiled)
+    lines = verification(files, level, *options)
     return tuple(
         Finding(**{name: line[name] for name in Finding._fields}) for line in lines if line["type"] == "finding"
     )
 
 
-def verification(
-    files: dict[str, bytes], level: str = "deep", *options: str, compiled: bool = False
-) -> list[dict[str, Any]]:
+def verification(files: dict[str, bytes], level: str = "deep", *options: str) -> list[dict[str, Any]]:
     """All that `verify` prints of it."""
     fs = FaultyFilesystem({f"{FOLDER}/{name}": data for name, data in files.items()})
     words = ("verify", FOLDER, "--level", level, *options)
-    _, lines, _ = json_of(*words, fs=fs, compiled=compiled, now_ms=lambda: NOW_MS, sleep=lambda _: None)
+    _, lines, _ = json_of(*words, fs=fs, now_ms=lambda: NOW_MS, sleep=lambda _: None)
     return lines
 
 

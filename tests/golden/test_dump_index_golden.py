@@ -61,7 +61,7 @@ DAMAGE = {
 
 
 def dump_index(*argv):
-    return kafkalog("dump-index", *argv, compiled=False)
+    return kafkalog("dump-index", *argv)
 
 
 def states(case):

@@ -22,7 +22,7 @@ def cases(tmp_path_factory):
 
 def called(*argv):
     """(exit code, lines of JSON)."""
-    ran = kafkalog(*argv, compiled=False)
+    ran = kafkalog(*argv)
     return ran.code, objects_in(ran.out)
 
 

@@ -12,10 +12,10 @@ class Ran(NamedTuple):
     code: int
 
 
-def run_ours(argv, forced=None, version=NEWEST):
+def run_ours(argv, version=NEWEST):
     """`version`: the KafkaVersion whose text is wanted."""
     words = ("dump-log", "--kafka-version", version.value, *argv)
-    code, out, err = kafkalog(*words, compiled=forced, errors="surrogateescape")
+    code, out, err = kafkalog(*words, errors="surrogateescape")
     return Ran(out.encode(errors="surrogateescape"), err.encode(errors="surrogateescape"), code)
 
 

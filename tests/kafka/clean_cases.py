@@ -179,7 +179,7 @@ def our_clean(case, folder, version):
     broker = {"producer.id.expiration.ms": str(case.expiration_ms)}
     most_keys = int(case.map_bytes // 24 * 0.9)
     plan, done = OnePartition(root, directory, case.settings, broker, case.now_ms).compact(
-        force=case.force, most_keys=most_keys, version=version, compiled=case.seed % 3 == 0
+        force=case.force, most_keys=most_keys, version=version
     )
     if plan.is_refused:
         return Cleaned(refused=plan.remarks[0].message)

@@ -186,7 +186,7 @@ def make_case(seed, sources):
 def our_outcome(case, directory):
     """By the library; the changes that it plans, made, must give what it says it would."""
     try:
-        files, offsets = load(directory, NOW_MS, case.start, compiled=case.seed % 3 == 0)
+        files, offsets = load(directory, NOW_MS, case.start)
     except NotLoaded as failure:
         return Outcome(failure.args)
     assert contents(directory) == files, "the changes lead to other files than the draft has"

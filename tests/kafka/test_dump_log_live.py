@@ -18,7 +18,7 @@ MODES = [
 ]
 
 
-def compare(real_kafka, folder, logs, modes=MODES, forced=False):
+def compare(real_kafka, folder, logs, modes=MODES):
     commands = []
     for at, log in enumerate(logs):
         (folder / str(at)).mkdir()
@@ -27,25 +27,23 @@ def compare(real_kafka, folder, logs, modes=MODES, forced=False):
         commands += [["--files", str(path), *mode] for mode in modes]
     failed = 0
     for argv, real in zip(commands, real_kafka.dump(commands, folder), strict=True):
-        assert_agree(argv, run_ours(argv, forced, real_kafka.version), real)
+        assert_agree(argv, run_ours(argv, real_kafka.version), real)
         failed += real.code
     return len(commands), failed
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("forced", [False, True])
-def test_well_formed_logs(real_kafka, tmp_path, forced):
+def test_well_formed_logs(real_kafka, tmp_path):
     chance = random.Random(1)
-    tried, failed = compare(real_kafka, tmp_path, [random_log(chance) for _ in range(60)], forced=forced)
+    tried, failed = compare(real_kafka, tmp_path, [random_log(chance) for _ in range(60)])
     assert (tried, failed) == (300, 0)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("forced", [False, True])
-def test_damaged_logs(real_kafka, tmp_path, forced):
+def test_damaged_logs(real_kafka, tmp_path):
     chance = random.Random(2)
     logs = [damaged(random_log(chance), chance) for _ in range(150)]
-    tried, failed = compare(real_kafka, tmp_path, logs, forced=forced)
+    tried, failed = compare(real_kafka, tmp_path, logs)
     assert tried == 750
     assert failed > 50
 
@@ -61,10 +59,7 @@ def test_malformed_utf8_everywhere(real_kafka, tmp_path):
         batch_v2([R(i, BASE_TIME_MS, text, text[::-1], ((text, text),)) for i, text in enumerate(pieces + MALFORMED)]),
         b"".join(message(R(i, BASE_TIME_MS, text, text), 1) for i, text in enumerate(MALFORMED)),
     ]
-    for forced in (False, True):
-        folder = tmp_path / str(forced)
-        folder.mkdir()
-        assert compare(real_kafka, folder, logs, [["--print-data-log"]], forced) == (2, 0)
+    assert compare(real_kafka, tmp_path, logs, [["--print-data-log"]]) == (2, 0)
 
 
 @pytest.mark.full
@@ -90,7 +85,4 @@ def test_batches_that_are_read_in_parts(real_kafka, tmp_path):
     logs += [message_set(made, magic, 1) + last for magic in (0, 1)]
     # Fewer and more than the header says, at once and behind many: what is printed before differs by codec.
     lies = [first + large(codec, more) + last for codec in (NONE, ZSTD) for more in (-1, 1)]
-    for forced in (False, True):
-        folder = tmp_path / str(forced)
-        folder.mkdir()
-        assert compare(real_kafka, folder, logs + lies, MODES[1:3], forced) == (22, 8)
+    assert compare(real_kafka, tmp_path, logs + lies, MODES[1:3]) == (22, 8)

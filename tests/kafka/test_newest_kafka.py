@@ -22,18 +22,16 @@ LOADS = 40
 CLEANED_LOGS = 2
 
 
-@pytest.mark.parametrize("forced", [False, True])
-def test_logs_print_the_same(newest_kafka, tmp_path, forced):
+def test_logs_print_the_same(newest_kafka, tmp_path):
     chance = random.Random(21)
     logs = [random_log(chance) for _ in range(12)]
     logs += [damaged(random_log(chance), chance) for _ in range(12)]
-    tried, failed = test_dump_log_live.compare(newest_kafka, tmp_path, logs, forced=forced)
+    tried, failed = test_dump_log_live.compare(newest_kafka, tmp_path, logs)
     assert tried == 120
     assert failed < 60
 
 
-@pytest.mark.parametrize("forced", [False, True])
-def test_what_has_changed_since_4_2_prints_the_same(newest_kafka, tmp_path, forced):
+def test_what_has_changed_since_4_2_prints_the_same(newest_kafka, tmp_path):
     """Payloads without a key, old formats, offsets that do not follow each other, the first of them too."""
     bare = [R(at, 1, None if at % 2 else b"k", b"v" if at % 3 else None) for at in range(9)]
     backwards = [batch_v2([R(at, 1, b"k", b"v")]) for at in (7, 3, 9, 3, 5, 3, 0, 7)]
@@ -43,7 +41,7 @@ def test_what_has_changed_since_4_2_prints_the_same(newest_kafka, tmp_path, forc
         b"".join(message(each, 1) for each in bare),
         b"".join(backwards),
     ]
-    assert test_dump_log_live.compare(newest_kafka, tmp_path, logs, forced=forced) == (20, 0)
+    assert test_dump_log_live.compare(newest_kafka, tmp_path, logs) == (20, 0)
 
 
 @pytest.mark.parametrize(

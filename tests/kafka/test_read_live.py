@@ -14,9 +14,9 @@ from tests.support.commands import kafkalog
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
 
 
-def read(*argv, compiled=False):
+def read(*argv):
     """(exit code, stdout, stderr)."""
-    return kafkalog("read", *argv, compiled=compiled, errors="surrogateescape")
+    return kafkalog("read", *argv, errors="surrogateescape")
 
 
 def lines_read(partition, isolation, *options):
@@ -65,8 +65,7 @@ def test_a_consumer_of_transactions(real_kafka, tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("compiled", [False, True])
-def test_the_console_consumers_formatter(real_kafka, tmp_path, compiled):
+def test_the_console_consumers_formatter(real_kafka, tmp_path):
     """Random logs of every format, byte for byte."""
     chance = random.Random(5)
     partition = tmp_path / "orders-3"
@@ -88,7 +87,7 @@ def test_the_console_consumers_formatter(real_kafka, tmp_path, compiled):
         ]
         done = subprocess.run(command, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
-        code, out, err = read(partition, "--print", ",".join(fields), compiled=compiled)
+        code, out, err = read(partition, "--print", ",".join(fields))
         assert (code, out.encode(errors="surrogateescape")) == (0, done.stdout), (turn, fields, err)
         tried += len(out) > 1000
     assert tried > 5

@@ -117,7 +117,7 @@ def bytes_of(thing):
     return thing["data"].encode() if thing["encoding"] == "utf-8" else base64.b64decode(thing["data"])
 
 
-def search(files, *options, compiled=False, folder="/logs"):
+def search(files, *options, folder="/logs"):
     """(exit code, records of stdout, its summary, objects of stderr)."""
     out, err = io.BytesIO(), io.BytesIO()
     fs = files if isinstance(files, FaultyFilesystem) else FaultyFilesystem(files)
@@ -156,9 +156,8 @@ def test_random_searches_against_a_decoder_of_everything(seed, evidence):
                     offset, timestamp, key, value, headers = records[row]
                     mark = (is_match,) if before or after else ()
                     wanted.append((topic, int(number), offset, timestamp, key, value, tuple(headers), *mark))
-            with_kernels = generator.random() < 0.3
             code, found, summary, errors = search(
-                files, *conditions, *options, "--jobs", generator.choice("12"), compiled=with_kernels
+                files, *conditions, *options, "--jobs", generator.choice("12")
             )  # fmt: skip
             assert {one["kind"] for one in errors} <= {"transaction-index"}, (errors, conditions, options)
             assert code == (0 if wanted else 1), (conditions, options)

@@ -5,7 +5,6 @@ import io
 import json
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +17,7 @@ from tests.support.strategies import logs as any_logs
 FOLDER = "/logs/orders-3"
 
 
-def read(files, *options, compiled=False, command="read"):
+def read(files, *options, command="read"):
     """(exit code, objects of stdout, objects of stderr)."""
     out, err = io.BytesIO(), io.BytesIO()
     fs = files if isinstance(files, FaultyFilesystem) else FaultyFilesystem(files)
@@ -117,7 +116,6 @@ def make(steps, base=0):
     return log
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @given(
     steps=STEPS,
     base=st.sampled_from([0, 5, 1 << 33]),
@@ -129,7 +127,7 @@ def make(steps, base=0):
     indexes=st.booleans(),
     snapshots=st.booleans(),
 )
-def test_any_transactions(compiled, steps, base, committed, start, size, most, until, indexes, snapshots):
+def test_any_transactions(steps, base, committed, start, size, most, until, indexes, snapshots):
     log = make(steps, base)
     first = base + int(start * (_end(log) - base))
     end = None if size is None else first + size
@@ -140,7 +138,7 @@ def test_any_transactions(compiled, steps, base, committed, start, size, most, u
     options += ["--isolation", "read_committed"] if committed else []
     whole = consume(log.segments.values(), committed=committed)
     wanted = consume(log.segments.values(), first, 1 << 63 if end is None else end, until, most, committed)
-    code, out, err = read(log.files(indexes=indexes, snapshots=snapshots), *options, compiled=compiled)
+    code, out, err = read(log.files(indexes=indexes, snapshots=snapshots), *options)
     *records, summary = out
     assert (code, [record_of(one) for one in records]) == (0, wanted.records)
     assert (summary["type"], summary["records"], summary["exit_code"]) == ("summary", len(wanted.records), 0)
@@ -162,13 +160,12 @@ def _end(log):
     return max([log.at, *ends, *markers])
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @given(log=any_logs())
-def test_logs_of_every_format(compiled, log):
+def test_logs_of_every_format(log):
     """The same objects as those of dump-log, but for control records."""
     files = {f"{FOLDER}/{log.base_offset:020d}.log": log.data}
-    code, out, err = read(files, compiled=compiled)
-    _, dumped, _ = read(files, compiled=compiled, command="dump-log")
+    code, out, err = read(files)
+    _, dumped, _ = read(files, command="dump-log")
     records = [one for one in dumped if one["type"] == "record" and one["control"] is None]
     assert (code, out[:-1]) == (0, records)
     assert [record_of(one) for one in records] == consume([log.data]).records

@@ -164,4 +164,4 @@ def test_real_logs(corpus):
 
 
 def read_real(partition, *options):
-    return json_of("read", partition, *options, compiled=False)
+    return json_of("read", partition, *options)

@@ -33,7 +33,7 @@ def write_log(folder, seed):
 
 
 def printed(*argv):
-    ran = kafkalog(*argv, compiled=False)
+    ran = kafkalog(*argv)
     assert ran.code == 0
     return objects_in(ran.out)
 

@@ -19,7 +19,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 CONTROL = 0x20
 
 
-def measured(files, *options, compiled=False):
+def measured(files, *options):
     """Objects of a run by (scope, topic, partition), and its exit code."""
     out, err = io.BytesIO(), io.BytesIO()
     environment = Environment(out, err, FaultyFilesystem(files))
@@ -79,7 +79,7 @@ def test_random_logs_against_a_decoder_of_everything(seed, evidence):
     for _ in range(5):
         files, logs = some_logs(generator, "/logs")
         found, code = measured(
-            files, "--top", "3", "--jobs", generator.choice("12"), compiled=generator.random() < 0.5
+            files, "--top", "3", "--jobs", generator.choice("12")
         )  # fmt: skip
         assert code == 0
         sums = Counter()

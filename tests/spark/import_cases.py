@@ -50,7 +50,6 @@ class Case(NamedTuple):
     exported: dict
     imported: dict
     config: dict
-    compiled: bool | None
 
     @property
     def keeps_offsets(self):
@@ -58,7 +57,7 @@ class Case(NamedTuple):
 
     def __str__(self):
         files = {number: {name: len(data) for name, data in found.items()} for number, found in self.partitions.items()}
-        return f"{self.seed} {files} {self.exported} {self.imported} {self.config} compiled={self.compiled}"
+        return f"{self.seed} {files} {self.exported} {self.imported} {self.config}"
 
 
 # -- logs
@@ -98,7 +97,7 @@ def make_case(seed, *, is_plain=False):
         config["compression.type"] = chance.choice(["gzip", "zstd", "uncompressed"])
     if chance.random() < 0.1:
         config["message.timestamp.type"] = "LogAppendTime"
-    return Case(seed, partitions, exported, imported, config, chance.choice([True, False, None]))
+    return Case(seed, partitions, exported, imported, config)
 
 
 def odd_segments(chance, **_):

@@ -74,9 +74,9 @@ BATCHES = st.lists(
 )
 
 
-@given(BATCHES, st.integers(0, 1 << 40), st.booleans(), st.sampled_from([100, 16_384]))
+@given(BATCHES, st.integers(0, 1 << 40), st.sampled_from([100, 16_384]))
 @settings(max_examples=DIAL.part(60), deadline=None, suppress_health_check=list(HealthCheck))
-def test_any_records(tmp_path_factory, made, first, compiled, batch_bytes):
+def test_any_records(tmp_path_factory, made, first, batch_bytes):
     """Of batches of all codecs, by either clock, with gaps: what goes in by columns is what comes out."""
     tmp_path = tmp_path_factory.mktemp("any")
     data, offset = b"", first

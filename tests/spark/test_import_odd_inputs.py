@@ -102,9 +102,8 @@ REFUSED = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("name", TAKEN)
-def test_what_is_taken(tmp_path, monkeypatch, name, compiled):
+def test_what_is_taken(tmp_path, monkeypatch, name):
     columns, column, wanted = TAKEN[name]
     path = write(tmp_path / "in" / "a.arrow", columns)
     new = new_log_dir(tmp_path / "new")

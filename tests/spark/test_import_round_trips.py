@@ -40,19 +40,19 @@ def test_random_logs(tmp_path):
 FORMATS = st.sampled_from(list(FileFormat))
 
 
-@given(logs(), FORMATS, st.booleans(), st.sampled_from([True, False, None]))
+@given(logs(), FORMATS, st.booleans())
 @settings(
     max_examples=DIAL.part(60),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],
 )
-def test_any_log(tmp_path_factory, log, file_format, new_offsets, compiled):
+def test_any_log(tmp_path_factory, log, file_format, new_offsets):
     folder = tmp_path_factory.mktemp("any")
     exported = {"format": file_format, "codec": file_format.codecs[0]}
     config = {"index.interval.bytes": "4096", "message.timestamp.after.max.ms": str((1 << 63) - 1)}
     imported = {"prove": True, "new_offsets": new_offsets}
-    case = Case(0, {0: {f"{log.base_offset:020d}.log": log.data}}, exported, imported, config, compiled)
+    case = Case(0, {0: {f"{log.base_offset:020d}.log": log.data}}, exported, imported, config)
     outcome = run_case(case, folder / "x")
     assert not outcome.different
 

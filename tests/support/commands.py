@@ -22,7 +22,7 @@ class Ran(NamedTuple):
     err: str
 
 
-def kafkalog(*argv, stdin=b"", compiled=None, errors="strict", **environment):
+def kafkalog(*argv, stdin=b"", errors="strict", **environment):
     """Run a command line in the Environment that the keywords give.
 
     `errors` how bytes that are not UTF-8 are decoded, `stdin` is bytes or a stream.

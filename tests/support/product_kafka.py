@@ -81,7 +81,7 @@ class NotLoaded(Exception):
     """A broker would not start: the name of the exception in Java, and why."""
 
 
-def load(directory, now_ms, start, *, compiled):
+def load(directory, now_ms, start):
     """Load a log as LogLoader does. Returns the files afterwards by name, and four offsets: start, end, recovery point, first unstable."""
     settings = LoadSettings(
         now_ms,
@@ -155,7 +155,7 @@ class OnePartition:
         plan = plan_delete_records(FS, self.partition, self.state, request)
         return plan, None, apply_changes(FS, plan, self._run("delete-records"), MarkerUse.LEFT, request, held=None)
 
-    def compact(self, *, force, most_keys, version, compiled):
+    def compact(self, *, force, most_keys, version):
         """(plan, what was done); the text of a batch that cannot be cleaned as ValueError."""
         request = CompactRequest(
             self.now_ms,

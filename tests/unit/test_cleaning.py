@@ -1,4 +1,4 @@
-"""What stays of a log is what a dictionary says: every key's last record, whatever the memory and the kernels."""
+"""What stays of a log is what a dictionary says: every key's last record, whatever the memory."""
 
 import random
 import struct
@@ -26,7 +26,6 @@ from tests.support.naive_reader import read_batches, read_records
 
 NOW_MS = BASE_TIME_MS + 10_000
 RETENTION_MS = 1000
-KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 DIRECTORY = "/log/t-0"
 GROUP_BYTES = 900
 
@@ -93,7 +92,7 @@ def disk_of(segments):
     return fs
 
 
-def cleaned(segments, first_dirty, *, compiled, memory_bytes=1 << 20, group_bytes=GROUP_BYTES, erased=None):
+def cleaned(segments, first_dirty, *, memory_bytes=1 << 20, group_bytes=GROUP_BYTES, erased=None):
     fs = disk_of(segments)
     partition = open_partition(fs, DIRECTORY)
     log = CleanableLog(fs, partition.segments)
@@ -105,9 +104,8 @@ def cleaned(segments, first_dirty, *, compiled, memory_bytes=1 << 20, group_byte
     return marks, cleaner, groups, files
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @given(case=logs_and_cuts(), erased=st.lists(st.sampled_from([b"a", b"b", b"d" * 40, b"", b"none"]), min_size=1))
-def test_an_erasure_without_compaction_removes_the_records_of_the_keys_only(compiled, case, erased):
+def test_an_erasure_without_compaction_removes_the_records_of_the_keys_only(case, erased):
     """Tombstones, duplicates and records without a key stay, and a batch without the keys stays byte for byte."""
     segments, _ = case
     fs, files = disk_of(segments), Files()
@@ -152,7 +150,6 @@ def written(files):
             yield batch, [(r.offset, r.key, r.value) for r in read_records(data, batch)]
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @given(case=logs_and_cuts(), memory_bytes=st.sampled_from([1 << 20, 500]))
 @example(
     case=(
@@ -161,9 +158,9 @@ def written(files):
     ),
     memory_bytes=500,
 )
-def test_what_stays_of_a_log_is_what_a_dictionary_says(compiled, case, memory_bytes):
+def test_what_stays_of_a_log_is_what_a_dictionary_says(case, memory_bytes):
     segments, first_dirty = case
-    marks, cleaner, groups, files = cleaned(segments, first_dirty, compiled=compiled, memory_bytes=memory_bytes)
+    marks, cleaner, groups, files = cleaned(segments, first_dirty, memory_bytes=memory_bytes)
     want = expected(segments, first_dirty)
     found = list(written(files))
     assert [record for _, records in found for record in records] == want
@@ -178,29 +175,27 @@ def test_what_stays_of_a_log_is_what_a_dictionary_says(compiled, case, memory_by
             assert batch.attributes & 0x40, "a tombstone without a horizon"
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @given(
     case=logs_and_cuts(),
     erased=st.lists(st.sampled_from([b"a", b"b", b"d" * 40, b"", b"none"]), min_size=1),
     memory_bytes=st.sampled_from([1 << 20, 500]),
 )
-def test_erased_keys_are_gone_and_no_other(compiled, case, erased, memory_bytes):
+def test_erased_keys_are_gone_and_no_other(case, erased, memory_bytes):
     segments, first_dirty = case
-    options = {"compiled": compiled, "memory_bytes": memory_bytes, "erased": SoughtKeys(erased)}
+    options = {"memory_bytes": memory_bytes, "erased": SoughtKeys(erased)}
     marks, cleaner, _, files = cleaned(segments, first_dirty, **options)
     want = expected(segments, first_dirty, erased)
     assert [record for _, records in written(files) for record in records] == want
     assert (marks.end_offset, cleaner.counts.records_kept) == (10**6, len(want))
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_the_last_record_of_each_of_many_keys_stays(compiled):
+def test_the_last_record_of_each_of_many_keys_stays():
     chosen, data = keyed_log(3000, 900, 30)
     wanted = [b"user-%d" % at if at % 2 else chosen[at] for at in range(0, 900, 3)]
     wanted += wanted[:5]
     sought, found, at = SoughtKeys(wanted), [], 0
     finder = sought.finder()
-    for block in blocks(data, compiled):
+    for block in blocks(data):
         rows = finder.rows(block)
         assert all(wanted[finder.number_of(block, row)] == chosen[at + row] for row in rows)
         assert all(finder.number_of(block, row) < len(wanted) - 5 for row in rows)
@@ -216,7 +211,7 @@ def test_threads_find_keys_side_by_side():
     """As partitions are erased with --jobs: each thread has a finder of its own."""
     chosen, data = keyed_log(20_000, 900, 30)
     sought = SoughtKeys(chosen[:300])
-    reading = [blocks(data, True), blocks(data[: len(data) // 20], True)]
+    reading = [blocks(data), blocks(data[: len(data) // 20])]
     block, other = map(next, reading)
     wanted = set(chosen[:300])
     want = [at for at, key in enumerate(chosen[: block.record_count]) if key in wanted]
@@ -232,7 +227,7 @@ def test_threads_find_keys_side_by_side():
     assert found[1] == found[3] == {tuple(at for at in want if at < other.record_count)}
 
 
-def blocks(data, compiled):
+def blocks(data):
     from tests.support.faulty_fs import BytesFile
 
     reader = RecordReader()
@@ -240,7 +235,7 @@ def blocks(data, compiled):
         yield from reader.blocks(chunk)
 
 
-def table_of(compiled, marks, memory_bytes, part, most_keys=None):
+def table_of(marks, memory_bytes, part, most_keys=None):
     return KeyTable(marks, memory_bytes, part, most_keys)
 
 
@@ -254,16 +249,15 @@ def keyed_log(count, distinct, size, seed=1):
     return chosen, data
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("bits", [0, 2])
-def test_a_table_of_keys_has_what_a_dictionary_has(compiled, bits):
+def test_a_table_of_keys_has_what_a_dictionary_has(bits):
     """Marked is what has a later record with its key; all slices together mark what one does."""
     chosen, data = keyed_log(20_000, 4000, 30)
     marks = Marks()
     marks.reach(len(chosen))
     for part in KeySlice().split(bits) if bits else [KeySlice()]:
-        table, at = table_of(compiled, marks, 1 << 24, part), 0
-        for block in blocks(data, compiled):
+        table, at = table_of(marks, 1 << 24, part), 0
+        for block in blocks(data):
             assert table.put(block, 0, block.record_count, at) == block.record_count
             at += block.record_count
         assert not table.is_full
@@ -271,30 +265,28 @@ def test_a_table_of_keys_has_what_a_dictionary_has(compiled, bits):
     assert [bool(flag & GONE) for flag in marks.flags] == [last[key] != at for at, key in enumerate(chosen)]
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_records_before_the_dirty_part_go_by_the_keys_of_the_dirty_part(compiled):
+def test_records_before_the_dirty_part_go_by_the_keys_of_the_dirty_part():
     before, older = keyed_log(1000, 300, 4, seed=2)
     after, data = keyed_log(1000, 300, 4, seed=3)
     marks, at = Marks(), 1000
     marks.reach(2000)
-    table = table_of(compiled, marks, 1 << 20, KeySlice())
-    for block in blocks(data, compiled):
+    table = table_of(marks, 1 << 20, KeySlice())
+    for block in blocks(data):
         table.put(block, 0, block.record_count, at)
         at += block.record_count
     at = 0
-    for block in blocks(older, compiled):
+    for block in blocks(older):
         table.mark_older(block, 0, block.record_count, at)
         at += block.record_count
     assert [bool(flag & GONE) for flag in marks.flags[:1000]] == [key in after for key in before]
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_a_table_takes_no_more_memory_than_it_may(compiled):
+def test_a_table_takes_no_more_memory_than_it_may():
     chosen, data = keyed_log(30_000, 10**9, 40)
     marks = Marks()
     marks.reach(len(chosen))
-    table, at = table_of(compiled, marks, 1 << 20, KeySlice()), 0
-    for block in blocks(data, compiled):
+    table, at = table_of(marks, 1 << 20, KeySlice()), 0
+    for block in blocks(data):
         at += table.put(block, 0, block.record_count, at)
         if table.is_full:
             break
@@ -303,14 +295,13 @@ def test_a_table_takes_no_more_memory_than_it_may(compiled):
     assert table._table.size_bytes <= 1 << 20
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_a_full_table_of_a_broker_ends_the_known_part(compiled):
+def test_a_full_table_of_a_broker_ends_the_known_part():
     """Also for a key that it has: the round ends there."""
     chosen, data = keyed_log(50, 10, 3)
     marks = Marks()
     marks.reach(50)
-    table = table_of(compiled, marks, 1 << 20, KeySlice(), most_keys=3)
-    block = next(iter(blocks(data, compiled)))
+    table = table_of(marks, 1 << 20, KeySlice(), most_keys=3)
+    block = next(iter(blocks(data)))
     row = table.put(block, 0, block.record_count, 0)
     assert table.is_full
     assert row == next(n for n in range(50) if len(set(chosen[:n])) == 3)
@@ -319,7 +310,7 @@ def test_a_full_table_of_a_broker_ends_the_known_part(compiled):
 def test_a_key_larger_than_all_memory_is_refused():
     segments = [(0, [("v2", 0, [R(0, BASE_TIME_MS, b"k" * 500_000, b"")])])]
     with pytest.raises(KafkalogError, match="larger than the memory for keys, 200000 bytes"):
-        cleaned(segments, 0, compiled=False, memory_bytes=200_000)
+        cleaned(segments, 0, memory_bytes=200_000)
 
 
 def test_marks_count_what_is_gone_and_what_is_a_tombstone():
@@ -334,8 +325,7 @@ def test_marks_count_what_is_gone_and_what_is_a_tombstone():
     assert marks.kept(0, 5) == (2, 0)
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_damage_ends_a_cleaning(compiled):
+def test_damage_ends_a_cleaning():
     segments = [(0, [("v2", 0, [R(at, BASE_TIME_MS, b"k", b"v") for at in range(9)])])]
     fs = disk_of(segments)
     path = f"{DIRECTORY}/{0:020d}.log"

@@ -7,7 +7,6 @@ import struct
 from collections import Counter
 from typing import NamedTuple
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +20,7 @@ from kafkalog_cli.log.partition import open_partition
 from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, aborted_txns, batch_v2, message, message_set
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.naive_reader import read_batches, read_records
-from tests.unit.test_cleaning import DIRECTORY, KERNELS, NOW_MS, RETENTION_MS, Files
+from tests.unit.test_cleaning import DIRECTORY, NOW_MS, RETENTION_MS, Files
 
 HORIZON = 0x40
 NO_HORIZON = None
@@ -239,10 +238,9 @@ def disk_of(written, bases, aborts, offset, mtimes):
     return fs
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @given(case=cases(), group_bytes=st.sampled_from([1, 10_000]))
 @settings(max_examples=80)
-def test_a_log_is_cleaned_as_the_plain_copy_of_the_cleaner_does(compiled, case, group_bytes):
+def test_a_log_is_cleaned_as_the_plain_copy_of_the_cleaner_does(case, group_bytes):
     (written, first_dirty, end, old_horizon_ms, mtimes, producers, retained_end), bases, aborts, offset = case
     fs = disk_of(written, bases, aborts, offset, mtimes)
     log = CleanableLog(fs, open_partition(fs, DIRECTORY).segments)

@@ -20,13 +20,13 @@ from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
 from tests.support.memory_fs import MemoryFilesystem
-from tests.unit.test_cleaning import DIRECTORY, KERNELS, NOW_MS, Files, table_of, written
+from tests.unit.test_cleaning import DIRECTORY, NOW_MS, Files, table_of, written
 
 ACTIVE = 10**6
 MODIFIED_MS = 1000
 
 
-def log_of(*segments, index=b"", compiled=False):
+def log_of(*segments, index=b""):
     """A log of (base offset, bytes of each batch), and an empty active segment."""
     fs = MemoryFilesystem()
     for base, batches in (*segments, (ACTIVE, [])):
@@ -44,7 +44,6 @@ def batch(*records, horizon=None, last=None):
 # -- which keys are known where a broker's table is full
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize(
     ("segments", "first_dirty", "most_keys", "end", "gone"),
     [
@@ -59,20 +58,19 @@ def batch(*records, horizon=None, last=None):
         ([(0, [batch((0, b"z", b"v"), (5, b"a", b"v")), batch((6, b"b", b"v"))])], 5, 1, 6, []),
     ],
 )  # fmt: skip
-def test_keys_are_known_up_to_where_the_table_is_full(compiled, segments, first_dirty, most_keys, end, gone):
+def test_keys_are_known_up_to_where_the_table_is_full(segments, first_dirty, most_keys, end, gone):
     """Cleaner.buildOffsetMapForSegment: the table is full before the first record that has no room."""
-    log = log_of(*segments, compiled=compiled)
+    log = log_of(*segments)
     marks = mark(log, MarkingRequest(first_dirty, ACTIVE, NOW_MS, most_keys=most_keys))
     assert marks.end_offset == end
     assert [at for at, flag in enumerate(marks.part(0, marks.count)) if flag & GONE] == gone
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_a_large_batch_is_known_only_when_all_of_it_was_read(compiled):
+def test_a_large_batch_is_known_only_when_all_of_it_was_read():
     count = PART_RECORDS + 5
     keys = [b"a"] + [None] * (PART_RECORDS - 1) + [b"b", b"c", b"d", b"e", b"f"]
     records = [R(at, BASE_TIME_MS, key, b"v") for at, key in enumerate(keys)]
-    log = log_of((0, [batch_v2(records, codec=4)]), compiled=compiled)
+    log = log_of((0, [batch_v2(records, codec=4)]))
     for most_keys, end in ((1, 1), (3, PART_RECORDS + 2), (5, PART_RECORDS + 4), (6, ACTIVE)):
         marks = mark(log, MarkingRequest(0, ACTIVE, NOW_MS, most_keys=most_keys))
         assert marks.end_offset == end

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.broker.cleaning.key_table import KeySlice
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
-from tests.unit.test_cleaning import KERNELS, blocks, keyed_log, table_of
+from tests.unit.test_cleaning import blocks, keyed_log, table_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,14 +32,13 @@ def test_marks_in_a_file_are_those_in_memory(steps, held_bytes):
     assert marks.kept(0, len(model)) == (sum(not mark & GONE for mark in model), model.count(TOMBSTONE))
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_a_table_sets_the_same_marks_in_a_file_as_in_memory(compiled):
+def test_a_table_sets_the_same_marks_in_a_file_as_in_memory():
     chosen, data = keyed_log(20_000, 4000, 30)
     found = []
     for held_bytes in (1 << 20, 5000):
         marks = Marks(held_bytes)
-        table, at = table_of(compiled, marks, 1 << 24, KeySlice()), 0
-        for block in blocks(data, compiled):
+        table, at = table_of(marks, 1 << 24, KeySlice()), 0
+        for block in blocks(data):
             marks.reach(at + block.record_count)
             assert table.put(block, 0, block.record_count, at) == block.record_count
             marks.note(block, 0, block.record_count, at, counts=True)

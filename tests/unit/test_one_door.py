@@ -10,7 +10,7 @@ INTERNAL = re.compile(
     re.MULTILINE,
 )
 
-NOT_YET = {"cli", "disk", "format", "log"}
+NOT_YET = {"cli"}
 """Folders with files that still import internals. A folder that has none any more goes from here."""
 
 

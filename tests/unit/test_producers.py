@@ -135,7 +135,7 @@ def log_of(steps):
     return data, taken
 
 
-def replayed(data, state, *, at_once, forced):
+def replayed(data, state, *, at_once):
     """The transactions that ended, each with the last stable offset that it left."""
     ended = []
     note = (
@@ -168,7 +168,7 @@ def test_producers_change_as_in_the_plain_copy_of_producer_append_info(at_once, 
     ended = []
     try:
         for part in (steps[:split], steps[split:]):
-            ended += replayed(log_of(part)[0], state, at_once=at_once, forced=False)
+            ended += replayed(log_of(part)[0], state, at_once=at_once)
     except LoadFailed:
         assert wanted is None
         return
@@ -179,35 +179,23 @@ def test_producers_change_as_in_the_plain_copy_of_producer_append_info(at_once, 
         assert ended == wanted[1]
 
 
-def test_compiled_columns_give_the_same():
-    steps = [(PRODUCERS[i % 3], 0, 0, 1 + i % 3, 1000 + i, "txn" if i % 3 else "data") for i in range(60)]
-    data, _ = log_of([*steps, (8, 0, -1, 1, 1, "abort")])
-    states = []
-    for forced in (False, True):
-        states.append(ProducerState())
-        replayed(data, states[-1], at_once=True, forced=forced)
-    assert states[0].producers == states[1].producers
-    assert states[0].ongoing == states[1].ongoing
-    assert len(states[0].producers) == 3
-
-
 def test_an_emptied_marker_only_makes_the_producer_known():
     """As the real loader has it, of a producer of which nothing else is there."""
     data = batch_v2([], base=5, last=5, producer=(7, 0, -1), bits=TRANSACTIONAL | CONTROL)
     state = ProducerState()
-    assert replayed(data, state, at_once=True, forced=False) == []
+    assert replayed(data, state, at_once=True) == []
     assert state.producers == {7: ProducerEntry(7, -1, -1, -1, 0, -1, -1, -1)}
     log, _ = log_of([(7, 2, 5, 3, 1000, "data")])
-    replayed(log, state, at_once=True, forced=False)
+    replayed(log, state, at_once=True)
     before = dict(state.producers)
-    replayed(data, state, at_once=True, forced=False)
+    replayed(data, state, at_once=True)
     assert state.producers == before
 
 
 def test_a_control_record_that_is_no_marker_fails_the_load():
     record = R(5, 1, struct.pack(">hh", 0, 2), b"")
     with pytest.raises(LoadFailed):
-        replayed(batch_v2([record], producer=(7, 0, -1), bits=CONTROL), ProducerState(), at_once=True, forced=False)
+        replayed(batch_v2([record], producer=(7, 0, -1), bits=CONTROL), ProducerState(), at_once=True)
 
 
 def test_transactions_that_end_in_the_read_in_which_they_began_are_not_held_as_open():

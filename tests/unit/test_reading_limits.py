@@ -26,7 +26,6 @@ from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import CONTROL, R, batch_v2, message, message_set
 
 BLOCK = 4096
-KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 
 
 class BadSectors(BytesFile):
@@ -329,51 +328,44 @@ def test_records_before_a_batch_that_is_astray_are_read():
 # -- records
 
 
-def records_of(data, compiled, rows=None, **scan):
+def records_of(data, rows=None, **scan):
     reader, chunks = RecordReader(), Scan(BytesFile(data), **scan)
-    chunks._is_large = compiled
     for chunk in chunks:
         yield from reader.blocks(chunk, *(rows or ()))
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_bytes_of_a_compressed_batch_without_records_are_not_unpacked(compiled):
+def test_bytes_of_a_compressed_batch_without_records_are_not_unpacked():
     """DefaultRecordBatch.iterator: count() == 0 is an empty iterator."""
     empty = bytearray(with_crc(V2[:57] + struct.pack(">i", 0) + b"odd"))
     data = with_crc(patched(bytes(empty), 22, 1))
     data = data[:8] + struct.pack(">i", len(data) - 12) + data[12:]
-    (block,) = records_of(data + V2, compiled, (0, 1))
+    (block,) = records_of(data + V2, (0, 1))
     assert (len(block.records), block.faults) == (0, {})
-    assert [len(one.records) for one in records_of(data + V2, compiled)][-1] == 1
+    assert [len(one.records) for one in records_of(data + V2)][-1] == 1
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_no_rows_are_no_blocks(compiled):
+def test_no_rows_are_no_blocks():
     for row in (0, 1, 2):
-        assert list(records_of(V2 + V2, compiled, (row, row))) == []
+        assert list(records_of(V2 + V2, (row, row))) == []
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("codec", [0, 4])
 @pytest.mark.parametrize("count", [PART_RECORDS, PART_RECORDS + 1])
-def test_the_parts_of_a_large_batch(count, codec, compiled):
+def test_the_parts_of_a_large_batch(count, codec):
     data = batch_v2([R(at, 1000) for at in range(count)], codec)
-    parts = [
-        (block.begun, len(block.records), block.goes_on, dict(block.faults)) for block in records_of(data, compiled)
-    ]
+    parts = [(block.begun, len(block.records), block.goes_on, dict(block.faults)) for block in records_of(data)]
     whole = [(0, count, False, {})] if count == PART_RECORDS else [(0, count - 1, True, {}), (count - 1, 1, False, {})]
     assert parts == whole
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_a_large_batch_whose_bytes_unpack_to_nothing(compiled):
+def test_a_large_batch_whose_bytes_unpack_to_nothing():
     header = batch_v2([R(0, 1000)], 4)[:57] + struct.pack(">i", PART_RECORDS + 1)
     import zstandard
 
     data = header + zstandard.ZstdCompressor().compress(b"")
     data = with_crc(data[:8] + struct.pack(">i", len(data) - 12) + data[12:])
-    (block,) = records_of(data, compiled)
+    (block,) = records_of(data)
     (fault,) = block.faults.values()
     assert fault.kind is FaultKind.INVALID_RECORD
     assert len(block.records) == 0
@@ -384,7 +376,7 @@ def test_sets_of_old_are_unpacked_as_deep_as_is_allowed():
         data = seven(b"value")
         for _ in range(depth):
             data = seven(gzip.compress(data), codec=1)
-        found = list(records_of(data, False, seven_base_offset=0, limits=DEFAULT_LIMITS))
+        found = list(records_of(data, seven_base_offset=0, limits=DEFAULT_LIMITS))
         values = sum(len(block.records) for block in found)
         assert (values, [dict(block.faults) == {} for block in found][-1]) == (int(is_read), is_read)
 

@@ -187,16 +187,3 @@ def test_it_does_not_run_far_ahead():
     with Ahead(source()) as ahead:
         for at, _ in enumerate(ahead):
             assert made[-1] - at < 6
-
-
-def test_what_plain_kernels_give_is_taken_where_it_is_asked_for():
-    names = set()
-
-    def source():
-        for _ in range(50):
-            names.add(threading.current_thread().name)
-            yield NewRecord(b"k", b"v")
-
-    with Ahead(source()) as ahead:
-        assert len(list(ahead)) == 50
-    assert names == {threading.current_thread().name}

@@ -14,7 +14,6 @@ from tests.support.faulty_fs import BytesFile
 from tests.support.logs import (
     BASE_TIME_MS,
     COMPRESS,
-    DELETE_HORIZON,
     LOG_APPEND_TIME,
     R,
     batch_v2,
@@ -24,12 +23,11 @@ from tests.support.logs import (
 from tests.support.naive_reader import read_batches, read_records
 from tests.support.strategies import batches_v2, logs, producers, records, timestamps
 
-KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 V2 = (batches_v2,)
 NOBODY = Batch(0, 0, 0, 0, -1, 2, 0, 0, -1, -1, -1, -1, -1, 0, 1)
 
 
-def blocks(data, compiled):
+def blocks(data):
     """(block, chunk) of a log in memory, while the block lives."""
     reader = RecordReader()
     for chunk in Scan(BytesFile(data)):
@@ -46,11 +44,11 @@ def columns_of(block, change=None):
     return columns.arrays()
 
 
-def encoded(data, compiled, change=None, keep=None):
+def encoded(data, change=None, keep=None):
     """All batches of a log, decoded and encoded again: the bytes, and the columns that came with them."""
     out, found, begun = b"", [], 0
     encoder = BatchEncoder()
-    for block in blocks(data, compiled):
+    for block in blocks(data):
         ends = [int(end) for end in block.record_ends]
         flags = None if keep is None else keep[begun : begun + ends[-1]]
         begun += ends[-1]
@@ -65,10 +63,9 @@ def batch_tuples(data):
     return [tuple(batch) for batch in read_batches(data)]
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @given(log=logs(V2))
-def test_what_was_read_and_written_is_read_again(compiled, log):
-    again, columns = encoded(log.data, compiled)
+def test_what_was_read_and_written_is_read_again(log):
+    again, columns = encoded(log.data)
     assert [tuple(batch) for batch in columns] == batch_tuples(again)
     assert all(batch.valid for batch in read_batches(again))
     was, now = ([list(read_records(data, b)) for b in read_batches(data)] for data in (log.data, again))
@@ -79,7 +76,6 @@ def test_what_was_read_and_written_is_read_again(compiled, log):
         assert after.records_count == before.records_count
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @given(
     made=st.lists(records(7), min_size=1, max_size=4),
     producer=producers,
@@ -88,13 +84,13 @@ def test_what_was_read_and_written_is_read_again(compiled, log):
     append_time=st.booleans(),
     data=st.data(),
 )
-def test_as_the_naive_encoder(compiled, made, producer, epoch, horizon, append_time, data):
+def test_as_the_naive_encoder(made, producer, epoch, horizon, append_time, data):
     """Also with records left out, and with all of one batch left out."""
     bits = LOG_APPEND_TIME if append_time else 0
     if append_time:  # every record has the time of the batch then
         made = [[r._replace(timestamp=BASE_TIME_MS + 5) for r in part] for part in made]
     log = b"".join(batch_v2(part, producer=producer, epoch=epoch, bits=bits, horizon=horizon) for part in made)
-    assert encoded(log, compiled)[0] == log
+    assert encoded(log)[0] == log
     keep = data.draw(st.lists(st.integers(0, 1), min_size=sum(map(len, made)), max_size=sum(map(len, made))))
     naive, at = b"", 0
     for part in made:
@@ -103,41 +99,24 @@ def test_as_the_naive_encoder(compiled, made, producer, epoch, horizon, append_t
         largest = max((r.timestamp for r in kept or part), default=-1)
         span = {"base": part[0].offset, "last": part[-1].offset, "max_timestamp": largest}
         naive += batch_v2(kept, producer=producer, epoch=epoch, bits=bits, horizon=horizon if kept else None, **span)
-    assert encoded(log, compiled, keep=keep)[0] == naive
+    assert encoded(log, keep=keep)[0] == naive
 
 
-@pytest.mark.slow
-@given(log=logs(V2), codec=st.integers(0, 4), horizon=st.none() | st.integers(0, 1 << 40), data=st.data())
-def test_plain_and_compiled_give_the_same_bytes(log, codec, horizon, data):
-    def change(batch):
-        attributes = (batch.attributes & ~7) | codec
-        if horizon is None:
-            return batch._replace(attributes=attributes & ~DELETE_HORIZON)
-        return batch._replace(attributes=attributes | DELETE_HORIZON, base_timestamp=horizon)
-
-    count = sum(map(len, log.batches))
-    keep = data.draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
-    plain, compiled = (encoded(log.data, forced, change, keep) for forced in (False, True))
-    assert plain == compiled
-
-
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_batches_larger_than_the_room_that_is_there(compiled):
+def test_batches_larger_than_the_room_that_is_there():
     made = [
         R(at, BASE_TIME_MS + at, b"k" * 300, b"v" * 70_000, ((b"h" * 200, None), (b"", b"x" * 900))) for at in range(9)
     ]
     log = b"".join(batch_v2(made[at : at + 3]) for at in range(0, 9, 3))
-    assert encoded(log, compiled)[0] == log
+    assert encoded(log)[0] == log
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("codec", range(5))
-def test_a_large_batch_comes_in_parts(compiled, codec):
+def test_a_large_batch_comes_in_parts(codec):
     made = [R(at, BASE_TIME_MS + at * 7, b"%d" % at, b"value") for at in range(70_000)]
     log = batch_v2(made, codec, producer=(5, 1, 9))
     encoder, bodies, header = BatchEncoder(), [], None
-    for block in blocks(log, compiled):
+    for block in blocks(log):
         batch = block.batches.row(block.first_row)
         base = None if header is None else header.base_timestamp
         part, body = encoder.body(block.buffer, block.records, batch, base_timestamp=base)

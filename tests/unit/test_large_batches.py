@@ -18,14 +18,13 @@ from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.damage.makers import CONTROL, GZIP, START_MS, batch, record, seven
 from tests.damage.reading import read
-from tests.format.test_kernels import many_batches
-from tests.format.test_twin import read_naively
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set
 from tests.support.naive_reader import NaiveBatch, NaiveRecord
 from tests.support.strategies import batches_v2, control_batches, logs, message_sets
+from tests.unit.test_kernels import many_batches
+from tests.unit.test_twin import read_naively
 
-KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 HAVE_THE_SIZE = (decode, legacy, record_reader)
 
 
@@ -42,11 +41,10 @@ def parts_of(records):
             module.PART_RECORDS = before  # type: ignore[attr-defined]
 
 
-def batch_by_batch(data, compiled):
+def batch_by_batch(data):
     """The records of each batch, put together from its parts."""
     found, parts = [], 0
     reader, chunks = RecordReader(), Scan(BytesFile(data))
-    chunks._is_large = compiled
     for chunk in chunks:
         for block in reader.blocks(chunk):
             rows, begin = list(block.rows()), 0
@@ -66,11 +64,10 @@ def batch_by_batch(data, compiled):
     return [(position, records) for position, records, _ in found], parts
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @given(log=logs((batches_v2, batches_v2, control_batches, message_sets)), most=st.integers(1, 4))
-def test_the_parts_are_the_whole(compiled, log, most):
+def test_the_parts_are_the_whole(log, most):
     with parts_of(most):
-        found, parts = batch_by_batch(log.data, compiled)
+        found, parts = batch_by_batch(log.data)
     batches, records, _ = read_naively(log.data)
     assert found == list(zip([one.position for one in batches], records, strict=True))
     assert parts >= sum(max(1, -(-len(one) // most)) for one in records)
@@ -85,19 +82,17 @@ def damaged_log(seed, *, damaged=True):
     return bytes(data)
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("seed", range(40))
-def test_damage_in_a_part_is_that_of_the_whole(compiled, seed):
+def test_damage_in_a_part_is_that_of_the_whole(seed):
     data = damaged_log(seed)
     whole = read(data)
     with parts_of(1 + seed % 3):
-        assert read(data, compiled=compiled) == whole
+        assert read(data) == whole
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("codec", range(5))
 @pytest.mark.parametrize(("extra", "count"), [(b"\0", 8), (b"", 9), (b"\x0e", 8), (record(9, b"k", b"v"), 8)])
-def test_lies_about_the_count_in_the_last_part(compiled, codec, extra, count):
+def test_lies_about_the_count_in_the_last_part(codec, extra, count):
     records = b"".join(record(i, b"k%d" % i, b"v") for i in range(8)) + extra
     data = batch(0, records, codec=codec, count=count, delta=9) + batch(10, [record(0, b"last", b"1")])
     whole = read(data, goes_on=True)
@@ -105,7 +100,7 @@ def test_lies_about_the_count_in_the_last_part(compiled, codec, extra, count):
     assert len(whole.records) == 1 + (0 if codec else 7 if extra else 8)
     for most in (1, 3, 4, 8):
         with parts_of(most):
-            assert read(data, compiled=compiled, goes_on=True) == whole, most
+            assert read(data, goes_on=True) == whole, most
 
 
 @given(
@@ -130,7 +125,7 @@ def test_nested_sets_of_seven(payload, most, flipped):
 # -- commands
 
 
-def said(folder, command, *options, compiled):
+def said(folder, command, *options):
     stdout, stderr = io.BytesIO(), io.BytesIO()
     code = run([command, *options, str(folder)], Environment(stdout, stderr))
     return code, stdout.getvalue(), stderr.getvalue()
@@ -152,17 +147,16 @@ COMMANDS = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("seed", range(4))
-def test_commands_say_the_same(tmp_path, seed, compiled):
+def test_commands_say_the_same(tmp_path, seed):
     folder = tmp_path / "t-0"
     folder.mkdir()
     (folder / "00000000000000000000.log").write_bytes(damaged_log(seed))
     spoken = 0
     for command in COMMANDS:
-        whole = said(folder, *command, compiled=False)
+        whole = said(folder, *command)
         with parts_of(2):
-            assert said(folder, *command, compiled=compiled) == whole, command
+            assert said(folder, *command) == whole, command
         spoken += len(whole[1])
     assert spoken > 20_000
 
@@ -183,21 +177,19 @@ ODD_BATCHES = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("name", ODD_BATCHES)
-def test_commands_say_the_same_of_odd_batches(tmp_path, name, compiled):
+def test_commands_say_the_same_of_odd_batches(tmp_path, name):
     folder = tmp_path / "t-0"
     folder.mkdir()
     (folder / "00000000000000000000.log").write_bytes(ODD_BATCHES[name] * 2 + batch(20, [record(0, b"k1", b"last")]))
     for command in COMMANDS:
-        whole = said(folder, *command, compiled=False)
+        whole = said(folder, *command)
         for most in (1, 2, 3):
             with parts_of(most):
-                assert said(folder, *command, compiled=compiled) == whole, (command, most)
+                assert said(folder, *command) == whole, (command, most)
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_lookups_in_a_part(tmp_path, compiled):
+def test_lookups_in_a_part(tmp_path):
     folder = tmp_path / "t-0"
     folder.mkdir()
     made = [R(i, BASE_TIME_MS + i, b"k", b"v%d" % i) for i in range(20)]

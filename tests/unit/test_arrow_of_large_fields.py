@@ -32,8 +32,7 @@ def test_the_fields_are_the_same_and_not_copied_twice():
     assert peak_bytes < MEBIBYTE
 
 
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_values_that_are_not_copied_stay_as_they_are(is_compiled):
+def test_values_that_are_not_copied_stay_as_they_are():
     """Arrow has them in the memory of their batch, which no later batch is read into."""
     values = [bytes([at]) * (33 + at) * MEBIBYTE for at in range(3)]
     batches = []

@@ -59,6 +59,7 @@ def ran(words, logs):
     return done
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_makes_nothing_in_the_log_directory_for_a_user_without_name_and_home(logs, monkeypatch, name):
     monkeypatch.chdir(ROOT)
@@ -69,6 +70,7 @@ def test_a_reader_makes_nothing_in_the_log_directory_for_a_user_without_name_and
     assert "not" not in done.stderr.replace(usual.stderr, "")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("name", NEED_SPARK)
@@ -79,6 +81,7 @@ def test_spark_works_for_a_user_without_name_and_home(logs, monkeypatch, name):
     assert (done.returncode, "80000" in done.stdout, done.stderr) == (3 if name == "verify" else 0, True, "")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_needs_no_writable_directory(logs, monkeypatch, name):
     monkeypatch.chdir(ROOT)
@@ -99,6 +102,7 @@ def test_sql_without_a_writable_directory_says_what_to_set(logs, monkeypatch):
     assert "no directory for temporary files is writable: set TMPDIR to one" in done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_sql_works_where_only_tmpdir_is_writable(logs, monkeypatch, tmp_path):

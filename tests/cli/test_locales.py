@@ -82,6 +82,7 @@ def test_a_path_with_bytes_that_are_no_text_is_read(logs, environment, tmp_path)
     assert run(environment, "find", os.fsdecode(folder + b"/orders-0"), "--value", "café", "--count") == "orders-0:3\n"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("environment", ["Latin-1", "C without UTF-8"], indirect=True)

@@ -121,7 +121,9 @@ def test_what_fits_neither_a_framing_nor_the_subject_names_both_reasons(raw):
     assert "without a framing by users-value" in err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
+@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("select", ["offset, value_json", "value_struct.id", "count(*), max(value_json)"])
 def test_sql_says_what_it_has_not_decoded(raw, select):
     log(raw / "users-1", (b"a", b"\0\0\0\0\x63" + N1), (b"b", b"\0\0\0\0\x63" + N1), (b"b", N1))

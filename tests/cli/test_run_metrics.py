@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.cli.test_append import kafkalog
-from tests.support.commands import options_of, writable_copy
+from tests.support.commands import kafkalog, options_of, writable_copy
 from tests.support.logs import BASE_TIME_MS
 from tests.support.product import COMMANDS
 
@@ -42,3 +41,25 @@ def test_all_that_was_counted(corpus, tmp_path, name):
     assert found["exit_code"] == 0
     for what, count in wanted.items():
         assert found[what] == count if count is not None else found[what] > 0, (what, found)
+
+
+def test_prometheus_reads_the_metrics_which_keep_their_mode_and_are_not_written_by_a_dry_run(corpus, tmp_path):
+    parser = pytest.importorskip("prometheus_client.parser")
+    root, target = writable_copy(corpus / "retention" / "before", tmp_path / "data"), tmp_path / "kafkalog.prom"
+    argv = ("retain", root, "--now", "1795228795800", "--metrics", target)
+    assert kafkalog(*argv, "--dry-run")[0] == 14
+    assert not target.exists()
+    kafkalog(*argv)
+    assert target.stat().st_mode & 0o777 == 0o644
+    target.chmod(0o640)
+    kafkalog(*argv)
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "kafkalog.prom"]
+    families = list(parser.text_string_to_metric_families(target.read_text()))
+    assert all(family.type == "gauge" and family.documentation for family in families)
+    samples = {
+        sample.name.removeprefix("kafkalog_last_run_"): sample for family in families for sample in family.samples
+    }
+    assert {tuple(sample.labels.items()) for sample in samples.values()} == {(("command", "retain"),)}
+    assert (samples["failed_partitions"].value, samples["exit_code"].value) == (9, 14)
+    assert "the metrics cannot be written" in kafkalog(*argv[:-1], tmp_path / "no" / "such" / "place.prom")[2]

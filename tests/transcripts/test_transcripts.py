@@ -1,7 +1,8 @@
 """Commands and what they print, literally. Each heading of a page here is a case, which runs in a fresh directory.
 
 The directory has `example`, a copy of docs/example, and `corpus`, the logs of real brokers, which commands may only read.
-`log DIRECTORY 'PARTITION SEGMENT' …` makes a log directory. Lines of other programs are given to a shell. The clock stands still, so that of the output only names of runs differ from run to run; paths are shown without the directory.
+`log DIRECTORY 'PARTITION SEGMENT' …` makes a log directory, `copy DIRECTORY COPY` a copy that commands may change. Lines of other programs
+are given to a shell. The word RUN stands for the newest run that a command of the case has printed. The clock stands still, so that of the output only names of runs differ from run to run; paths are shown without the directory.
 `pytest tests/transcripts --update` writes what the commands print now; lines with … stay where they match.
 """
 
@@ -9,12 +10,14 @@ import os
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.specification import write_log
 from tests.docs.consoles import CUT, LEFT_OUT, ROOT, RUN_ID, examples_of, is_shown, printed_by
+from tests.support.commands import writable_copy
 
 PAGES = sorted(Path(__file__).parent.glob("*.md"))
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -38,6 +41,7 @@ def fresh(tmp_path, corpus, monkeypatch):
     (tmp_path / "corpus").symlink_to(corpus)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
 
 
 def make_log(line):
@@ -54,8 +58,16 @@ def shown_now(example, run_ids):
     if example.words[0] == "sh" and example.words[2].startswith("log "):
         make_log(example.words[2])
         return []
+    if example.words[0] == "sh" and example.words[2].startswith("copy "):
+        writable_copy(*map(Path, shlex.split(example.words[2])[1:]))
+        return []
+    example = replace(example, words=tuple(run_ids["RUN"] if word == "RUN" else word for word in example.words))
+    for run in RUN_ID.findall(" ".join(example.words)):
+        run_ids.setdefault(run, run)
     printed = printed_by(example, run_ids, with_code=True, now_ms=lambda: NOW_MS, clock=lambda: 0.0)
     printed = [line.replace(f"{Path.cwd()}/", "") for line in printed]
+    if runs := RUN_ID.findall("\n".join(printed)):
+        run_ids["RUN"] = runs[-1]
     is_open = any(CUT in line or line == LEFT_OUT for line in example.shown)
     return list(example.shown) if is_open and is_shown(example.shown, printed) else printed
 
@@ -71,7 +83,7 @@ def test_commands_print_what_is_written(page, name, fresh, pytestconfig):
     assert examples, "a case without a command"
     printed = [shown_now(example, run_ids) for example in examples]
     if pytestconfig.getoption("update"):
-        names = {made: written for written, made in run_ids.items()}
+        names = {made: written for written, made in run_ids.items() if written != "RUN"}
         keep = [[RUN_ID.sub(lambda found: names.get(found[0], found[0]), line) for line in lines] for lines in printed]
         update(page, text, examples, keep)
         return

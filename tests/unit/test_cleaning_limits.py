@@ -117,7 +117,7 @@ def test_a_large_batch_keeps_its_last_offset_without_its_last_records():
 @pytest.mark.parametrize("slots", [True, False])
 def test_a_table_grows_up_to_its_memory(slots):
     for spare_bytes, grows in ((0, True), (-1, False)):
-        table = table_of(True, Marks(), 1 << 30, KeySlice())
+        table = table_of(Marks(), 1 << 30, KeySlice())
         inner = table._table
         now, arena = inner.size_bytes, inner.arena_bytes
         added = 8 * inner.slots + 2 * len(inner._entries) if slots else arena + arena // 2

@@ -4,10 +4,11 @@
 - `commands.py`: the `kafkalog` command, and how a module becomes a subcommand of typer.
 - `COMMAND.py`: a subcommand's options, its help (docstring, EXAMPLES, EXIT_CODES), and one run of it.
   `read_run.py`, `dump_log_run.py` and `dump_sidecar_run.py` are parts of `read` and `dump-log`.
-- `options.py`, `groups.py`, `session_groups.py`: options that subcommands share. `option_fields.py`: groups of options.
+- `run.py`: one call of a command: what it reads, its output, its progress, its exit code.
+- `options.py`, `option_groups.py`, `session_groups.py`: options that subcommands share. `option_fields.py`: groups of
+  options.
 - `command_help.py`: the text of the help. `variables.py`: options from variables of the environment.
 - `verbs.py`: runs a verb (a subcommand that changes logs) in a session, and prints its results.
-- `command_output.py`: prints the results and messages of a command without a session.
 - `environment.py`: the disk, streams, clock and terminal of a command, which tests replace.
 
 A run prints results on stdout and messages on stderr, and returns the exit code. Heavy modules are imported in the

@@ -8,7 +8,7 @@ from typer import Argument, Context
 from kafkalog_cli.cli.append_options import RecordOptions
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.groups import OneTopic
+from kafkalog_cli.cli.option_groups import OneTopic
 from kafkalog_cli.cli.options import Metrics, OnePartition, SingleReplica
 from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings, session_options
 from kafkalog_cli.errors import ExitCode

@@ -16,8 +16,7 @@ from kafkalog_cli.cli.options import (
     complete_topics,
     selection_option,
 )
-from kafkalog_cli.cli.shown_reading import shown_reading
-from kafkalog_cli.errors import ExitCode, combined_exit_code
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 from kafkalog_cli.ops.cluster_entries import ClusterPart
 from kafkalog_cli.ops.option_values import is_date
@@ -61,23 +60,23 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     a metadata log, as in ZooKeeper clusters, meta.properties and the checkpoints are printed. Nothing is locked or
     changed.
     """
-    from kafkalog_cli.cli.command_output import CommandOutput
+    from kafkalog_cli.cli.run import Run
     from kafkalog_cli.ops.cluster import describe_cluster
     from kafkalog_cli.output.cluster_view import ClusterText, write_objects
 
-    environment = context.with_resource(shown_reading(context.obj))
-    shown = CommandOutput(environment, as_json=output.is_json)
-    points = (_point(environment, at, now), _point(environment, since, now))
-    found = describe_cluster(environment.fs, paths, metadata, *points, topics=frozenset(topic or ()))
+    run = Run(context, output)
+    run.show_reads()
+    points = (_point(run.environment, at, now), _point(run.environment, since, now))
+    found = describe_cluster(run.fs, paths, metadata, *points, topics=frozenset(topic or ()))
     parts = [one for one in ClusterPart if not part or one in part]
-    code = combined_exit_code(list(found.codes))
+    run.codes += found.codes
     counts = {}
-    if shown.lines is not None:
-        counts = write_objects(shown.lines, found, parts)
+    if run.lines is not None:
+        counts = write_objects(run.lines, found, parts)
     else:
-        ClusterText(shown.out).write(found, parts)
-    shown.end(code, **counts)
-    shown.messages.report(*found.notes)
+        ClusterText(run.out).write(found, parts)
+    code = run.end(**counts)
+    run.messages.report(*found.notes)
     return code
 
 

@@ -66,7 +66,6 @@ GROUPS = {
 }
 """Subcommands as the help lists them, with the first sentences of their docstrings: to import all takes 0.3 s."""
 _NAMES = [name for names in GROUPS.values() for name in names]
-_MODULES = {"import": "import_", "groups": "describe_groups", "transactions": "list_transactions"}
 HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 EXAMPLES = (
     ("See what is on the disk of a broker", "kafkalog ls /var/lib/kafka"),
@@ -117,8 +116,9 @@ COMMANDS = _Commands()
 @cache
 def _imported(name: str) -> Command:
     """Return a subcommand from its module: the function of its name, EXAMPLES, EXIT_CODES, perhaps a Parser."""
-    module = importlib.import_module(f"{__package__}.{_MODULES.get(name, name.replace('-', '_'))}")
-    function = getattr(module, _MODULES["import"] if name == "import" else name.replace("-", "_"))
+    word = "import_" if name == "import" else name.replace("-", "_")
+    module = importlib.import_module(f"{__package__}.{word}")
+    function = getattr(module, word)
     application = typer.Typer(add_completion=False, rich_markup_mode=None)
     as_command = application.command(name, cls=getattr(module, "Parser", Command), context_settings=HELP_NAMES)
     as_command(option_fields(function))

@@ -6,7 +6,7 @@ from typer import Context, Option
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.groups import OneTopic
+from kafkalog_cli.cli.option_groups import OneTopic
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, OnePartition, SingleReplica, delay_ms_of
 from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings, session_options
 

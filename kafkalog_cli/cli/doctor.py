@@ -9,9 +9,8 @@ from typer import Argument, Context
 from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
-from kafkalog_cli.cli.shown_reading import shown_reading
 from kafkalog_cli.cli.verify import LevelChoice
-from kafkalog_cli.errors import ExitCode, combined_exit_code
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.choices import Level
 
 if TYPE_CHECKING:
@@ -56,31 +55,31 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     The commands come from the findings and from the pages of the broker's lines. Commands that change nothing come
     first, then copies, then changes that can be undone. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.command_output import CommandOutput
+    from kafkalog_cli.cli.run import Run
     from kafkalog_cli.ops.doctor.examination import examine_all
     from kafkalog_cli.ops.session.options import SessionOptions
     from kafkalog_cli.output.doctor_view import DoctorText, write_objects
 
-    environment = context.with_resource(shown_reading(context.obj))
-    shown = CommandOutput(environment, as_json=output.is_json)
-    now_ms = None if now is None else now_of(environment, now)
+    run = Run(context, output)
+    run.show_reads()
+    now_ms = None if now is None else now_of(run.environment, now)
     options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)
-    paths = [word for word in words[1:] if _is_path(environment.fs, word)]
+    paths = [word for word in words[1:] if _is_path(run.fs, word)]
     text = "\n".join(word for word in words[1:] if word not in paths)
-    examinations = examine_all(environment.context, options, [words[0], *paths], text, level)
+    examinations = examine_all(run.session_context, options, [words[0], *paths], text, level)
     counts = Counter[str]()
     for number, found in enumerate(examinations):
-        if shown.lines is not None:
-            counts.update(write_objects(shown.lines, found))
+        if run.lines is not None:
+            counts.update(write_objects(run.lines, found))
             continue
         if number:
-            shown.out.write("\n")
-        DoctorText(shown.out).write(found)
-    code = combined_exit_code([found.exit_code for found in examinations])
-    shown.end(code, **counts)
-    shown.messages.report(*(note for found in examinations for note in found.notes))
+            run.out.write("\n")
+        DoctorText(run.out).write(found)
+    run.codes += [found.exit_code for found in examinations]
+    code = run.end(**counts)
+    run.messages.report(*(note for found in examinations for note in found.notes))
     if any(found.text_is_unknown for found in examinations):
-        shown.messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
+        run.messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
     return code
 
 

@@ -6,8 +6,8 @@ from typer import Context, Exit, echo
 
 from kafkalog_cli.cli.commands import Command
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.groups import Contents, DecodingLimits, ReadTopics, WantedRange
 from kafkalog_cli.cli.kafka_dump_log import ToolOptions, as_the_real_tool, tool_flag, tool_option
+from kafkalog_cli.cli.option_groups import Contents, DecodingLimits, ReadTopics, WantedRange
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, output_option, selection_option
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 

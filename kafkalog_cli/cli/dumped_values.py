@@ -35,10 +35,10 @@ class DumpedValues:
         """Read the schemas for the files at `paths`. Raises PathNotFound, OSError."""
         if not self._decoding:
             return
-        from kafkalog_cli.cli.read_run import decoder_of
-
         directories = [java_path(path).rpartition("/")[0] or "." for path in paths]
-        self._decoder = decoder_of(self._decoding, self._fs, directories, self._messages)
+        self._decoder, notes = self._decoding.decoder(self._fs, directories)
+        for note in notes:
+            self._messages.warn(note.kind, note.message, path=note.path)
 
     def wanted_key(self, key: WantedKey, path: str) -> WantedKey:
         """Return the key for the records of the file at `path`."""

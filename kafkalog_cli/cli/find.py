@@ -8,17 +8,14 @@ from typing import Annotated, NamedTuple
 
 from typer import Argument, Context, Option
 
-from kafkalog_cli.cli.command_output import CommandOutput
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.groups import Contents, OutputLimits, RangeOptions, ReadTopics
+from kafkalog_cli.cli.option_groups import Contents, OutputLimits, RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import Format, IsolationOption, Jobs, Now, OutputFormat, default_jobs, output_option
-from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of
-from kafkalog_cli.cli.single_files import with_single_files
+from kafkalog_cli.cli.read_run import RecordOutput, fields_of
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.choices import Isolation
-from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.find.conditions import Conditions, FindRequest, HeaderCondition, parse_json_condition, parse_regex
 from kafkalog_cli.ops.find.context import FoundBlock
@@ -32,12 +29,9 @@ from kafkalog_cli.ops.find.partition_search import (
 )
 from kafkalog_cli.ops.keys import WantedKey, bytes_as_given, bytes_of
 from kafkalog_cli.ops.read.request import ReadRequest
-from kafkalog_cli.ops.selection import select_served
-from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText
 from kafkalog_cli.output.kcat_text import parse_kcat_format
-from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import paint_of, printable
 
 EXAMPLES = (
@@ -117,20 +111,15 @@ def find(context: Context, options: FindOptions) -> int:
     partition. A partition without the offsets or times of the range has no match. JSON values of more than 64 MiB, or
     of more than 2 million elements, are not searched for --json: that is a warning, too, and the exit code is 3.
     """
-    environment, paths = with_single_files(context.obj, options.paths)
-    return FindRun(environment, options._replace(paths=paths)).run()
+    return FindRun(Run(context, options.output_format), options).run()
 
 
 class FindRun:
     """Prints what is found in partitions, in their order. An error in one partition does not end the others."""
 
-    def __init__(self, environment: Environment, options: FindOptions) -> None:
-        self._environment = environment
-        self._options = options
-        self._as_json = options.output_format.is_json
-        self._progress = Progress(environment.stderr, "find", as_json=self._as_json, clock=environment.clock)
-        self._shown = CommandOutput(environment, as_json=self._as_json, progress=self._progress)
-        self._out, self._messages = self._shown.out, self._shown.messages
+    def __init__(self, run: Run, options: FindOptions) -> None:
+        self._run, self._options, self._as_json = run, options, run.as_json
+        self._out, self._messages = run.out, run.messages
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
         self._fields = fields_of(options.print_ or "key,value")
         self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, self._as_json)
@@ -145,33 +134,31 @@ class FindRun:
 
     def run(self) -> int:
         """Search; return the exit code. Raises UsageError, and the exceptions of `select_served`."""
-        environment, options = self._environment, self._options
-        chosen = select_served(environment.fs, options.paths, options.topics.selection)
-        paths = [partition.path for partition in chosen]
-        decoder = decoder_of(options.contents.decoding, environment.fs, paths, self._messages)
+        run, options = self._run, self._options
+        chosen = run.select_served(options.paths, options.topics.selection)
+        decoder = run.decoder_of(options.contents.decoding, [partition.path for partition in chosen])
         self._output = self._output._replace(decoder=decoder)
         self._request = replace(self._request, decoder=decoder)
-        LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
         done: list[SearchedPartition] = []
-        self._progress.begin("find", sum(map(log_bytes, chosen)))
-        with self._progress:
-            events = find_records(
-                *(environment.fs, chosen, self._request),
-                jobs=options.jobs or default_jobs(), on_read=self._advance,
-            )  # fmt: skip
-            with closing(events):
-                for event in events:
-                    if isinstance(event, SearchedPartition):
-                        done.append(event)
-                        self._end_partition(event)
-                    else:
-                        self._show(chosen[len(done)], event)
+        run.progress.begin("find", sum(map(log_bytes, chosen)))
+        events = find_records(
+            *(run.fs, chosen, self._request),
+            jobs=options.jobs or default_jobs(), on_read=self._advance,
+        )  # fmt: skip
+        with closing(events):
+            for event in events:
+                if isinstance(event, SearchedPartition):
+                    done.append(event)
+                    self._end_partition(event)
+                else:
+                    self._show(chosen[len(done)], event)
         matches, matching = sum(one.matches for one in done), sum(one.matches > 0 for one in done)
-        return self._shown.end(_exit_code(done), matches=matches, partitions=len(done), matching_partitions=matching)
+        run.codes.append(_exit_code(done))
+        return run.end(matches=matches, partitions=len(done), matching_partitions=matching)
 
     def _advance(self, path: str, size_bytes: int) -> None:
         if path.endswith((".log", ".kafka")):
-            self._progress.advance(size_bytes, path)
+            self._run.progress.advance(size_bytes, path)
 
     def _show(self, partition: Partition, event: FindEvent) -> None:
         if isinstance(event, FoundRecords):
@@ -182,14 +169,12 @@ class FindRun:
             if self._out.is_terminal:
                 self._out.flush()
             return
-        self._out.flush()
         if isinstance(event, DamagedPart):
-            is_torn = is_torn_tail(partition, event.path, event.fault)
-            self._messages.damage(event.fault, event.path, event.fault.position, is_warning=is_torn)
+            self._run.damage(partition, event.path, event.fault)
         elif isinstance(event, NotRead):
-            self._messages.not_read(event.path, event.error)
+            self._run.not_read(event.path, event.error)
         else:
-            self._messages.warn(event.kind, event.message, path=event.path)
+            self._run.warn(event.kind, event.message, event.path)
 
     def _writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
         """Return the function that writes the records of a segment."""
@@ -239,8 +224,8 @@ class FindRun:
             self._messages.warn("undecoded", one.message, path=searched.partition.path)
         if not self._options.only_counts:
             return
-        if self._shown.lines is not None:
-            self._shown.lines.record(MATCH_COUNT, searched)
+        if self._run.lines is not None:
+            self._run.lines.record(MATCH_COUNT, searched)
         elif searched.matches:
             name = searched.partition.directory.name
             self._out.write(f"{printable(name) if self._out.is_terminal else name}:{searched.matches}\n")
@@ -253,7 +238,7 @@ class FindRun:
             raise UsageError(reason="--count prints no records: it cannot be combined with -f, -A, -B or -C")
         if options.first is not None and options.last is not None:
             raise UsageError(reason="find takes one of --first and --last")
-        bounds = options.range.bounds(self._environment, options.now, "find")
+        bounds = options.range.bounds(self._run.environment, options.now, "find")
         isolation, limits = options.isolation, options.limits.limits()
         return FindRequest(
             self._conditions(), ReadRequest(*bounds, isolation=isolation, limits=limits),

@@ -1,161 +1,146 @@
-"""Groups of options of commands that read: each is declared once, and a command takes a group as one parameter.
+"""`kafkalog groups`: the groups of consumers, with offsets, lag and members."""
 
-Groups are named tuples: dataclasses take several times as long to create, at every start of a command.
-"""
+from typing import Annotated, NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
+from typer import Context, Option
 
-from kafkalog_cli.cli.environment import Environment, time_of
+from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import (
-    FromOffset,
-    FromTime,
-    KeyFormatOption,
-    MaxBatchBytes,
-    MaxOutputBytes,
-    MaxRatio,
-    PartitionOption,
-    SchemasOption,
-    Since,
-    StartOffset,
-    ToOffset,
-    TopicOption,
-    TopicPatternOption,
-    Until,
-    ValueFormatOption,
-    selection_of,
+    BrokerConfigOption,
+    Format,
+    LogDirPaths,
+    MetadataOption,
+    OutputFormat,
+    complete_groups,
+    complete_topics,
+    selection_option,
 )
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.group_assignment import assign_ranges
+from kafkalog_cli.ops.group_history import group_history
+from kafkalog_cli.ops.groups import GroupsRequest, describe_groups, offsets_retention
+from kafkalog_cli.output.groups_view import (
+    ASSIGNMENT_COLUMNS,
+    GROUP,
+    OFFSET_CHANGE,
+    RANGE_ASSIGNMENT,
+    GroupsText,
+    assignment_row,
+    change_line,
+)
+from kafkalog_cli.output.human import TextTable, write_table
 
-if TYPE_CHECKING:
-    from kafkalog_cli.ops.decoding import Decoding
-    from kafkalog_cli.ops.keys import WantedKey
-    from kafkalog_cli.ops.ranges import Range
-    from kafkalog_cli.ops.read.request import Start
-    from kafkalog_cli.ops.selection import Selection
-
-
-class Topics(NamedTuple):
-    """The selected topics and partitions."""
-
-    topic: TopicOption = None
-    topic_pattern: TopicPatternOption = None
-    partition: PartitionOption = None
-
-    @property
-    def selection(self) -> "Selection":
-        """The selection. Raises UsageError."""
-        return selection_of(self.topic, self.partition, self.topic_pattern)
-
-
-class ReadTopics(NamedTuple):
-    """The selected topics and partitions, in the order of the help of commands that read records."""
-
-    topic: TopicOption = None
-    partition: PartitionOption = None
-    topic_pattern: TopicPatternOption = None
-
-    @property
-    def selection(self) -> "Selection":
-        """The selection. Raises UsageError."""
-        return selection_of(self.topic, self.partition, self.topic_pattern)
+EXAMPLES = (
+    ("Print the offsets and the lag of all groups", "kafkalog groups /var/lib/kafka"),
+    ("Print the members of a group", "kafkalog groups /var/lib/kafka --group billing --members"),
+    (
+        "Take the best copy of each partition from two brokers' disks",
+        "kafkalog groups /var/lib/kafka /mnt/backup --topic orders",
+    ),
+)
+EXIT_CODES = READ
 
 
-class OneTopic(NamedTuple):
-    """The selection for a command on one partition, or on the partitions of one topic."""
+# fmt: off
+class GroupsOptions(NamedTuple):
+    """The options of groups."""
 
-    topic: TopicOption = None
-    partition: PartitionOption = None
-
-    @property
-    def selection(self) -> "Selection":
-        """The selection."""
-        return selection_of(self.topic, self.partition, None)
-
-
-class WantedRange(NamedTuple):
-    """The range of records: offsets or times."""
-
-    from_offset: FromOffset = None
-    to_offset: ToOffset = None
-    since: Since = None
-    until: Until = None
-
-    def wanted(self, environment: Environment, now: str | None, key: "WantedKey | None" = None) -> "Range | None":
-        """Return the range, also of a key; None without any of them. `now` is that of --now. Raises UsageError."""
-        if key is None and not any(value is not None for value in self):
-            return None
-        from kafkalog_cli.ops.ranges import Range
-
-        since_ms, until_ms = (None if text is None else time_of(environment, text, now) for text in self[2:])
-        return Range(self.from_offset, self.to_offset, since_ms, until_ms, key)
+    paths: LogDirPaths
+    group: Annotated[list[str] | None, selection_option("--group", metavar="GROUP", autocompletion=complete_groups,
+        help="Take only this group; may be repeated.")] = None
+    topic: Annotated[list[str] | None, selection_option("--topic", metavar="TOPIC", autocompletion=complete_topics,
+        help="Take only rows of this topic; may be repeated.")] = None
+    members: Annotated[bool, Option("--members", help="Print a row per member, with its assignment.")] = False
+    history: Annotated[bool, Option("--history",
+        help="Print each commit in the order of the log, with a verdict on each step back.")] = False
+    assign: Annotated[bool, Option("--assign",
+        help="Print the partitions that the range assignor gives to each member.")] = False
+    broker_config: BrokerConfigOption = None
+    metadata: MetadataOption = None
+    output: Format = OutputFormat.TEXT
+# fmt: on
 
 
-class RangeOptions(NamedTuple):
-    """The first record, and the end before which the last one is: offsets or times."""
+def groups(context: Context, options: GroupsOptions) -> int:
+    """Print groups with offsets, lag and members.
 
-    start: StartOffset = "earliest"
-    from_time: FromTime = None
-    to_offset: ToOffset = None
-    until: Until = None
+    The columns are those of kafka-consumer-groups --describe, for groups of all types: classic, consumer, share and
+    streams. The state is that of a coordinator that loads __consumer_offsets. EXPIRES is the time from which a broker
+    removes the offset. For a share group, CURRENT-OFFSET is the start offset.
 
-    def bounds(
-        self, environment: Environment, now: str | None, command: str
-    ) -> "tuple[int | Start, int | None, int | None, int | None]":
-        """Return the values in the order of ReadRequest, times in ms; `now` is that of --now. Raises UsageError."""
-        start = self._first_offset()
-        if self.from_time is not None and self.start != "earliest":
-            raise UsageError(reason=f"{command} takes one of --from and --from-time")
-        from_ms, until_ms = (
-            None if text is None else time_of(environment, text, now) for text in (self.from_time, self.until)
+    --history gives each change of an offset a verdict. A reset is an earlier offset while the group had no members. A
+    tombstone that is not the expiry of an offset removes an offset, a group or a topic. Changes in a transaction count
+    only if it was committed. After a removal, a lower offset has the verdict of the removal.
+
+    --assign divides the partitions of each topic among its members by the range assignor. Member i gets the partitions
+    from i*N to (i+1)*N-1, where N is the number of partitions per member. If the division leaves a rest, each of the
+    first members gets one more. OWNED are the partitions that the member had.
+
+    Several log directories may have copies of a partition: the copy with the last leader epoch, and of these the
+    longest, is taken. Nothing is locked or changed.
+    """
+    if options.history and options.assign:
+        raise UsageError(reason="--history and --assign exclude each other")
+    run = Run(context, options.output)
+    run.show_reads()
+    retention = offsets_retention(run.fs, options.broker_config)
+    log_dirs = LogDirs(run.fs, options.paths, options.metadata)
+    run.lock_warnings.about(*log_dirs.replicas.log_dirs)
+    request = GroupsRequest(frozenset(options.group or ()), frozenset(options.topic or ()), retention)
+    if options.history:
+        counts = _print_history(run, log_dirs, request)
+    elif options.assign:
+        counts = _print_assignment(run, log_dirs, request)
+    else:
+        counts = _print_groups(run, log_dirs, request, members=options.members)
+    run.codes += log_dirs.codes
+    code = run.end(**counts)
+    run.messages.report(*log_dirs.notes)
+    return code
+
+
+def _print_history(run: Run, log_dirs: LogDirs, request: GroupsRequest) -> dict[str, int]:
+    counts = {"changes": 0, "back": 0}
+    is_assumed = False
+    for change in group_history(log_dirs, request):
+        is_assumed |= change.assumed_retention_ms is not None
+        counts["changes"] += 1
+        counts["back"] += change.is_back
+        run.show(OFFSET_CHANGE, change, change_line)
+    if run.lines is None and is_assumed:
+        run.out.write(f"\nWhether a removed offset had expired follows {request.retention.text}.\n")
+    elif run.lines is None and not counts["changes"]:
+        run.out.write("no commit of an offset is in __consumer_offsets here\n")
+    return counts
+
+
+def _print_assignment(run: Run, log_dirs: LogDirs, request: GroupsRequest) -> dict[str, int]:
+    groups, topics = list(describe_groups(log_dirs, request)), request.topics
+    found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
+    if run.lines is not None:
+        for one in found:
+            run.lines.record(RANGE_ASSIGNMENT, one)
+    elif found:
+        write_table(run.out, TextTable(ASSIGNMENT_COLUMNS, [assignment_row(one) for one in found]))
+    return {"groups": len(groups), "assignments": len(found)}
+
+
+def _print_groups(run: Run, log_dirs: LogDirs, request: GroupsRequest, *, members: bool) -> dict[str, int]:
+    counts = {"groups": 0, "offsets": 0}
+    text = GroupsText(run.out, members=members)
+    for described in describe_groups(log_dirs, request):
+        counts["groups"] += 1
+        counts["offsets"] += len(described.offsets)
+        if run.lines is not None:
+            run.lines.record(GROUP, described)
+        else:
+            text.group(described)
+    if run.lines is None and not counts["groups"]:
+        run.out.write(
+            "no group has an offset or a member here; --history prints offsets that expired or were removed\n"
         )
-        return start, from_ms, self.to_offset, until_ms
-
-    def _first_offset(self) -> "int | Start":
-        from kafkalog_cli.ops.read.request import Start
-
-        if self.start in (Start.EARLIEST.value, Start.LATEST.value):
-            return Start(self.start)
-        try:
-            return int(self.start)
-        except ValueError as error:
-            raise UsageError(reason=f"--from {self.start}: an offset, earliest or latest") from error
-
-
-class DecodingLimits(NamedTuple):
-    """The largest batches that are read, and how much larger they may become."""
-
-    max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio
-
-    @property
-    def limits(self) -> Limits:
-        """The limits as the readers take them."""
-        return Limits(self.max_batch_bytes, self.max_output_bytes, self.max_ratio)
-
-
-class OutputLimits(NamedTuple):
-    """How much larger batches may become."""
-
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio
-
-    def limits(self, max_batch_bytes: int = DEFAULT_LIMITS.max_batch_bytes) -> Limits:
-        """Return the limits as the readers take them."""
-        return Limits(max_batch_bytes, *self)
-
-
-class Contents(NamedTuple):
-    """How keys and values are decoded."""
-
-    key_format: KeyFormatOption = None
-    value_format: ValueFormatOption = None
-    schemas: SchemasOption = None
-
-    @property
-    def decoding(self) -> "Decoding":
-        """The decoding as the readers take it."""
-        from kafkalog_cli.ops.decoding import Decoding
-
-        return Decoding(*self)
+    elif run.lines is None:
+        text.end(request.retention)
+    return counts

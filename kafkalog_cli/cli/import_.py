@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Argument, Context, Option
 
-from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.options import CodecName, PartitionerOption, SingleReplica, safety_option
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.cli.session_groups import Conf, OnSpark, Printing, Safety, WriterSettings, spark_option
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import Refused, UsageError
@@ -25,7 +25,6 @@ from kafkalog_cli.ops.importing.planning import ImportResult
 from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files, topic_ids
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.output.import_view import IMPORTED, import_lines, imported_objects
-from kafkalog_cli.output.progress import Progress
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.sessions import Sessions
@@ -103,7 +102,24 @@ def import_(context: Context, options: ImportOptions) -> int:
     partition, and the next import removes the rest. An existing partition is refused. Records of transactions become
     plain records, and control records are left out. Needs the extra `arrow`, or `spark` for --master.
     """
-    return ImportRun(context.obj, options).run()
+    run, sessions = Run(context, options.printing.output), _sessions(context.obj, options)
+    if sessions is None:
+        need_pyarrow()
+    else:
+        from kafkalog_cli.spark.starting import need_pyspark
+
+        need_pyspark()
+    request = _request(options)
+    request.check()
+    begun = run.environment.clock()
+    job = _job(run.environment, options, request)
+    find = partial(input_files, run.fs, options.inputs, are_lines=options.input is ImportInput.KCAT)
+    if options.safety.dry_run:
+        result = job.plan(find())
+    else:
+        result = job.run(find, sessions and partial(_tasks, sessions), run.progress)
+        run.progress.erase()
+    return _print(run, options, result, run.environment.clock() - begun)
 
 
 def shell_line(argv: Sequence[str], paths: Collection[str]) -> str:
@@ -139,88 +155,53 @@ def _request(options: ImportOptions) -> ImportRequest:
     )  # fmt: skip
 
 
-class ImportRun:
-    """Runs one import."""
+def _sessions(environment: Environment, options: ImportOptions) -> "Sessions | None":
+    """Return the function that starts Spark, None without --master. Raises UsageError."""
+    if options.master is None:
+        if options.conf:
+            raise UsageError(reason="--conf needs --master")
+        return None
+    return OnSpark(options.master, options.conf).sessions(environment, as_json=options.printing.output.is_json)
 
-    def __init__(self, environment: Environment, options: ImportOptions) -> None:
-        self._environment = environment
-        self._options = options
-        self._as_json = options.printing.output.is_json
-        self._output = CommandOutput(environment, as_json=self._as_json)
-        self._messages = self._output.messages
-        self._request = _request(options)
 
-    def run(self) -> int:
-        """Import; return the exit code. Raises as `Import.run` and as `input_files`."""
-        options, sessions = self._options, self._sessions()
-        if sessions is None:
-            need_pyarrow()
-        else:
-            from kafkalog_cli.spark.starting import need_pyspark
+def _job(environment: Environment, options: ImportOptions, request: ImportRequest) -> Import:
+    settings, safety, config = options.settings, options.safety, options.settings.config or ()
+    fs, log_dir = environment.fs, os.path.abspath(options.log_dir)  # noqa: PTH100 - links are not followed
+    broker = None if settings.broker_config is None else read_broker_properties(fs, settings.broker_config)
+    named_dirs = "" if broker is None else broker.get("log.dirs", broker.get("log.dir", ""))
+    theirs = [one.strip() for one in named_dirs.split(",")]
+    others = [one for one in theirs if one and os.path.realpath(one) != os.path.realpath(log_dir)]
+    if any(theirs) and len(others) == len([one for one in theirs if one]):
+        raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {settings.broker_config}")
+    source = SettingsSource(
+        fs, parse_topic_settings(config), broker,
+        metadata_path=settings.metadata, log_dirs=[log_dir, *others],
+    )  # fmt: skip
+    now_ms = environment.now_ms() if safety.now is None else now_of(environment, safety.now)
+    policy = LockPolicy(int(safety.wait * 1000), safety.assume_offline)
+    command = command_of([os.path.abspath(one) for one in options.inputs], request, tuple(config))  # noqa: PTH100
+    named = [*options.inputs, options.log_dir, settings.broker_config, settings.metadata]
+    repeat = shell_line(environment.argv, [path for path in named if path])
+    return Import(fs, log_dir, request, source, now_ms, policy, others, command, repeat=repeat)
 
-            need_pyspark()
-        self._request.check()
-        begun = self._environment.clock()
-        job = self._job()
-        find = partial(
-            input_files, self._environment.fs, options.inputs, are_lines=options.input.value == "kcat"
-        )  # fmt: skip
-        if options.safety.dry_run:
-            result = job.plan(find())
-        else:
-            environment = self._environment
-            with Progress(environment.stderr, "import", as_json=self._as_json, clock=environment.clock) as progress:
-                result = job.run(find, sessions and partial(_tasks, sessions), progress)
-        self._tell(result, self._environment.clock() - begun)
-        return int(result.exit_code)
 
-    def _sessions(self) -> "Sessions | None":
-        """Return the function that starts Spark, None without --master. Raises UsageError."""
-        options = self._options
-        if options.master is None:
-            if options.conf:
-                raise UsageError(reason="--conf needs --master")
-            return None
-        return OnSpark(options.master, options.conf).sessions(self._environment, as_json=self._as_json)
-
-    def _job(self) -> Import:
-        options, environment = self._options, self._environment
-        settings, safety, config = options.settings, options.safety, options.settings.config or ()
-        fs, log_dir = environment.fs, os.path.abspath(options.log_dir)  # noqa: PTH100 - links are not followed
-        broker = None if settings.broker_config is None else read_broker_properties(fs, settings.broker_config)
-        named_dirs = "" if broker is None else broker.get("log.dirs", broker.get("log.dir", ""))
-        theirs = [one.strip() for one in named_dirs.split(",")]
-        others = [one for one in theirs if one and os.path.realpath(one) != os.path.realpath(log_dir)]
-        if any(theirs) and len(others) == len([one for one in theirs if one]):
-            raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {settings.broker_config}")
-        source = SettingsSource(
-            fs, parse_topic_settings(config), broker,
-            metadata_path=settings.metadata, log_dirs=[log_dir, *others],
-        )  # fmt: skip
-        now_ms = environment.now_ms() if safety.now is None else now_of(environment, safety.now)
-        policy = LockPolicy(int(safety.wait * 1000), safety.assume_offline)
-        command = command_of([os.path.abspath(one) for one in options.inputs], self._request, tuple(config))  # noqa: PTH100
-        named = [*options.inputs, options.log_dir, settings.broker_config, settings.metadata]
-        repeat = shell_line(environment.argv, [path for path in named if path])
-        return Import(fs, log_dir, self._request, source, now_ms, policy, others, command, repeat=repeat)
-
-    def _tell(self, result: ImportResult, seconds: float) -> None:
-        options = self._options
-        for name in result.completed.placed:
-            told = "an earlier import was interrupted after its commit; the partition is in its place now"
-            self._messages.warn("completed", told, path=f"{options.log_dir}/{name}")
-        for name in result.completed.lost:
-            told = "of an earlier run, which was cut off after its commit: a broker was started before it was complete"
-            step = "import its records again"
-            self._messages.warn("lost", f"{told}, and removed it", path=f"{options.log_dir}/{name}", next_step=step)
-        for note in result.notes:
-            self._messages.warn(note.kind, note.message, path=note.path)
-        if self._output.lines is not None:
-            for fields in imported_objects(result, options.log_dir, dry_run=options.safety.dry_run):
-                self._output.lines.object(IMPORTED, fields)
-        elif result.plan is not None:
-            for line in import_lines(result, options.log_dir, seconds, dry_run=options.safety.dry_run):
-                self._output.out.write(line + "\n")
-        records = sum(one.built.records for one in result.done)
-        earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
-        self._output.end(result.exit_code, partitions=len(result.done), records=records, **earlier)
+def _print(run: Run, options: ImportOptions, result: ImportResult, seconds: float) -> int:
+    log_dir, dry_run = options.log_dir, options.safety.dry_run
+    for name in result.completed.placed:
+        message = "an earlier import was interrupted after its commit; the partition is in its place now"
+        run.messages.warn("completed", message, path=f"{log_dir}/{name}")
+    for name in result.completed.lost:
+        message = "of an earlier run, which was cut off after its commit: a broker was started before it was complete"
+        step = "import its records again"
+        run.messages.warn("lost", f"{message}, and removed it", path=f"{log_dir}/{name}", next_step=step)
+    for note in result.notes:
+        run.messages.warn(note.kind, note.message, path=note.path)
+    if run.lines is not None:
+        for fields in imported_objects(result, log_dir, dry_run=dry_run):
+            run.lines.object(IMPORTED, fields)
+    elif result.plan is not None:
+        run.write_lines(import_lines(result, log_dir, seconds, dry_run=dry_run))
+    records = sum(one.built.records for one in result.done)
+    earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
+    run.codes.append(result.exit_code)
+    return run.end(partitions=len(result.done), records=records, **earlier)

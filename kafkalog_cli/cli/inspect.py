@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Argument, Context
 
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.groups import Topics
+from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, output_option
 from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
 from kafkalog_cli.errors import ExitCode

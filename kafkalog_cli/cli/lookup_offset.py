@@ -6,8 +6,6 @@ from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.exit_codes import PATHS
 from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption, selection_of
-from kafkalog_cli.cli.single_files import with_single_files
-from kafkalog_cli.errors import ExitCode
 
 EXAMPLES = (
     ("Print the record at offset 120", "kafkalog lookup-offset /var/lib/kafka/orders-0 120"),
@@ -30,13 +28,19 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     If no record has the offset, the next record is printed. The answer includes the way in which it was found. Without
     an index, or with a wrong one, the segment is read from its start, and the answer reports that.
     """
-    from kafkalog_cli.cli.lookup_time import LookupPrinter
+    from kafkalog_cli.cli.run import Run
     from kafkalog_cli.ops.lookup_offset import lookup_offset as find_offset
     from kafkalog_cli.ops.selection import select_one
+    from kafkalog_cli.output.lookup_view import LOOKUP, found_lines, found_object
 
-    environment, paths = with_single_files(context.obj, [path])
-    chosen = select_one(environment.fs, paths[0] if len(paths) == 1 else path, selection_of(topic, partition, None))
-    found = find_offset(environment.fs, chosen, offset, batch_only=batch)
-    printer = LookupPrinter(environment, chosen, as_json=output.is_json)
-    printer.found(found)
-    return printer.end(ExitCode.OK)
+    run = Run(context, output)
+    paths = run.directories_of([path])
+    chosen = select_one(run.fs, paths[0] if len(paths) == 1 else path, selection_of(topic, partition, None))
+    found = find_offset(run.fs, chosen, offset, batch_only=batch)
+    run.lock_warnings.about_partitions(chosen.path)
+    if run.lines is not None:
+        run.lines.object(LOOKUP, found_object(found, chosen))
+    else:
+        for line in found_lines(found):
+            run.out.write(line)
+    return run.end(answers=1)

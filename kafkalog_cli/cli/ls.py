@@ -1,21 +1,20 @@
 """`kafkalog ls`: list log directories, partition directories and files."""
 
 import os
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.command_output import CommandOutput
-from kafkalog_cli.cli.environment import Environment, now_of
+from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.groups import Topics
+from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
-from kafkalog_cli.cli.shown_reading import shown_reading
-from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.choices import SortKey
 from kafkalog_cli.ops.listing.paths import Lister, Listing
@@ -87,77 +86,64 @@ def ls(context: Context, options: LsOptions) -> int:
     --topics, --sort and --freeable show what fills the disk instead, with sums per log directory and a total.
     The settings for --freeable have the same sources as those of retain and compact. Nothing is locked or changed.
     """
-    environment: Environment = context.obj
-    if not options.space.freeable:  # the session of --freeable has its own progress
-        environment = context.with_resource(shown_reading(environment))
+    run, paths = Run(context, options.output), options.paths or []
     sources = {name: context.get_parameter_source(name) for name in context.params}
     typed = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
-    return LsRun(environment, options, typed).run()
+    if options.segments and "sort" not in typed:
+        options = options._replace(space=options.space._replace(sort=None))  # a configured order asks for no space
+    planning = _planning(run, options, typed)
+    if options.space.sort is SortKey.FREEABLE and planning is None:
+        raise UsageError(reason="--sort freeable needs --freeable")
+    if options.space.is_wanted and options.segments:
+        raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
+    if not paths:
+        raise UsageError(reason="ls needs a PATH; see kafkalog ls --help")
+    if planning is None:  # a session has its own progress
+        run.show_reads()
+    return Listed(run, options, planning).print_all(paths)
 
 
-@dataclass(slots=True)
-class _Counts:
-    partitions: int = 0
-    segments: int = 0
-    files: int = 0
-    bytes: int = 0
-    leftovers: int = 0
-    open_transactions: int = 0
-    faults: int = 0
-    failures: int = 0
+_COUNTS = ("partitions", "segments", "files", "bytes", "leftovers", "open_transactions", "faults", "failures")
 
 
-class LsRun:
+class Listed:
     """Lists paths in order; a failure ends only its path or partition."""
 
-    def __init__(self, environment: Environment, options: LsOptions, typed: Collection[str]) -> None:
-        """`typed` are the options of the command line. Raises UsageError if options contradict each other."""
-        if options.segments and "sort" not in typed:
-            options = options._replace(space=options.space._replace(sort=None))  # a configured order asks for no space
-        planning = _planning(environment, options, typed)
-        if options.space.sort is SortKey.FREEABLE and planning is None:
-            raise UsageError(reason="--sort freeable needs --freeable")
-        if options.space.is_wanted and options.segments:
-            raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
-        self._fs = environment.fs
-        self._as_json, segments, selection = options.output.is_json, options.segments, options.topics.selection
-        self._paths, self._selection, self._planning = options.paths or [], selection, planning
-        self._output = CommandOutput(environment, as_json=self._as_json)
-        self._messages, lines = self._output.messages, self._output.lines
+    def __init__(self, run: Run, options: LsOptions, planning: "SessionOptions | None") -> None:
+        """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
+        self._run, self._planning, self._selection = run, planning, options.topics.selection
+        segments = options.segments
         self._usage = None
         if options.space.is_wanted:
-            self._usage = UsageRun(environment, options, planning, self._output, self._fail)
+            self._usage = UsageOfListed(run, options, planning)
         self._printer: ListingText | ListingJson = (
-            ListingText(self._output.out, segments=segments) if lines is None else ListingJson(lines, segments=segments)
+            ListingText(run.out, segments=segments) if run.lines is None else ListingJson(run.lines, segments=segments)
         )
         # The tables of space have no transactions, the objects of partitions have.
-        transactions = options.transactions and (self._usage is None or self._as_json)
-        self._lister = Lister(environment.fs, selection, segments=segments, transactions=transactions)
-        self._codes: list[ExitCode] = []
-        self._counts = _Counts()
+        transactions = options.transactions and (self._usage is None or run.as_json)
+        self._lister = Lister(run.fs, self._selection, segments=segments, transactions=transactions)
+        self._counts = Counter(dict.fromkeys(_COUNTS, 0))
         self._warned: set[str] = set()
 
-    def run(self) -> int:
+    def print_all(self, paths: Sequence[str]) -> int:
         """List the paths; return the exit code."""
-        paths = self._paths
-        if not paths:
-            raise UsageError(reason="ls needs a PATH; see kafkalog ls --help")
+        run = self._run
         for path in paths:
             try:
-                for found in expand(self._fs, [path]):
+                for found in expand(run.fs, [path]):
                     self._path(found)
             except KafkalogError as error:
                 self._fail(error)
         self._printer.end()
+        usage = {}
         if self._usage is not None:
-            code = self._usage.end()
-            self._codes += [code] if code is ExitCode.INTERRUPTED else []
-        if not self._codes:
-            self._fail(nothing_selected(self._fs, paths, self._selection))
-        counts = {} if self._usage is None else self._usage.counts
-        return self._output.end(combined_exit_code(self._codes), **asdict(self._counts), **counts)
+            usage = self._usage.print_all(self._fail)
+        if not run.codes:
+            self._fail(nothing_selected(run.fs, list(paths), self._selection))
+        return run.end(**self._counts, **usage)
 
     def _path(self, path: str) -> None:
+        run = self._run
         try:
             listing = self._lister.list(path)
             (self._usage or self._printer).listing(listing)
@@ -169,30 +155,29 @@ class LsRun:
         for fault in listing.faults:
             found = fault.fault
             # Byte 0 stands also for a file that is missing, or for a directory: only JSON has it.
-            position = found.position if found.position or self._as_json else None
-            self._messages.damage(found, fault.path, position, is_warning=not fault.is_corruption)
+            position = found.position if found.position or run.as_json else None
+            run.messages.damage(found, fault.path, position, is_warning=not fault.is_corruption)
         for _, failure in listing.failures:
             self._fail(failure)
         for removed in listing.removed:
-            message = "it was removed or renamed while the log directory was listed"
-            self._messages.warn("removed", message, path=removed)
-        self._codes += [_code(faults) for faults in listing.faults_of_targets()]
-        self._codes += [ExitCode.OK] * len(listing.files)
+            run.messages.warn("removed", "it was removed or renamed while the log directory was listed", path=removed)
+        run.codes += [_code(faults) for faults in listing.faults_of_targets()]
+        run.codes += [ExitCode.OK] * len(listing.files)
         self._count(listing)
 
     def _count(self, listing: Listing) -> None:
-        counts = self._counts
-        counts.partitions += len(listing.partitions)
-        counts.segments += sum(found.partition.segments for found in listing.partitions)
-        counts.files += len(listing.files)
-        counts.bytes += sum(found.bytes_by_kind.total for found in listing.partitions)
-        counts.bytes += sum(found.status.size_bytes for found in listing.files)
-        if not listing.partitions:  # segments given as files
-            counts.segments += len(listing.segments)
-            counts.bytes += sum(found.segment.log.size_bytes for found in listing.segments)
-        counts.leftovers += sum(len(found.partition.leftovers) for found in listing.partitions)
-        counts.open_transactions += sum(len(found.open_transactions or ()) for found in listing.partitions)
-        counts.faults += len(listing.faults)
+        counts, partitions = self._counts, listing.partitions
+        counts["partitions"] += len(partitions)
+        counts["segments"] += sum(found.partition.segments for found in partitions)
+        counts["files"] += len(listing.files)
+        counts["bytes"] += sum(found.bytes_by_kind.total for found in partitions)
+        counts["bytes"] += sum(found.status.size_bytes for found in listing.files)
+        if not partitions:  # segments given as files
+            counts["segments"] += len(listing.segments)
+            counts["bytes"] += sum(found.segment.log.size_bytes for found in listing.segments)
+        counts["leftovers"] += sum(len(found.partition.leftovers) for found in partitions)
+        counts["open_transactions"] += sum(len(found.open_transactions or ()) for found in partitions)
+        counts["faults"] += len(listing.faults)
 
     def _warn_of_lock(self, root: LogDirRoot) -> None:
         """Warn about the lock's owner: readers take no lock."""
@@ -206,12 +191,12 @@ class LsRun:
             message = f"it is unknown whether a broker is running on it: {root.lock_problem}"
         else:
             message = lock_sentence(owner)
-        self._messages.warn("locked", message, path=root.path)
+        self._run.messages.warn("locked", message, path=root.path)
 
     def _fail(self, error: KafkalogError) -> None:
-        self._codes.append(error.exit_code)
-        self._counts.failures += 1
-        self._messages.exception(error)
+        self._counts["failures"] += 1
+        self._run.codes.append(error.exit_code)
+        self._run.messages.exception(error)
 
 
 def _code(faults: Iterable[LocatedFault]) -> ExitCode:
@@ -221,41 +206,27 @@ def _code(faults: Iterable[LocatedFault]) -> ExitCode:
     return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS
 
 
-def _planning(environment: Environment, options: LsOptions, typed: Collection[str]) -> "SessionOptions | None":
+def _planning(run: Run, options: LsOptions, typed: Collection[str]) -> "SessionOptions | None":
     """Return the options of the session that plans, None without --freeable. Raises UsageError."""
     space, settings = options.space, options.settings
     if space.freeable:
-        return session_options(environment, options.topics, Safety(space.now, dry_run=True), settings=settings)
+        return session_options(run.environment, options.topics, Safety(space.now, dry_run=True), settings=settings)
     if space.now is not None:
-        now_of(environment, space.now)  # a time in a wrong unit is reported first
+        now_of(run.environment, space.now)  # a time in a wrong unit is reported first
     for name, value in {"now": space.now, **settings._asdict()}.items():
         if value and name in typed:
             raise UsageError(reason=f"--{name.replace('_', '-')} needs --freeable")
     return None
 
 
-class UsageRun:
+class UsageOfListed:
     """Keeps all listings, and prints what fills the disk when the last path was listed."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        options: LsOptions,
-        planning: "SessionOptions | None",
-        output: CommandOutput,
-        fail: Callable[[KafkalogError], None],
-    ) -> None:
-        """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
-        self._environment = environment
-        self._paths = options.paths or []
+    def __init__(self, run: Run, options: LsOptions, planning: "SessionOptions | None") -> None:
+        self._run, self._planning, self._paths = run, planning, options.paths or []
         self._has_topics, self._sort = options.space.by_topic, options.space.sort or SortKey.BY_NAME
-        self._planning = planning
-        self._out = output.out
-        self._lines = output.lines
-        self._fail = fail
         self._found: dict[str, PartitionListing] = {}
         self._roots: dict[str, tuple[LogDirRoot, list[PartitionListing]]] = {}
-        self._total = Usage()
 
     def listing(self, listing: Listing) -> None:
         """Add everything found under one path. A partition that was found before counts once."""
@@ -266,70 +237,65 @@ class UsageRun:
         for found in listing.partitions:
             self._found.setdefault(os.path.realpath(found.partition.path), found)
 
-    def end(self) -> ExitCode:
-        """Print everything. Returns INTERRUPTED if not all partitions were planned. Raises as `Session.settings`."""
-        freeable, code = self._freeable()
+    def print_all(self, fail: Callable[[KafkalogError], None]) -> dict[str, int]:
+        """Print everything; return the sums for the summary. Raises as `Session.settings`."""
+        freeable = self._freeable()
         rows = []
         for found in self._found.values():
             try:
-                usage = usage_of(self._environment.fs, found, freeable.get(found.partition.path))
+                rows.append((found, usage_of(self._run.fs, found, freeable.get(found.partition.path))))
             except KafkalogError as error:
-                self._fail(error)
-                continue
-            rows.append((found, usage))
-        if rows or self._roots:
-            self._print(rows)
-        return ExitCode.INTERRUPTED if code is ExitCode.INTERRUPTED else ExitCode.OK
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The sums for the last line of the JSON output."""
-        total, freeable = self._total, self._total.freeable
+                fail(error)
+        total = self._print(rows) if rows or self._roots else Usage()
         counts = {
             "allocated_bytes": total.allocated_bytes,
             "run_bytes": total.run_bytes,
             "run_allocated_bytes": total.run_allocated_bytes,
         }
-        if freeable is None:
+        if total.freeable is None:
             return counts
         return counts | {
-            "freeable_bytes": freeable.known_bytes,
-            "freeable_unknown_partitions": freeable.unknown_partitions,
+            "freeable_bytes": total.freeable.known_bytes,
+            "freeable_unknown_partitions": total.freeable.unknown_partitions,
         }
 
-    def _freeable(self) -> tuple[dict[str, Freeable], ExitCode]:
+    def _freeable(self) -> dict[str, Freeable]:
+        """Return what each partition would free, by path; note INTERRUPTED if not all partitions were planned."""
         if self._planning is None or not self._found:
-            return {}, ExitCode.OK
+            return {}
         from kafkalog_cli.cli.verbs import begin
         from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
         from kafkalog_cli.output.views import View
 
-        output = OutputFormat.TEXT if self._lines is None else OutputFormat.JSON
+        run = self._run
+        output = OutputFormat.JSON if run.as_json else OutputFormat.TEXT
         # The session only reports progress and notes: its results come back as values.
         view: View[object] = View(PARTITION, lambda _: {}, lambda _: ())
-        session = begin(self._environment, FREEABLE, view, self._planning, Printing(output=output)).session
+        session = begin(run.environment, FREEABLE, view, self._planning, Printing(output=output)).session
         session.shared.named_paths = frozenset(path.rstrip("/") for path in self._paths)
         partitions, removed = [], {}
         for path in (found.partition.path for found in self._found.values()):
             try:
-                partitions.append(open_partition(self._environment.fs, path))
+                partitions.append(open_partition(run.fs, path))
             except KafkalogError as error:  # a broker removed it after it was listed
                 removed[path] = Freeable(unknown_because=(str(error),), partitions=1, unknown_partitions=1)
         freeable, code = freeable_of(session, partitions)
-        return {**freeable, **removed}, code
+        run.codes += [code] if code is ExitCode.INTERRUPTED else []
+        return {**freeable, **removed}
 
-    def _print(self, rows: "list[tuple[PartitionListing, Usage]]") -> None:
+    def _print(self, rows: "list[tuple[PartitionListing, Usage]]") -> Usage:
+        run = self._run
         log_dirs = by_log_dir(rows)
         topics = by_topic(rows, self._sort)
-        self._total = sum(log_dirs.values(), Usage())
-        if self._lines is not None:
-            json = UsageJson(self._lines)
+        if run.lines is not None:
+            json = UsageJson(run.lines)
             json.topics(topics) if self._has_topics else json.partitions(in_order(rows, self._sort))
             json.end(self._roots, log_dirs)
-            return
-        text = UsageText(self._out, shows_freeable=self._planning is not None)
-        if self._has_topics:
-            text.topics(topics)
         else:
-            text.partitions(in_order(rows, self._sort), one_log_dir=len(log_dirs) == 1)
-        text.end(log_dirs, len(topics))
+            text = UsageText(run.out, shows_freeable=self._planning is not None)
+            if self._has_topics:
+                text.topics(topics)
+            else:
+                text.partitions(in_order(rows, self._sort), one_log_dir=len(log_dirs) == 1)
+            text.end(log_dirs, len(topics))
+        return sum(log_dirs.values(), Usage())

@@ -4,11 +4,9 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
 from kafkalog_cli.cli.options import Format, OutputFormat
 from kafkalog_cli.errors import ExitCode, UsageError
-from kafkalog_cli.output.stream import paint_of
 
 EXAMPLES = (
     ("Make a copy without keys, values and secrets", "kafkalog metadump /var/lib/kafka /mnt/for-support"),
@@ -40,22 +38,21 @@ def metadump(
     commits. Settings of topics and numbers stay; other settings may be passwords and are replaced. Names of topics,
     groups and transactional ids stay unless --hash-names is given. Stop the broker first. The source is only read.
     """
-    from kafkalog_cli.cli.command_output import CommandOutput
+    from kafkalog_cli.cli.run import Run
     from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
-    from kafkalog_cli.ops.session.observer import LockWarnings
     from kafkalog_cli.output.metadump_view import METADUMP, metadump_text
-    from kafkalog_cli.output.progress import Progress
+    from kafkalog_cli.output.stream import paint_of
 
-    environment: Environment = context.obj
     if paths is None or len(paths) < 2:
         raise UsageError(reason="metadump needs a LOG_DIR and OUT; see kafkalog metadump --help")
-    shown = CommandOutput(environment, as_json=output.is_json)
-    began = environment.clock()
-    LockWarnings(environment.fs, shown.messages.report).about(*(path.rstrip("/") or "/" for path in paths[:-1]))
-    with Progress(environment.stderr, "metadump", as_json=output.is_json, clock=environment.clock) as progress:
-        made = copy_without_data(
-            environment.fs, paths[:-1], paths[-1], hash_names=hash_names, begin=progress.expect, report=progress.advance
-        )
-    seconds = environment.clock() - began
-    shown.show(METADUMP, made, lambda made: metadump_text(made, seconds, paint_of(shown.out)))
-    return shown.end(ExitCode.OK, partitions=made.partitions, records=made.counts.records, files=made.counts.files)
+    run = Run(context, output)
+    began = run.environment.clock()
+    run.lock_warnings.about(*(path.rstrip("/") or "/" for path in paths[:-1]))
+    made = copy_without_data(
+        *(run.fs, paths[:-1], paths[-1]), hash_names=hash_names,
+        begin=run.progress.expect, report=run.progress.advance,
+    )  # fmt: skip
+    seconds = run.environment.clock() - began
+    run.progress.erase()
+    run.show(METADUMP, made, lambda made: metadump_text(made, seconds, paint_of(run.out)))
+    return run.end(partitions=made.partitions, records=made.counts.records, files=made.counts.files)

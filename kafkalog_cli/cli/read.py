@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 from typer import Argument, Context
 
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.groups import Contents, OneTopic, OutputLimits, RangeOptions
+from kafkalog_cli.cli.option_groups import Contents, OneTopic, OutputLimits, RangeOptions
 from kafkalog_cli.cli.options import (
     Format,
     IsolationOption,
@@ -16,8 +16,7 @@ from kafkalog_cli.cli.options import (
     output_option,
     selection_option,
 )
-from kafkalog_cli.cli.shown_reading import shown_reading_into_files
-from kafkalog_cli.cli.single_files import with_single_files
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.choices import Isolation
 
@@ -106,6 +105,6 @@ def read(context: Context, options: ReadOptions) -> int:
     """
     from kafkalog_cli.cli.read_run import ReadRun
 
-    reading = context.with_resource(shown_reading_into_files(context.obj))
-    environment, paths = with_single_files(reading, options.paths)
-    return ReadRun(environment, options._replace(paths=paths)).run()
+    run = Run(context, options.output_format)
+    run.show_reads(prints_while_reading=True)
+    return ReadRun(run, options._replace(paths=run.directories_of(options.paths))).run()

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.cli.command_output import CommandOutput
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
+from kafkalog_cli.cli.run import Run
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.damage import is_torn_tail
-from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.lookup_time import joined_errors
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead, fetches
 from kafkalog_cli.ops.read.request import ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
-from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.kcat_text import Token, kcat_form, parse_kcat_format
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.read_printer import FIELDS, ReadPrinter, RecordPrinter, consumer_form, write_fetch
@@ -26,7 +23,6 @@ from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.read import ReadOptions
-    from kafkalog_cli.disk.fs import Filesystem
     from kafkalog_cli.format.values.decoder import ValueDecoder
     from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.output.decoded_values import DecodedValues
@@ -42,17 +38,15 @@ Compressed batches take several times as much when they are decompressed.
 class ReadRun:
     """Reads partitions, one after another or merged. An error in one partition does not end the others."""
 
-    def __init__(self, environment: Environment, options: ReadOptions) -> None:
-        self._environment = environment
+    def __init__(self, run: Run, options: ReadOptions) -> None:
+        self._run, self._environment = run, run.environment
         self._options = options
-        self._as_json = options.output_format.is_json
-        self._shown = CommandOutput(environment, as_json=self._as_json)
-        self._out, self._messages = self._shown.out, self._shown.messages
+        self._as_json = run.as_json
+        self._out, self._messages = run.out, run.messages
         fields = fields_of(options.print_ or "value")
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
         self._output = RecordOutput(self._out, self._messages, fields, kcat_format, self._as_json)
         self._reads: list[PartitionRead] = []
-        self._codes: list[ExitCode] = []
         self._outside: list[NoRecordAtTime] = []
         self._keys: list[tuple[str, WantedKey]] = []
 
@@ -64,22 +58,22 @@ class ReadRun:
         self._check()
         request = self._request()
         options = self._options
-        chosen = select_of_topics(self._environment.fs, options.paths, options.topics.selection)
+        chosen = select_of_topics(self._run.fs, options.paths, options.topics.selection)
         if self._options.is_fetch and len(chosen) > 1:
             raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
         paths = [partition.path for partition in chosen]
-        LockWarnings(self._environment.fs, self._messages.report).about_partitions(*paths)
-        decoder = decoder_of(self._options.contents.decoding, self._environment.fs, paths, self._messages)
+        self._run.lock_warnings.about_partitions(*paths)
+        decoder = self._run.decoder_of(self._options.contents.decoding, paths)
         self._output = self._output._replace(decoder=decoder)
         is_cut = self._read(chosen, request)
-        code = combined_exit_code([read.code for read in self._reads] + self._codes)
+        self._run.codes += [read.code for read in self._reads]
         if not self._as_json:
-            return self._shown.end(code)
+            return self._run.end()
         if len(chosen) == 1:
-            return self._shown.end(code, **self._reads[0].counts())
+            return self._run.end(**self._reads[0].counts())
         records = sum(read.counts()["records"] or 0 for read in self._reads)
         partitions = [read.named_counts(is_cut=is_cut) for read in self._reads]
-        return self._shown.end(code, records=records, partitions=partitions)
+        return self._run.end(records=records, partitions=partitions)
 
     def _read(self, chosen: list[Partition], request: ReadRequest) -> bool:
         """Read all; return whether a merge ended early, as it had enough records."""
@@ -131,7 +125,7 @@ class ReadRun:
             key = request.key.with_decoder(self._output.decoder).in_topic(partition.topic)
             self._keys.append((partition.path, key))
             request = request._replace(key=key)
-        return LogRead(self._environment.fs, partition, request)
+        return LogRead(self._run.fs, partition, request)
 
     def _opened(self, partition: Partition, request: ReadRequest) -> LogRead | None:
         """Return the log of one of several partitions; None if it cannot be read, or has no record of the time."""
@@ -140,27 +134,25 @@ class ReadRun:
         except NoRecordAtTime as error:
             self._outside.append(error)
         except KafkalogError as error:
-            self._codes.append(self._shown.fail(error))
+            self._run.fail(error)
         except OSError as error:
-            self._out.flush()
-            self._messages.not_read(partition.path, error)
-            self._codes.append(ExitCode.FAILURE)
+            self._run.fail(error, partition.path)
         return None
 
     def _end_keys(self) -> None:
         """Report keys that could not be decoded, and so not be compared with the wanted key."""
         for path, key in self._keys:
             for one in key.undecoded.failures():
-                self._out.flush()
-                self._messages.warn("undecoded", one.message, path=path)
-                self._codes.append(ExitCode.WARNINGS)
+                self._run.warn("undecoded", one.message, path)
+                self._run.codes.append(ExitCode.WARNINGS)
 
     def _end_outside(self, selected: int) -> None:
         """Report partitions without a record at or after --from-time, if no selected partition has such a record."""
         if self._outside and len(self._outside) == selected:
-            self._codes += map(self._shown.fail, joined_errors(self._outside))
+            for error in joined_errors(self._outside):
+                self._run.fail(error)
         elif self._outside:
-            self._codes.append(ExitCode.OK)
+            self._run.codes.append(ExitCode.OK)
 
     def _check(self) -> None:
         options = self._options
@@ -200,19 +192,6 @@ def fields_of(text: str) -> frozenset[str]:
     if unknown:
         raise UsageError(reason=f"--print {','.join(unknown)}: a line has {', '.join(FIELDS)}")
     return fields
-
-
-def decoder_of(
-    decoding: Decoding, fs: Filesystem, partitions: Sequence[str], messages: Messages
-) -> ValueDecoder | None:
-    """Read the schemas for the partitions with these paths, and report what is wrong with them.
-
-    Return None if nothing is decoded. Raises PathNotFound, OSError.
-    """
-    decoder, notes = decoding.decoder(fs, partitions)
-    for note in notes:
-        messages.warn(note.kind, note.message, path=note.path)
-    return decoder
 
 
 class RecordOutput(NamedTuple):

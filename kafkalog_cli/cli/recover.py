@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
-from kafkalog_cli.cli.groups import Topics
+from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
 from kafkalog_cli.errors import UsageError
 

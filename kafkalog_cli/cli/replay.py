@@ -5,10 +5,9 @@ from typing import Annotated, NamedTuple
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.groups import RangeOptions, ReadTopics
+from kafkalog_cli.cli.option_groups import RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import (
     HASH_NAMES,
     DryRun,
@@ -20,8 +19,9 @@ from kafkalog_cli.cli.options import (
     isolation_option,
     pace_option,
 )
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.fs import read_all
-from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, combined_exit_code
+from kafkalog_cli.errors import ClusterError, ExitCode, UsageError
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
 from kafkalog_cli.ops.choices import Hashing, Isolation
@@ -30,8 +30,6 @@ from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
 from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
-from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.replay_view import OFFSET, PLANNED, REPLAYED, offset_line, plan_lines, replayed_line
 
 EXAMPLES = (
@@ -102,67 +100,42 @@ def replay(context: Context, options: ReplayOptions) -> int:
     Several log directories may have copies of a partition. The copy with the last leader epoch, and of these the
     longest, is sent. The log directories are only read.
     """
-    return ReplayRun(context.obj, options).run()
+    run = Run(context, options.output)
+    request = _request(run.environment, options)
+    cluster = KafkaCluster(options.to, _client_settings(run.environment, options.command_config))
+    replay = Replay(run.session_context, request, cluster, run.messages.report, run.progress.read)
+    planned = replay.plan.partitions
+    run.lock_warnings.about_partitions(*(one.copy.partition.path for one in planned))
+    run.messages.report(*replay.notes)
+    run.codes += replay.codes
+    if not options.dry_run:
+        run.progress.expect(sum(one.size_bytes for one in planned))
+        return _send(run, replay)
+    if run.lines is None:
+        run.write_lines(plan_lines(replay.plan, None if replay.groups is None else replay.groups.count))
+    else:
+        for one in planned:
+            run.lines.record(PLANNED, one)
+    return run.end(partitions=len(planned), topics=len(replay.plan.topics))
 
 
-class ReplayRun:
-    """Sends the partitions, or prints the plan."""
-
-    def __init__(self, environment: Environment, options: ReplayOptions) -> None:
-        self._environment = environment
-        self._options = options
-        as_json = options.output.is_json
-        self._progress = Progress(environment.stderr, "replay", as_json=as_json, clock=environment.clock)
-        self._output = CommandOutput(environment, as_json=as_json, progress=self._progress)
-        self._messages = self._output.messages
-        self._codes: list[ExitCode] = []
-
-    def run(self) -> int:
-        """Replay, or print the plan; return the exit code. Raises as `Replay`, UsageError and ClusterError."""
-        environment, options = self._environment, self._options
-        request = _request(environment, options)
-        cluster = KafkaCluster(options.to, _client_settings(environment, options.command_config))
-        replay = Replay(environment.context, request, cluster, self._messages.report, self._progress.read)
-        paths = (planned.copy.partition.path for planned in replay.plan.partitions)
-        LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
-        self._messages.report(*replay.notes)
-        self._codes += replay.codes
-        if options.dry_run:
-            self._print_plan(replay)
-            return self._end(partitions=len(replay.plan.partitions), topics=len(replay.plan.topics))
-        self._progress.expect(sum(one.size_bytes for one in replay.plan.partitions))
-        return self._send(replay)
-
-    def _send(self, replay: Replay) -> int:
-        sent = recognised = offsets = 0
-        with self._progress:
-            for one in replay.run():
-                if isinstance(one, ReplayedPartition):
-                    sent, recognised = sent + one.sent, recognised + one.recognised
-                    self._codes.append(one.code)
-                    if one.error is not None:
-                        self._messages.exception(one.error)
-                    self._output.show(REPLAYED, one, replayed_line)
-                elif isinstance(one, ClusterError):
-                    self._codes.append(one.exit_code)
-                    self._messages.exception(one)
-                    continue
-                else:
-                    offsets += 1
-                    self._output.show(OFFSET, one, offset_line)
-                self._output.out.flush()
-        return self._end(partitions=len(replay.plan.partitions), sent=sent, recognised=recognised, offsets=offsets)
-
-    def _print_plan(self, replay: Replay) -> None:
-        if self._output.lines is None:
-            for line in plan_lines(replay.plan, None if replay.groups is None else replay.groups.count):
-                self._output.out.write(f"{line}\n")
+def _send(run: Run, replay: Replay) -> int:
+    sent = recognised = offsets = 0
+    for one in replay.run():
+        if isinstance(one, ClusterError):
+            run.fail(one)
+            continue
+        if isinstance(one, ReplayedPartition):
+            sent, recognised = sent + one.sent, recognised + one.recognised
+            run.codes.append(one.code)
+            if one.error is not None:
+                run.messages.exception(one.error)
+            run.show(REPLAYED, one, replayed_line)
         else:
-            for one in replay.plan.partitions:
-                self._output.lines.record(PLANNED, one)
-
-    def _end(self, **counts: int) -> int:
-        return self._output.end(combined_exit_code(self._codes), **counts)
+            offsets += 1
+            run.show(OFFSET, one, offset_line)
+        run.out.flush()
+    return run.end(partitions=len(replay.plan.partitions), sent=sent, recognised=recognised, offsets=offsets)
 
 
 def _request(environment: Environment, options: ReplayOptions) -> ReplayRequest:

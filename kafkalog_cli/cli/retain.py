@@ -7,7 +7,7 @@ from typer import Context, Option
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.groups import Topics
+from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
 from kafkalog_cli.errors import UsageError

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.command_output import CommandOutput
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.environment import time_of
 from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
 from kafkalog_cli.cli.options import (
     BrokerConfigOption,
@@ -23,9 +22,10 @@ from kafkalog_cli.cli.options import (
     selection_of,
     selection_option,
 )
-from kafkalog_cli.errors import ExitCode, combined_exit_code
+from kafkalog_cli.cli.run import Run
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.choices import DamageAnswer
-from kafkalog_cli.ops.serve.options import ServeOptions
+from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
 from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.observer import LockWarnings, Note
 from kafkalog_cli.output.serve_view import SERVING, serving_line
@@ -99,35 +99,27 @@ def serve(  # noqa: PLR0913, PLR0917 options
     log directories may have copies of a partition: the copy with the last leader epoch, and of these the longest, is
     served. Where it is damaged, a copy with the same leader epochs stands in.
     """
-    from kafkalog_cli.cli.environment import time_of
-    from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
-
     at_ms = None if at is None else time_of(context.obj, at, None)
     options = ServeOptions(
         paths, selection_of(topic, None, topic_pattern), listen, port,
         on_damage, at_ms, metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
     )  # fmt: skip
-    return run_server(context.obj, options, is_json=output.is_json)
-
-
-def run_server(environment: Environment, options: ServeOptions, *, is_json: bool) -> int:
-    """Serve until Ctrl-C or SIGTERM; return the exit code. Raises as `Serving`."""
-    output = CommandOutput(environment, as_json=is_json)
-    writing, codes = Lock(), [ExitCode.OK]
+    run, writing = Run(context, output), Lock()
+    run.codes.append(ExitCode.OK)
 
     def report(note: Note) -> None:
         with writing:
-            output.messages.report(note)
+            run.messages.report(note)
             if note.exit_code is not None:
-                codes.append(note.exit_code)
+                run.codes.append(note.exit_code)
 
-    with Serving(environment.context, options, report) as serving:
-        LockWarnings(environment.fs, report).about(*serving.catalog.log_dirs.replicas.log_dirs)
+    with Serving(run.session_context, options, report) as serving:
+        LockWarnings(run.fs, report).about(*serving.catalog.log_dirs.replicas.log_dirs)
         if current_thread() is main_thread():
             signal.signal(signal.SIGTERM, lambda *_: serving.stop())
-        output.show(SERVING, serving, serving_line)
-        output.out.flush()
+        run.show(SERVING, serving, serving_line)
+        run.out.flush()
         with suppress(KeyboardInterrupt):  # the usual end: all connections are closed
             serving.run()
         counts = {"topics": serving.catalog.topic_count, "partitions": len(serving.catalog.partitions)}
-    return output.end(combined_exit_code(codes), **counts)
+    return run.end(**counts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from typer import Option
 
 from kafkalog_cli.cli.environment import Environment, now_of
-from kafkalog_cli.cli.groups import OneTopic, Topics
+from kafkalog_cli.cli.option_groups import OneTopic, Topics
 from kafkalog_cli.cli.options import (
     AssumeOffline,
     BrokerConfigOption,

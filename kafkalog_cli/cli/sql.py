@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from typer import Argument, Context
 
-from kafkalog_cli.cli.command_output import CommandOutput
 from kafkalog_cli.cli.commands import Command
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.groups import Contents
+from kafkalog_cli.cli.option_groups import Contents
 from kafkalog_cli.cli.options import Format, IsolationOption, OutputFormat, output_option, selection_option
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.cli.session_groups import DEFAULT_MASTER, Conf, Master, shown_session, spark_settings
+from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.named_places import check_new_file, new_file
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
@@ -96,7 +96,33 @@ def sql(context: Context, options: SqlOptions) -> int:
     Only the topics and columns that the query uses are read: count(*) decompresses nothing. Nothing is locked or
     changed. A query reads no other file and calls no code, unless --allow permits it. Needs the extra `spark`.
     """
-    return SqlRun(context.obj, options).run()
+    from kafkalog_cli.spark.queries.catalog import Catalog, Reading
+    from kafkalog_cli.spark.starting import need_pyspark
+
+    run = Run(context, options.output_format)
+    if any("\udc80" <= character <= "\udcff" for character in options.query):  # Java's strings cannot have these
+        raise UsageError(reason="the query has bytes that are not UTF-8")
+    given, decoding = spark_settings(options.conf), options.contents.decoding.or_auto().absolute()
+    need_pyspark()
+    catalog = Catalog(run.fs, [os.path.abspath(path) for path in options.paths])  # noqa: PTH100 - workers
+    if options.output is not None:
+        _check_output(run.fs, options.output, options.paths)
+    from kafkalog_cli.spark.queries.confinement import settings_of
+    from kafkalog_cli.spark.queries.early import check_names
+    from kafkalog_cli.spark.queries.query import SETTINGS, query
+
+    reading = Reading(options.isolation, options.mode, options.include_control, decoding)
+    allowed = frozenset(options.allow or ())
+    settings = {**SETTINGS, **settings_of(allowed), **given}
+    if not allowed and not any(name.startswith("spark.sql.") for name in given):
+        check_names(options.query, catalog, reading)
+    with (
+        shown_session(
+            run.environment, options.master, settings, as_json=run.as_json, is_small=catalog.is_small
+        ) as spark,
+        query(spark, catalog, options.query, reading, allowed) as result,
+    ):
+        return _answer(run, options, result, catalog)
 
 
 class Parser(Command):
@@ -112,110 +138,59 @@ DEFAULT_MOST_ROWS = 1000
 """The default limit of a table: its columns are as wide as their widest cell, so all rows are in memory."""
 
 
-class SqlRun:
-    """Answers one query."""
-
-    def __init__(self, environment: Environment, options: SqlOptions) -> None:
-        self._environment = environment
-        self._options = options
-        self._as_json = options.output_format.is_json
-        self._shown = CommandOutput(environment, as_json=self._as_json)
-        self._out = self._shown.out
-
-    def run(self) -> int:
-        """Answer the query; return the exit code.
-
-        Raises UsageError for text that is not a query of Spark, DamagedLog in mode failfast, Refused, KafkalogError
-        without Spark, and the exceptions of selecting partitions.
-        """
-        from kafkalog_cli.spark.queries.catalog import Catalog, Reading
-        from kafkalog_cli.spark.starting import need_pyspark
-
-        options = self._options
-        if any("\udc80" <= character <= "\udcff" for character in options.query):  # Java's strings cannot have these
-            raise UsageError(reason="the query has bytes that are not UTF-8")
-        given, decoding = spark_settings(options.conf), options.contents.decoding.or_auto().absolute()
-        need_pyspark()
-        catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in options.paths])  # noqa: PTH100 - workers
-        if options.output is not None:
-            self._check_output(options.output, options.paths)
-        from kafkalog_cli.spark.queries.confinement import settings_of
-        from kafkalog_cli.spark.queries.early import check_names
-        from kafkalog_cli.spark.queries.query import SETTINGS, query
-
-        reading = Reading(options.isolation, options.mode, options.include_control, decoding)
-        allowed = frozenset(options.allow or ())
-        settings = {**SETTINGS, **settings_of(allowed), **given}
-        if not allowed and not any(name.startswith("spark.sql.") for name in given):
-            check_names(options.query, catalog, reading)
-        with (
-            shown_session(
-                self._environment, options.master, settings, as_json=self._as_json, is_small=catalog.is_small
-            ) as spark,
-            query(spark, catalog, options.query, reading, allowed) as result,
-        ):
-            return int(self._answer(result, catalog))
-
-    def _answer(self, result: "Result", catalog: "Catalog") -> ExitCode:
-        if self._options.output is not None:
-            written = self._write_file(result, self._options.output)
-        elif self._as_json:
-            written = self._write_lines(result)
-        else:
-            written = self._write_table(result)
-        file = {} if self._options.output is None else {"path": PathText(self._options.output)}
-        undecoded = catalog.undecoded_notes()
-        for one in undecoded:
-            self._shown.messages.warn(one.kind, one.message, path=one.path)
-        code = ExitCode.WARNINGS if undecoded else ExitCode.OK
-        self._shown.end(code, rows=written.rows, more_rows=written.more, **file)
-        if written.more and not self._as_json:
-            self._shown.messages.warn(
-                "more-rows", f"there are more than these {written.rows} rows: --max-rows N shows more"
-            )
-        return code
-
-    def _waited_for(self, parts: Iterable[PartT]) -> Iterator[PartT]:
-        """Yield the parts of the result; until the first arrives, the terminal shows that the query runs."""
-        with Waiting(self._environment.stderr, "running the query", is_shown=not self._as_json) as waiting:
-            for part in parts:
-                waiting.end()
-                yield part
-
-    def _write_table(self, result: "Result") -> Written:
-        most = self._options.max_rows or DEFAULT_MOST_ROWS
+def _answer(run: Run, options: SqlOptions, result: "Result", catalog: "Catalog") -> int:
+    if options.output is not None:
+        written = _write_file(run, result, options.output, options.max_rows)
+    elif run.as_json:
+        names, most = _names(result), options.max_rows
+        parts = _waited_for(run, result.rendered(partial(row_lines, names), None if most is None else most + 1))
+        written = write_lines(run.out.write_bytes, parts, most)
+    else:
+        most = options.max_rows or DEFAULT_MOST_ROWS
         headings = [Heading(column.name, column.is_number) for column in result.columns]
-        rows = self._waited_for(result.rendered(row_cells, most + 1))
-        return write_cells(self._out, headings, rows, most)
+        rows = _waited_for(run, result.rendered(row_cells, most + 1))
+        written = write_cells(run.out, headings, rows, most)
+    file = {} if options.output is None else {"path": PathText(options.output)}
+    for one in catalog.undecoded_notes():
+        run.messages.warn(one.kind, one.message, path=one.path)
+        run.codes.append(ExitCode.WARNINGS)
+    code = run.end(rows=written.rows, more_rows=written.more, **file)
+    if written.more and not run.as_json:
+        run.messages.warn("more-rows", f"there are more than these {written.rows} rows: --max-rows N shows more")
+    return code
 
-    def _write_lines(self, result: "Result") -> Written:
-        names, most = _names(result), self._options.max_rows
-        parts = self._waited_for(result.rendered(partial(row_lines, names), None if most is None else most + 1))
-        return write_lines(self._out.write_bytes, parts, most)
 
-    def _write_file(self, result: "Result", path: str) -> Written:
-        names, most = _names(result), self._options.max_rows
-        full_path = os.path.abspath(path)  # noqa: PTH100
-        try:
-            with new_file(self._environment.fs, full_path) as file:
-                parts = self._waited_for(result.rendered(arrow_parts, None if most is None else most + 1))
-                written = write_parquet(file, names, result.arrow_schema, parts, most)
-        except OSError as error:
-            raise of_the_system(path, error) from error
-        if not self._as_json:
-            self._out.write(f"{written.rows} rows in {path}\n")
-        return written
+def _waited_for(run: Run, parts: Iterable[PartT]) -> Iterator[PartT]:
+    """Yield the parts of the result; until the first arrives, the terminal shows that the query runs."""
+    with Waiting(run.environment.stderr, "running the query", is_shown=not run.as_json) as waiting:
+        for part in parts:
+            waiting.end()
+            yield part
 
-    def _check_output(self, path: str, paths: list[str]) -> None:
-        """Check that the output is a new file outside of the paths. Raises UsageError, Refused, PathNotFound."""
-        fs, full_path = self._environment.fs, os.path.abspath(path)  # noqa: PTH100
-        check_new_file(fs, path, "sql")
-        if fs.status(os.path.dirname(full_path)) is None:  # noqa: PTH120
-            raise PathNotFound(path=os.path.dirname(full_path))  # noqa: PTH120
-        for one in expand(fs, paths):
-            directory = os.path.abspath(one)  # noqa: PTH100
-            if full_path.startswith(directory.rstrip("/") + "/"):
-                raise Refused(path=path, reason=f"a broker's files are in {one}: write it elsewhere")
+
+def _write_file(run: Run, result: "Result", path: str, most: int | None) -> Written:
+    names = _names(result)
+    try:
+        with new_file(run.fs, os.path.abspath(path)) as file:  # noqa: PTH100
+            parts = _waited_for(run, result.rendered(arrow_parts, None if most is None else most + 1))
+            written = write_parquet(file, names, result.arrow_schema, parts, most)
+    except OSError as error:
+        raise of_the_system(path, error) from error
+    if not run.as_json:
+        run.out.write(f"{written.rows} rows in {path}\n")
+    return written
+
+
+def _check_output(fs: WritableFilesystem, path: str, paths: list[str]) -> None:
+    """Check that the output is a new file outside of the paths. Raises UsageError, Refused, PathNotFound."""
+    full_path = os.path.abspath(path)  # noqa: PTH100
+    check_new_file(fs, path, "sql")
+    if fs.status(os.path.dirname(full_path)) is None:  # noqa: PTH120
+        raise PathNotFound(path=os.path.dirname(full_path))  # noqa: PTH120
+    for one in expand(fs, paths):
+        directory = os.path.abspath(one)  # noqa: PTH100
+        if full_path.startswith(directory.rstrip("/") + "/"):
+            raise Refused(path=path, reason=f"a broker's files are in {one}: write it elsewhere")
 
 
 def _names(result: "Result") -> list[str]:

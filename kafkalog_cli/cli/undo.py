@@ -6,7 +6,7 @@ from typer import Argument, Context
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.groups import Topics
+from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.session_groups import Printing, Safety, session_options
 from kafkalog_cli.errors import UsageError
 

@@ -6,7 +6,7 @@ from typer import Context, Option
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.groups import DecodingLimits, Topics
+from kafkalog_cli.cli.option_groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
 from kafkalog_cli.cli.session_groups import (
     EngineName,

@@ -7,8 +7,7 @@ from typer import Context
 from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import Format, LogDirPaths, MetadataOption, Now, OutputFormat, selection_option
-from kafkalog_cli.cli.shown_reading import shown_reading
-from kafkalog_cli.errors import ExitCode, combined_exit_code
+from kafkalog_cli.errors import ExitCode
 
 EXAMPLES = (
     (
@@ -41,23 +40,23 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     command that does is printed, for use when the broker runs. For a younger transaction, or without all partitions
     of __transaction_state, the state is unknown. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.command_output import CommandOutput
+    from kafkalog_cli.cli.run import Run
     from kafkalog_cli.ops.coordinators import LogDirs as Directories
     from kafkalog_cli.ops.open_transactions import find_transactions
-    from kafkalog_cli.ops.session.observer import LockWarnings
     from kafkalog_cli.output.transactions_view import write_objects, write_transactions
 
-    environment = context.with_resource(shown_reading(context.obj))
-    shown = CommandOutput(environment, as_json=output.is_json)
-    now_ms = environment.now_ms() if now is None else now_of(environment, now)
-    log_dirs = Directories(environment.fs, paths, metadata)
-    LockWarnings(environment.fs, shown.messages.report).about(*log_dirs.replicas.log_dirs)
+    run = Run(context, output)
+    run.show_reads()
+    now_ms = run.environment.now_ms() if now is None else now_of(run.environment, now)
+    log_dirs = Directories(run.fs, paths, metadata)
+    run.lock_warnings.about(*log_dirs.replicas.log_dirs)
     found = find_transactions(log_dirs, now_ms, max_transaction_timeout * 60_000)
     counts = {}
-    if shown.lines is not None:
-        counts = write_objects(shown.lines, found, now_ms)
+    if run.lines is not None:
+        counts = write_objects(run.lines, found, now_ms)
     else:
-        write_transactions(shown.out, found, now_ms)
-    code = shown.end(combined_exit_code(log_dirs.codes), **counts)
-    shown.messages.report(*log_dirs.notes)
+        write_transactions(run.out, found, now_ms)
+    run.codes += log_dirs.codes
+    code = run.end(**counts)
+    run.messages.report(*log_dirs.notes)
     return code

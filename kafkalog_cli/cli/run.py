@@ -1,0 +1,146 @@
+"""One call of a command: its disk, its output and progress, the damage that it meets, and its exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typer import Context
+
+from kafkalog_cli.cli.options import OutputFormat
+from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
+from kafkalog_cli.ops.session.observer import LockWarnings
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.progress import Progress, beside
+from kafkalog_cli.output.stream import ResultStream
+
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.environment import Environment
+    from kafkalog_cli.format.fault import Fault
+    from kafkalog_cli.format.values.decoder import ValueDecoder
+    from kafkalog_cli.log.partition import Partition
+    from kafkalog_cli.ops.decoding import Decoding
+    from kafkalog_cli.ops.selection import Selection
+    from kafkalog_cli.ops.session.options import Context as SessionContext
+    from kafkalog_cli.output.ndjson import ObjectKind
+
+ResultT = TypeVar("ResultT")
+
+
+class Run:
+    """Prints results on `out` as text, or as objects on `lines` (None: text), and messages on stderr.
+
+    `codes` has the exit code of each partition or path; `end` returns the exit code of all.
+    """
+
+    def __init__(self, context: Context, output: OutputFormat) -> None:
+        environment: Environment = context.obj
+        self.environment = environment
+        self.fs = environment.fs
+        self.as_json = output.is_json
+        self.codes: list[ExitCode] = []
+        self.progress = context.with_resource(
+            Progress(environment.stderr, str(context.info_name), as_json=self.as_json, clock=environment.clock)
+        )
+        self.out = ResultStream(beside(self.progress, environment.stdout))
+        self.messages = Messages(beside(self.progress, environment.stderr), as_json=self.as_json)
+        self.lines = None
+        if self.as_json:
+            from kafkalog_cli.output.ndjson import JsonLines
+
+            self.lines = JsonLines(self.out)
+        self.lock_warnings = LockWarnings(self.fs, self.messages.report)
+
+    # -- what is read
+
+    @property
+    def session_context(self) -> SessionContext:
+        """The disk and the clocks for a session."""
+        return replace(self.environment.context, fs=self.fs)
+
+    def show_reads(self, *, prints_while_reading: bool = False) -> None:
+        """Show all reads as progress, of unknown total.
+
+        `prints_while_reading`: results on a terminal, and objects of JSON output, show themselves where the command is.
+        """
+        if self.progress.is_shown and not (prints_while_reading and (self.as_json or self.out.is_terminal)):
+            from kafkalog_cli.disk.metered_fs import MeteredFilesystem
+
+            self.fs = MeteredFilesystem(self.fs, self.progress.read)
+
+    def directories_of(self, paths: Sequence[str]) -> list[str]:
+        """Return the directories in which the segment files in `paths` are partitions of one segment.
+
+        Raises as `directories_of`.
+        """
+        from kafkalog_cli.ops.single_files import directories_of
+
+        self.fs, found = directories_of(self.fs, paths)
+        return found
+
+    def select_served(self, paths: Sequence[str], selection: Selection) -> list[Partition]:
+        """Return the partitions that a broker would serve, also single segment files; warn of locked log directories.
+
+        Raises as `select_served`.
+        """
+        from kafkalog_cli.ops.selection import select_served
+
+        directories = self.directories_of(paths)
+        chosen = select_served(self.fs, directories, selection)
+        self.lock_warnings.about_partitions(*(one.path for one in chosen))
+        return chosen
+
+    def decoder_of(self, decoding: Decoding, partitions: Sequence[str]) -> ValueDecoder | None:
+        """Read the schemas for the partitions with these paths, and report what is wrong with them.
+
+        Return None if nothing is decoded. Raises PathNotFound, OSError.
+        """
+        decoder, notes = decoding.decoder(self.fs, partitions)
+        for note in notes:
+            self.messages.warn(note.kind, note.message, path=note.path)
+        return decoder
+
+    # -- what is printed
+
+    def show(self, kind: ObjectKind[Any], found: ResultT, text: Callable[[ResultT], str]) -> None:
+        """Print a result: the object that its kind declares, or its `text`, with a line end."""
+        if self.lines is not None:
+            self.lines.record(kind, found)
+        else:
+            self.out.write(text(found))
+
+    def write_lines(self, lines: Iterable[str]) -> None:
+        """Print lines of text."""
+        for line in lines:
+            self.out.write(f"{line}\n")
+
+    def damage(self, partition: Partition, path: str, fault: Fault) -> None:
+        """Report a damaged place of a segment file, whose records are left out."""
+        from kafkalog_cli.ops.damage import is_torn_tail
+
+        self.out.flush()
+        self.messages.damage(fault, path, fault.position, is_warning=is_torn_tail(partition, path, fault))
+
+    def warn(self, kind: str, message: str, path: str | None = None) -> None:
+        """Print a warning after the results before it."""
+        self.out.flush()
+        self.messages.warn(kind, message, path=path)
+
+    def not_read(self, path: str, error: KafkalogError | OSError) -> None:
+        """Report the error for which the file or directory at `path` was not read."""
+        self.out.flush()
+        self.messages.not_read(path, error)
+
+    def fail(self, error: KafkalogError | OSError, path: str = "") -> None:
+        """Report the error that ends the work on one path, and continue with the others."""
+        self.not_read(path, error)
+        self.codes.append(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
+
+    def end(self, **counts: Any) -> int:
+        """Print the summary of JSON output, and flush; return the exit code of all."""
+        code = combined_exit_code(self.codes)
+        if self.lines is not None:
+            self.lines.summary(code, **counts)
+        self.out.flush()
+        return int(code)

@@ -32,10 +32,31 @@ WITH_INSTRUCTION static inline uint32_t crc_byte(uint32_t crc, uint8_t byte)
 }
 #endif
 
-enum { LANE = 512 };
+enum { LANE_BITS = 9, LANE = 1 << LANE_BITS };
 
-static uint32_t castagnoli[8][256], ieee[8][256], lane_zeros[4][256];
+static const uint32_t POLYNOMIALS[] = {[CRC_32C] = 0x82F63B78u, [CRC_32] = 0xEDB88320u};
+
+static uint32_t castagnoli[8][256], ieee[8][256], lane_zeros[4][256], powers[2][63];
 static int has_instruction;
+
+/* The product of two polynomials modulo that of a kind. Bit 31 is the coefficient of 1, as in the CRCs. */
+static uint32_t multiply(int kind, uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (; a; a <<= 1) {
+        product ^= a >> 31 ? b : 0;
+        b = b >> 1 ^ (b & 1 ? POLYNOMIALS[kind] : 0);
+    }
+    return product;
+}
+
+uint32_t crc_of_end(int kind, uint32_t before, uint32_t all, int64_t size)
+{
+    for (int bit = 0; size >> bit; bit++)
+        if (size >> bit & 1)
+            before = multiply(kind, before, powers[kind][bit]);
+    return before ^ all;
+}
 
 static void fill(uint32_t table[8][256], uint32_t polynomial)
 {
@@ -52,15 +73,16 @@ static void fill(uint32_t table[8][256], uint32_t polynomial)
 
 __attribute__((constructor)) static void at_load(void)
 {
-    fill(castagnoli, 0x82F63B78u);
-    fill(ieee, 0xEDB88320u);
+    fill(castagnoli, POLYNOMIALS[CRC_32C]);
+    fill(ieee, POLYNOMIALS[CRC_32]);
+    for (int kind = 0; kind < 2; kind++) {
+        powers[kind][0] = 1u << 23; /* x^8: a byte of zeros */
+        for (int bit = 1; bit < 63; bit++)
+            powers[kind][bit] = multiply(kind, powers[kind][bit - 1], powers[kind][bit - 1]);
+    }
     for (int row = 0; row < 4; row++)
-        for (uint32_t byte = 0; byte < 256; byte++) {
-            uint32_t value = byte << 8 * row;
-            for (int zero = 0; zero < LANE; zero++)
-                value = value >> 8 ^ castagnoli[0][value & 0xFF];
-            lane_zeros[row][byte] = value;
-        }
+        for (uint32_t byte = 0; byte < 256; byte++)
+            lane_zeros[row][byte] = multiply(CRC_32C, byte << 8 * row, powers[CRC_32C][LANE_BITS]);
 #if defined(__x86_64__)
     unsigned a, b, c = 0, d;
     has_instruction = __get_cpuid(1, &a, &b, &c, &d) && c & bit_SSE4_2;

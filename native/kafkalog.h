@@ -19,48 +19,6 @@
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "kafkalog runs on little-endian processors only"
-/* Why a record is not one: it ends past the batch; a varint has no end in it, or too many bytes; the fields do not fill
- * the record; the number of headers or the size of a header's key is impossible. */
-enum { BAD_SHORT = -1, BAD_VARINT = -2, BAD_SIZE = -3, BAD_LENGTH = -4, BAD_HEADER_COUNT = -5, BAD_HEADER_KEY = -6 };
-
-/* Decode the records of `count` batches v2. The (decompressed) records of batch i are bytes starts[i] to ends[i] of
- * `data`; `batches` are its columns. `out` gets RECORD_COLUMNS columns with the stride `capacity`, and record_ends[i]
- * the number of records up to and including batch i. It stops before a batch that is damaged or does not fit.
- * `result` gets two integers: the number of batches, and of records. */
-EXPORT void kafkalog_decode_batches(const uint8_t *data, int64_t size, const int64_t *starts, const int64_t *ends,
-                                    int64_t count, const int64_t *batches, int64_t stride, int64_t *out,
-                                    int64_t capacity, int64_t *record_ends, int64_t *result);
-
-/* The same for batches as they are stored in `data`, which contains the log from byte `position` on. It stops also before
- * a batch that has another format, a codec, control records, or more than `most` records. */
-EXPORT void kafkalog_decode_stored(const uint8_t *data, int64_t size, int64_t position, int64_t most, int64_t count,
-                                   const int64_t *batches, int64_t stride, int64_t *out, int64_t capacity,
-                                   int64_t *record_ends, int64_t *result);
-
-/* Decode at most `count` records of one batch v2, those in bytes `at` to `end`. `out` may be NULL: then they are only
- * checked. `result` gets five integers: the number of records, the position after them, 0 or BAD_*, and two details:
- * of BAD_SIZE the stated size and the bytes left, otherwise the number that is wrong. */
-EXPORT void kafkalog_decode_records(const uint8_t *data, int64_t size, int64_t at, int64_t end, int64_t count,
-                                    const int64_t *batch, int64_t stride, int64_t *out, int64_t capacity,
-                                    int64_t *result);
-
-/* Write batches v2 from number `first` on to `out`, from byte `at` on. Batch i contains the records begins[i] to ends[i]
- * (exclusive) of the `rows` in `records`, those whose byte in `keep` is not 0 (NULL: all). Their bytes are in `data`.
- *
- * `batches` has BATCH_COLUMNS columns with the stride `count`, which are the wanted headers, and become those written.
- * The base timestamp is the first record's unless there is a delete horizon, and the largest timestamp the records'
- * unless it is the append time. A batch with a codec gets its records without compression, after space for the header.
- * It stops before a batch that does not fit. `result` gets the number of batches that are done, the position after
- * them, and whether it stopped at a record whose fields are not inside of `data`. */
-EXPORT void kafkalog_encode_batches(const uint8_t *data, int64_t size, const int64_t *records, int64_t record_stride,
-                                    int64_t rows, const uint8_t *keep, const int64_t *begins, const int64_t *ends,
-                                    int64_t count, int64_t *batches, int64_t first, uint8_t *out, int64_t capacity,
-                                    int64_t at, int64_t *result);
-
-/* Write the headers of `count` batches whose records, as stored, are in `out` after space for them. Positions in the
- * columns are those in `out`. Returns how many are done: it stops at a batch that is not inside of `out`. */
-EXPORT int64_t kafkalog_finish_batches(uint8_t *out, int64_t size, int64_t *batches, int64_t count);
-
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
@@ -101,6 +59,13 @@ static inline uint32_t load_be32(const uint8_t *at)
     return __builtin_bswap32(value);
 }
 
+static inline uint32_t load_le32(const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, 4);
+    return value;
+}
+
 static inline uint64_t load_le64(const uint8_t *at)
 {
     uint64_t value;
@@ -125,6 +90,10 @@ EXPORT uint32_t kafkalog_crc32(const uint8_t *data, int64_t size, uint32_t befor
 /* The same as kafkalog_crc32c without the processor's instruction. */
 EXPORT uint32_t kafkalog_crc32c_by_table(const uint8_t *data, int64_t size, uint32_t before);
 
+/* The CRC of the last `size` bytes of some, from the CRC of what is before them and the CRC of all. */
+enum { CRC_32C, CRC_32 };
+uint32_t crc_of_end(int kind, uint32_t before, uint32_t all, int64_t size);
+
 /* Copy `rows` rows from row `first` on of `columns` columns with a stride into a matrix with the stride `rows`. */
 EXPORT void kafkalog_take_rows(const int64_t *from, int64_t stride, int64_t columns, int64_t first, int64_t rows,
                                int64_t *to);
@@ -142,6 +111,38 @@ enum { SCAN_CONTINUES, SCAN_END, SCAN_TRAILING, SCAN_TOO_SMALL, SCAN_TOO_LARGE, 
  */
 EXPORT void kafkalog_scan(const uint8_t *data, int64_t size, int64_t left, int64_t position, int64_t max_batch,
                           int check, int64_t *rows, int64_t capacity, int64_t *result);
+
+/* An entry that may begin at byte `start` of a file; its CRC covers the bytes `covered` to `end`. */
+struct candidate {
+    int64_t start, covered, end;
+    uint32_t stored, before; /* the CRC that it states, and the running CRC at `covered` */
+};
+
+/* Candidates whose CRC is pending, as a heap with room for `capacity` of them, and the running CRC up to `position`. */
+struct search_lane {
+    struct candidate *heap;
+    int64_t count, position;
+    uint32_t crc;
+};
+
+/* A search for the first right batch v2, v1 or v0 (`is_v07`: message of 0.7) whose smallest form ends at `header_end`
+ * or before. It has `largest` bytes at most. Messages v0 and v1 have offsets above `last_offset`; messages of 0.7 are
+ * compressed if `is_in_compressed`: others may be in the contents of the damaged one. A search begins with `position`,
+ * `found` = `resume` = -1, and no candidates. */
+struct search {
+    int64_t is_v07, is_in_compressed, last_offset, largest, header_end, file_end, capacity;
+    int64_t position; /* where the bytes of the next call begin */
+    int64_t found;    /* the start of the first right batch, -1 */
+    int64_t resume;   /* where headers are tried again when no candidate is pending */
+    struct search_lane lanes[2];
+};
+
+enum { SEARCH_DONE, SEARCH_FREE, SEARCH_PENDING };
+
+/* Continue a search with the bytes from `position` on, at least 61 of them or all that are left. `is_last`: the file
+ * ends after them, or cannot be read there; candidates that are longer are dropped. Returns whether it is done, or no
+ * candidate is pending (bytes of a hole may be left out then, except the last 61), or some are. */
+EXPORT int64_t kafkalog_search(struct search *search, const uint8_t *data, int64_t size, int is_last);
 
 /* Why a record is not one: it ends past the batch; a varint has no end in it, or too many bytes; the fields do not fill
  * the record; the number of headers or the size of a header's key is impossible. */
@@ -254,5 +255,28 @@ EXPORT int64_t kafkalog_join_columns(const struct field_column *keys, const stru
  * `out`, the number of records, and of lines. */
 EXPORT void kafkalog_read_lines(const uint8_t *text, int64_t size, int64_t at, int64_t now_ms, uint8_t *out,
                                 int64_t capacity, int64_t *columns, int64_t stride, int64_t *result);
+
+/* The indexes of a segment, which grow as batches are appended. `interval` are the bytes between two batches with
+ * entries, `indexed_position` where the last of them begins. The timestamp is the largest of all batches, and its
+ * offset. There are `offsets` and `times` entries; the rest is the last of each. */
+struct growing_indexes {
+    int64_t base_offset, interval, most_offsets, most_times, indexed_position, max_timestamp, offset_of_max;
+    int64_t offsets, last_offset, times, last_time, last_time_offset;
+};
+
+/* The offset of a batch is below the base offset or too far above it; the offset index is full; the offset is not above
+ * the last one; the time index is full; the offset of the largest timestamp is below the last one. */
+enum { INDEX_ADDED, INDEX_OUT_OF_RANGE, INDEX_FULL, INDEX_NOT_ABOVE, INDEX_TIMES_FULL, INDEX_TIME_BELOW };
+
+/* Append batches; `is_last` also adds the entry that a closed segment gets. `offset_entries` gets the bytes of at most
+ * `rows` entries, `time_entries` of one more. `result` gets the number of batches before the one that was refused, why
+ * (INDEX_*), and the bytes of the two outputs. */
+EXPORT void kafkalog_index_batches(struct growing_indexes *indexes, const int64_t *positions,
+                                   const int64_t *last_offsets, const int64_t *timestamps, int64_t rows, int is_last,
+                                   uint8_t *offset_entries, uint8_t *time_entries, int64_t *result);
+
+/* The hashes of keys as in Kafka's producers (Utils.murmur2), unsigned: key i is bytes ends[i] to ends[i + 1] of `data`.
+ * Returns how many are hashed: it stops at a key outside. */
+EXPORT int64_t kafkalog_murmur2(const uint8_t *data, int64_t size, const int64_t *ends, int64_t rows, int64_t *hashes);
 
 #endif

@@ -1,4 +1,4 @@
-/* A hash table of record keys: it finds each key's last record, and the records that a later one replaces.
+/* Hashes of record keys: Kafka's, and a table that finds each key's last record and the records that it replaces.
  *
  * The bytes of the keys are in `arena`, one key after another, and are compared, so that equal hashes cause no errors.
  * A slot is 0, or the upper half of the key's hash combined with the number of its entry plus 1. An entry is two
@@ -177,4 +177,31 @@ void kafkalog_fill_slots(struct key_table *table)
         table->slots[slot] = (int64_t)((value & ~LOW) | (uint64_t)(number + 1));
         start = end;
     }
+}
+
+static uint32_t murmur2(const uint8_t *key, int64_t size)
+{
+    const uint32_t multiplier = 0x5BD1E995u;
+    uint32_t found = 0x9747B28Cu ^ (uint32_t)size, rest = 0;
+    for (; size >= 4; size -= 4, key += 4) {
+        uint32_t word = load_le32(key) * multiplier;
+        found = found * multiplier ^ (word ^ word >> 24) * multiplier;
+    }
+    for (int64_t byte = 0; byte < size; byte++)
+        rest |= (uint32_t)key[byte] << 8 * byte;
+    if (size > 0)
+        found = (found ^ rest) * multiplier;
+    found = (found ^ found >> 13) * multiplier;
+    return found ^ found >> 15;
+}
+
+int64_t kafkalog_murmur2(const uint8_t *data, int64_t size, const int64_t *ends, int64_t rows, int64_t *hashes)
+{
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t begin = ends[row], end = ends[row + 1];
+        if (begin < 0 || end < begin || end > size)
+            return row;
+        hashes[row] = murmur2(data + begin, end - begin);
+    }
+    return rows;
 }

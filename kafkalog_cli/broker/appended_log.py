@@ -134,14 +134,12 @@ class AppendedLog:
         self._take_snapshot()
 
     def _active(self) -> ActiveSegment:
-        indexes = self._indexes
         return ActiveSegment(
             self._base_offset,
             self._size_bytes,
             self._first_timestamp,
             self._now_ms,
-            len(indexes.offset_entries),
-            len(indexes.time_entries),
+            *self._indexes.entries,
         )
 
     def _take(self, batch: Batch) -> None:

@@ -11,7 +11,7 @@ from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.names import FileKind, WorkState, offset_of_file_name, segment_file_name
-from kafkalog_cli.format import index, txnindex
+from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.index import (
     MAX_RELATIVE_OFFSET,
     OFFSET_INDEX_ENTRY,
@@ -90,7 +90,7 @@ class OpenLog:
                     largest, offset = batch.max_timestamp, batch.last_offset
         if largest > last.timestamp:
             before = entries.data[: len(entries) * entries.layout.size]
-            data = index.encode_times([(largest, offset)], segment.base_offset)
+            data = TIME_INDEX_ENTRY.struct.pack(largest, offset - segment.base_offset)
             self.draft.put(segment.time_index_name, before + data)
 
     # -- producers and epochs

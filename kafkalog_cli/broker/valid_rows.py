@@ -7,7 +7,7 @@ from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MESSAGE_V1, RECORD_BATCH
 from kafkalog_cli.format.columns import rows_where
-from kafkalog_cli.format.crc import crc32c_function
+from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.log.reading.scan import Chunk
 
 
@@ -46,7 +46,7 @@ def is_large_batch_valid(log: ReadableFile, position: int) -> bool:
     end = position + LOG_OVERHEAD_BYTES + batch_length
     add: Any
     if magic >= 2:
-        add, here = crc32c_function(), position + RECORD_BATCH.offset["attributes"]
+        add, here = crc32c, position + RECORD_BATCH.offset["attributes"]
     else:
         add, here = zlib.crc32, position + MESSAGE_V1.offset["magic"]
         crc = MESSAGE_V1.struct.unpack_from(header)[2]

@@ -6,7 +6,7 @@ Both have entries of a fixed size, a tail of zeros, and the floor search (Abstra
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, wrap_int64
@@ -201,17 +201,6 @@ class OffsetIndex(SegmentIndex[OffsetIndexEntry]):
         return OffsetIndexEntry(self.absolute_offset(fields[0]), fields[1])
 
 
-def encode(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
-    """Return the bytes of a trimmed `.index` file with (offset, position) entries.
-
-    Raises struct.error for an offset more than 2^31 - 1 above the base offset.
-    """
-    pack, data = OFFSET_INDEX_ENTRY.struct.pack, bytearray()
-    for offset, position in entries:
-        data += pack(offset - base_offset, position)
-    return bytes(data)
-
-
 TIME_INDEX_ENTRY = Layout(
     "Time index entry",
     "org.apache.kafka.storage.internals.log.TimeIndex",
@@ -257,14 +246,3 @@ class TimeIndex(SegmentIndex[TimeIndexEntry]):
     def entry(self, fields: tuple[int, int]) -> TimeIndexEntry:
         """See PackedEntries."""
         return TimeIndexEntry(fields[0], self.absolute_offset(fields[1]))
-
-
-def encode_times(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
-    """Return the bytes of a trimmed `.timeindex` file with (timestamp, offset) entries.
-
-    Raises struct.error for an offset more than 2^31 - 1 above the base offset.
-    """
-    pack, data = TIME_INDEX_ENTRY.struct.pack, bytearray()
-    for timestamp, offset in entries:
-        data += pack(timestamp, offset - base_offset)
-    return bytes(data)

@@ -4,10 +4,10 @@ Their logs are old and small. The scan of v0 and v1 is in C, as these may be mix
 """
 
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
     KEY_LENGTH_OFFSET,
@@ -146,7 +146,7 @@ def _message(view: memoryview, start: int, end: int, offset: int, append_time: i
     """Return the row of one message v0 or v1."""
     magic = view[start + 16]
     stored = MESSAGE_V0.struct.unpack_from(view, start)[2]
-    valid = checksums.crc32(view[start + 16 : end]) == stored
+    valid = zlib.crc32(view[start + 16 : end]) == stored
     key_length_at = start + KEY_LENGTH_OFFSET[1 if magic else 0]
     if not magic or key_length_at > end:
         timestamp = NO_TIMESTAMP
@@ -277,14 +277,14 @@ def _row(view: memoryview, here: int, total: int, file_position: int, base_offse
     if message is None:
         return _unknown(file_position + here, view[here + _SIZE_BYTES])
     offset = base_offset + file_position + here
-    valid = checksums.crc32(view[message.payload_at : here + total]) == message.crc
+    valid = zlib.crc32(view[message.payload_at : here + total]) == message.crc
     return (file_position + here, total, offset, offset, -1, message.magic, message.crc, message.codec,
             NO_TIMESTAMP, NO_TIMESTAMP, -1, -1, -1, -1 if message.codec else 1, int(valid))  # fmt: skip
 
 
 def _record_row(view: memoryview, message: _Message, end: int, offset: int) -> tuple[int, ...]:
     payload = view[message.payload_at : end]
-    valid = checksums.crc32(payload) == message.crc
+    valid = zlib.crc32(payload) == message.crc
     return (offset, NO_TIMESTAMP, -1, 0, -1, message.payload_at, len(payload), 0, 0, message.crc, int(valid))
 
 

@@ -88,6 +88,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kafkalog_join_columns": (_INT, [_BYTES, _BYTES, _BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_read_lines": (None, [_BYTES, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_scan": (None, [_BYTES, _INT, _INT, _INT, _INT, ctypes.c_int, _BYTES, _INT, _BYTES]),
+    "kafkalog_search": (_INT, [_BYTES, _BYTES, _INT, ctypes.c_int]),
+    "kafkalog_index_batches": (None, [*[_BYTES] * 4, _INT, ctypes.c_int, *[_BYTES] * 3]),
+    "kafkalog_murmur2": (_INT, [_BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_render": (_INT, [_BYTES, _BYTES, _BYTES, _INT]),
 }
 
@@ -192,6 +195,59 @@ def scan(data: Buffer, position: int, end: int, max_batch_bytes: int, *, check: 
         target = Memory(columns)
         kernels.kafkalog_take_rows(rows, capacity, BATCH_COLUMNS, 0, count, target.address)
     return ScannedRows(columns, count, consumed, needed, why)
+
+
+class _SearchLane(ctypes.Structure):
+    """The struct search_lane."""
+
+    _fields_ = (("heap", _BYTES), ("count", _INT), ("position", _INT), ("crc", ctypes.c_uint32))
+
+
+class _Search(ctypes.Structure):
+    """The struct search."""
+
+    _fields_ = (
+        *(
+            (name, _INT)
+            for name in (
+                *("is_v07", "is_in_compressed", "last_offset", "largest", "header_end", "file_end", "capacity"),
+                *("position", "found", "resume"),
+            )
+        ),
+        ("lanes", _SearchLane * 2),
+    )
+
+
+SEARCH_DONE, SEARCH_FREE, SEARCH_PENDING = range(3)
+_CANDIDATE_BYTES = 32
+
+
+class BatchSearch:
+    """A search for the first right batch, see kafkalog_search. The bytes of the next `add` begin at `position`."""
+
+    def __init__(self, position: int, capacity: int, **given: int) -> None:
+        self._heaps = [Memory(bytearray(_CANDIDATE_BYTES * capacity)) for _ in range(2)]
+        lanes = [_SearchLane(heap=heap.address) for heap in self._heaps]
+        self._state = _Search(position=position, found=-1, resume=-1, capacity=capacity, lanes=tuple(lanes), **given)
+
+    @property
+    def position(self) -> int:
+        """Where the search goes on."""
+        return int(self._state.position)
+
+    def skip_to(self, position: int) -> None:
+        """Go on at `position`. No candidate may be pending."""
+        self._state.position = position
+
+    @property
+    def found(self) -> int | None:
+        """The start of the batch, None if there is none so far."""
+        return None if self._state.found < 0 else int(self._state.found)
+
+    def add(self, data: Buffer, *, is_last: bool) -> int:
+        """Search in the next bytes; return SEARCH_*."""
+        source = Memory(data)
+        return int(library().kafkalog_search(ctypes.addressof(self._state), source.address, source.size, is_last))
 
 
 class Columns(NamedTuple):
@@ -328,6 +384,55 @@ class _KeyTable(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("slots", "entries", "arena")),
         *((name, _INT) for name in ("slot_count", "entry_count", "arena_bytes", "count", "used")),
     )
+
+
+def murmur2(data: Buffer, ends: Buffer) -> bytearray:
+    """Return the hashes of keys, which are between the 64-bit `ends` in `data`. See kafkalog_murmur2."""
+    source, borders = Memory(data), Memory(ends)
+    rows = borders.size // 8 - 1
+    hashes = bytearray(8 * rows)
+    if library().kafkalog_murmur2(source.address, source.size, borders.address, rows, Memory(hashes).address) != rows:
+        raise ValueError("a key is outside of its bytes")
+    return hashes
+
+
+class IndexState(ctypes.Structure):
+    """The struct growing_indexes."""
+
+    _fields_ = tuple(
+        (name, _INT)
+        for name in (
+            *("base_offset", "interval", "most_offsets", "most_times", "indexed_position", "max_timestamp"),
+            *("offset_of_max", "offsets", "last_offset", "times", "last_time", "last_time_offset"),
+        )
+    )
+
+
+INDEX_ADDED, INDEX_OUT_OF_RANGE, INDEX_FULL, INDEX_NOT_ABOVE, INDEX_TIMES_FULL, INDEX_TIME_BELOW = range(6)
+
+
+class NewEntries(NamedTuple):
+    """The number of batches that were added, why the next was refused (INDEX_*), and the entries of both indexes."""
+
+    batches: int
+    why: int
+    offsets: memoryview
+    times: memoryview
+
+
+def index_batches(
+    state: IndexState, positions: Buffer, last_offsets: Buffer, timestamps: Buffer, *, is_last: bool = False
+) -> NewEntries:
+    """Append batches to indexes. See kafkalog_index_batches."""
+    scratch, columns = _scratch(), [Memory(column) for column in (positions, last_offsets, timestamps)]
+    rows = columns[0].size // 8
+    offsets, times = bytearray(8 * rows), bytearray(12 * (rows + 1))
+    library().kafkalog_index_batches(
+        *(ctypes.addressof(state), *(column.address for column in columns), rows, is_last),
+        *(Memory(offsets).address, Memory(times).address, scratch.results_at),
+    )
+    done, why, offset_bytes, time_bytes, *_ = scratch.results
+    return NewEntries(done, why, memoryview(offsets)[:offset_bytes], memoryview(times)[:time_bytes])
 
 
 KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL, KEYS_OUTSIDE = range(5)

@@ -32,7 +32,19 @@ from typing import NamedTuple
 from kafkalog_cli.disk.cache import is_trusted, trusted_cache_directory
 from kafkalog_cli.disk.temporary import temporary_directory
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.surroundings import restored_variables
+
+
+@contextmanager
+def restored_variables(*names: str) -> Iterator[None]:
+    """Give these environment variables the values that they had before, when the block ends."""
+    before = {name: os.environ[name] for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update(before)
+
 
 SMALL_BYTES = 64 << 20
 """A query of at most so many bytes of logs is over before Java's better compiler pays."""

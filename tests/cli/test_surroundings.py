@@ -30,15 +30,6 @@ def test_the_variable_of_the_crc_package_is_for_others(mode):
     assert kafkalog(*command, CRC32C_SW_MODE=mode) == kafkalog(*command)
 
 
-def test_no_instruction_for_the_checksum_is_an_error_with_a_reason(monkeypatch):
-    from kafkalog_cli.errors import KafkalogError
-    from kafkalog_cli.format import crc
-
-    monkeypatch.setattr(crc, "_loaded", lambda: type("Software", (), {"hardware_based": False}))
-    with pytest.raises(KafkalogError, match="no instruction for CRC-32C"):
-        crc.crc32c_function.__wrapped__()
-
-
 def on_a_terminal(*argv, **variables):
     """All that a command prints where standard output and error are a terminal."""
     pid, terminal = pty.fork()

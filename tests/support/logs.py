@@ -159,3 +159,13 @@ def write_segment(folder, base, batches, interval=4096):
     index, times = indexes(batches, base, interval)
     for suffix, data in ((".log", b"".join(b[0] for b in batches)), (".index", index), (".timeindex", times)):
         (folder / f"{base:020d}{suffix}").write_bytes(data)
+
+
+def offset_index(entries, base):
+    """The bytes of a trimmed `.index` file with (offset, position) entries."""
+    return b"".join(struct.pack(">ii", offset - base, position) for offset, position in entries)
+
+
+def time_index(entries, base):
+    """The bytes of a trimmed `.timeindex` file with (timestamp, offset) entries."""
+    return b"".join(struct.pack(">qi", timestamp, offset - base) for timestamp, offset in entries)

@@ -5,9 +5,7 @@ import struct
 import zlib
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +19,6 @@ from kafkalog_cli.format.control import (
     decode_control,
     encode_marker,
 )
-from kafkalog_cli.format.crc import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc32c_function, crc_after_every_byte
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import Header, headers_end, read_headers
@@ -255,13 +252,3 @@ def test_only_magic_above_2_is_not_valid_for_clients():
     rows = [Batch(0, 61, at, at, 0, magic, 0, 0, 0, 0, -1, -1, -1, 1, 1) for at, magic in enumerate((0, 1, 2, 3, 2))]
     for columns in (BatchColumns.from_rows(rows), BatchColumns.from_rows(rows).arrays()):
         assert [row.valid for row in columns.for_clients().rows()] == [1, 1, 1, CRC_BAD, 1]
-
-
-@pytest.mark.parametrize("size", [1, 255, 256, 257, 511, 512, 513, 1000])
-def test_the_crc_after_every_byte(size):
-    data = np.frombuffer(bytes(at * 7 % 251 for at in range(size)), dtype=np.uint8)
-    kinds: Any = ((zlib.crc32, CRC32_POLYNOMIAL), (crc32c_function(), CRC32C_POLYNOMIAL))
-    for checksum, polynomial in kinds:
-        for before in (0, 12345):
-            found = crc_after_every_byte(data, before, lambda part, start: checksum(bytes(part), start), polynomial)  # noqa: B023
-            assert found.tolist() == [checksum(data[: end + 1].tobytes(), before) for end in range(size)]

@@ -2,15 +2,17 @@
 
 import errno
 import gzip
+import random
 import struct
+import zlib
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.control import decode_control
+from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -18,7 +20,7 @@ from kafkalog_cli.format.records import PART_RECORDS
 from kafkalog_cli.log.reading import resync, segment_reader
 from kafkalog_cli.log.reading.header import _control_key, control_record_at, header_at
 from kafkalog_cli.log.reading.read import _SEVEN_NESTING, RecordReader
-from kafkalog_cli.log.reading.resync import Enclosing, Window, enclosing_entry, is_overtaken, next_good_batch
+from kafkalog_cli.log.reading.resync import is_overtaken, next_good_batch
 from kafkalog_cli.log.reading.scan import SECTOR_BYTES, Scan, read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import MAX_DAMAGED, DamagePolicy, SegmentReader
 from tests.damage.makers import seven
@@ -203,51 +205,45 @@ def test_a_message_in_a_damaged_set_is_none_of_the_log():
             header = message(R(5, 1000, None, b""), magic, codec)
             inner = [message(R(at, 1000, b"k", b"v"), 1) for at in (4, 5, 6)]
             data = header + b"".join(inner)
-            assert enclosing_entry(BytesFile(data), 0, seven=False) == Enclosing(5)
             assert next_good_batch(BytesFile(data), 1, broken_at=0) == len(header) + len(inner[0]) + len(inner[1])
-    assert enclosing_entry(BytesFile(message(R(5, 1000), 1)[:18]), 0, seven=False) == Enclosing()
-    assert enclosing_entry(BytesFile(message(R(5, 1000), 1, 1)[:17]), 0, seven=False) == Enclosing()
-    assert enclosing_entry(BytesFile(V2), 0, seven=False) == Enclosing()
+    for damaged in (message(R(5, 1000), 1), V2):  # no set
+        data = damaged + message(R(4, 1000, b"k", b"v"), 1)
+        assert next_good_batch(BytesFile(data), 1, broken_at=0) == len(damaged)
 
 
-def test_many_candidates_are_checked_in_one_pass(monkeypatch):
-    monkeypatch.setattr(resync, "_DIRECT_BYTES", 0)
-    for dense_bytes in (1, 1 << 20):  # a border per more bytes, per fewer bytes
-        monkeypatch.setattr(resync, "_DENSE_BYTES", dense_bytes)
-        for piece_bytes in (50, 1 << 20):
-            monkeypatch.setattr(resync, "_PIECE_BYTES", piece_bytes)
-            bad = patched(V2, len(V2) - 1, 0xEE)
-            assert next_good_batch(BytesFile(V2), 0) == 0
-            assert next_good_batch(BytesFile(bad + V2), 0) == len(V2)
-            assert next_good_batch(BytesFile(bad + message(R(0, 1000, b"k", b"v"), 1) + V2), 0) == len(V2)
-            assert next_good_batch(BytesFile(bad), 0) is None
+def first_right_batch(data, start):
+    """Try every byte as a batch v2 or an uncompressed message v1, as slowly as it can be done."""
+    for at in range(start, len(data) - 25):
+        size, magic = int.from_bytes(data[at + 8 : at + 12], "big", signed=True), data[at + 16]
+        end = at + 12 + size
+        if data[at] >= 0x80 or not 14 <= size <= len(data) - at - 12:
+            continue
+        if magic == 2 and size >= 49 and crc32c(data[at + 21 : end]) == int.from_bytes(data[at + 17 : at + 21], "big"):
+            return at
+        if magic == 1 and zlib.crc32(data[at + 16 : end]) == int.from_bytes(data[at + 12 : at + 16], "big"):
+            return at
+    return None
 
 
-def test_numbers_after_the_window_are_read_around_a_bad_sector():
-    data = bytearray(range(256)) * 40
-    file = BadSectors(bytes(data), [1])
-    window = Window(file, 0, memoryview(bytes(data))[:100])
-    places = [
-        0,
-        96,
-        97,
-        SECTOR_BYTES - 4,
-        SECTOR_BYTES - 3,
-        SECTOR_BYTES + 9,
-        2 * SECTOR_BYTES,
-        len(data) - 4,
-        len(data) - 3,
-    ]
-    found = window.int32_anywhere(np.array(places)).tolist()
-    for place, number in zip(places, found, strict=True):
-        is_bad = place + 4 > SECTOR_BYTES and place < 2 * SECTOR_BYTES
-        wanted = -2 if is_bad or place + 4 > len(data) else int.from_bytes(data[place : place + 4], "big", signed=True)
-        # After a number that cannot be read, what follows in its block of the device is not tried.
-        assert number == wanted or (number == -2 and place == 2 * SECTOR_BYTES), place
-    lone = window.int32_anywhere(np.array([SECTOR_BYTES - 4, 2 * SECTOR_BYTES])).tolist()
-    assert lone == [
-        int.from_bytes(data[at : at + 4], "big", signed=True) for at in (SECTOR_BYTES - 4, 2 * SECTOR_BYTES)
-    ]
+@pytest.mark.parametrize("candidates", [1, 3, 1 << 17])
+@pytest.mark.parametrize("read_bytes", [100, 256 << 10])
+def test_candidates_that_overlap_are_all_checked(monkeypatch, candidates, read_bytes):
+    """Headers within the records of others state any ends; there may be more of them than fit in memory at a time."""
+    monkeypatch.setattr(resync, "_MOST_CANDIDATES", candidates)
+    monkeypatch.setattr(resync, "_FIRST_READ_BYTES", read_bytes)
+    monkeypatch.setattr(resync, "_READ_BYTES", read_bytes)
+    chance = random.Random(candidates + read_bytes)
+    for _ in range(60):
+        inner = b"".join(
+            chance.choice([V2, patched(V2, len(V2) - 1, 0xEE), message(R(0, 1000, b"k", b"v"), 1), V2[:30], bytes(9)])
+            for _ in range(chance.randrange(9))
+        )
+        outer = bytearray(batch_v2([R(0, 1000, b"k", inner)]) + inner)
+        outer[-1 - chance.randrange(len(outer))] ^= 1 << chance.randrange(8)
+        outer[chance.randrange(40)] ^= 1
+        data = bytes(outer)
+        start = chance.randrange(len(data))
+        assert next_good_batch(BytesFile(data), start) == first_right_batch(data, start)
 
 
 def test_a_log_that_has_its_size_again_was_not_overtaken():

@@ -13,6 +13,7 @@ from kafkalog_cli.broker.log_loader import split_segment
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import R, batch_v2
 
@@ -109,11 +110,9 @@ def test_index_entries_are_those_of_the_plain_copy_of_recover(batches, interval,
         error = indexes.close()
     wanted_offsets, wanted_times, wanted_done, wanted_error = twin(batches, interval, index_bytes)
     assert (done, type(error)) == (wanted_done, wanted_error)
-    assert list(indexes.offset_entries) == wanted_offsets
-    assert list(indexes.time_entries) == wanted_times
-    if error is None:
-        assert indexes.offset_index == b"".join(struct.pack(">ii", o - BASE, p) for o, p in wanted_offsets)
-        assert indexes.time_index == b"".join(struct.pack(">qi", t, o - BASE) for t, o in wanted_times)
+    assert indexes.offset_index == b"".join(struct.pack(">ii", o - BASE, p) for o, p in wanted_offsets)
+    assert indexes.time_index == b"".join(struct.pack(">qi", t, o - BASE) for t, o in wanted_times)
+    assert indexes.entries == (len(wanted_offsets), len(wanted_times))
 
 
 @given(batches=batches_of, interval=st.integers(0, 900) | st.sampled_from([100, 200]), slots=st.integers(2, 9))
@@ -130,46 +129,14 @@ def test_batches_added_one_by_one_give_the_same_entries(batches, interval, slots
     error = indexes.close() if error is None else error
     wanted_offsets, wanted_times, wanted_done, wanted_error = twin(batches, interval, slots * 12)
     assert (done, type(error)) == (wanted_done, wanted_error)
-    assert (list(indexes.offset_entries), list(indexes.time_entries)) == (wanted_offsets, wanted_times)
-
-
-def test_batches_as_columns_give_the_same_entries():
-    batches = [(100 + row % 7, BASE + row, (row * 37) % 100) for row in range(500)]
-    plain = columns(batches)
-    matrix = plain.arrays()
-    made = []
-    for both in (plain, matrix):
-        indexes = GrowingIndexes(BASE, 1000, 1 << 20)
-        assert indexes.add(both, 400) == (400, None)
-        assert indexes.close() is None
-        made.append((indexes.offset_index, indexes.time_index))
-    assert made[0] == made[1]
-    assert len(made[0][0]) > 200
-
-
-@given(
-    batches=st.lists(st.tuples(st.integers(61, 400), st.integers(1, 5), st.integers(-1, 30)), min_size=9, max_size=60),
-    interval=st.integers(0, 900) | st.just(60),
-    split=st.integers(1, 40),
-)
-def test_batches_with_rising_offsets_are_added_at_once(batches, interval, split):
-    batches = [
-        (size, BASE + sum(step for _, step, _ in batches[:row]), ms) for row, (size, _, ms) in enumerate(batches)
-    ]
-    whole, split = columns(batches).arrays(), min(split, len(batches))
-    indexes = GrowingIndexes(BASE, interval, 1 << 20)
-    assert indexes.add(whole.part(0, split), split) == (split, None)
-    assert indexes._add_at_once(whole.part(split, len(batches))) if split < len(batches) else True
-    assert indexes.close() is None
-    wanted_offsets, wanted_times, *_ = twin(batches, interval, 1 << 20)
-    assert list(indexes.offset_entries) == wanted_offsets
-    assert list(indexes.time_entries) == wanted_times
+    assert list(OffsetIndex(indexes.offset_index, BASE)) == wanted_offsets
+    assert list(TimeIndex(indexes.time_index, BASE)) == wanted_times
 
 
 def test_the_rule_begins_where_the_file_was_opened():
     opened_at = GrowingIndexes(BASE, 150, 1 << 20, position=100)
     assert opened_at.add(columns([(100, BASE + row, 5) for row in range(5)]), 5) == (5, None)
-    assert list(opened_at.offset_entries) == [(BASE + 3, 300)]
+    assert list(OffsetIndex(opened_at.offset_index, BASE)) == [(BASE + 3, 300)]
 
 
 # -- A segment whose offsets its indexes cannot express is split alike, however many batches are looked at at a time

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.disk.fs import RealFilesystem, read_all
 from kafkalog_cli.errors import Unreadable
-from kafkalog_cli.format import index, producer_snapshot
+from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log import open_transactions as open_transactions_module
@@ -25,6 +25,7 @@ from kafkalog_cli.log.open_transactions import (
 from kafkalog_cli.log.open_transactions import open_transactions as open_transactions_of
 from kafkalog_cli.log.partition import open_partition
 from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import offset_index
 
 # -- Open transactions: a replay must come to what the broker's own snapshots say, and made batches one by one
 
@@ -171,7 +172,7 @@ def directory(*positions):
         f"/t-0/{at:020d}.snapshot": producer_snapshot.encode([ProducerEntry(at + 1, 3, 0, 10, 0, 99, 0, at)])
         for at in (0, 10, 20)
     }
-    return FaultyFilesystem(files | {f"/t-0/{10:020d}.index": index.encode(positions, 10)})
+    return FaultyFilesystem(files | {f"/t-0/{10:020d}.index": offset_index(positions, 10)})
 
 
 @pytest.mark.parametrize("start", range(25))

@@ -1,42 +1,24 @@
 """Choose the partition of each record as producers of Kafka and librdkafka do, and sort the input by partition."""
 
-import struct
 import zlib
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kafkalog_cli.disk.temporary import SpooledFile
 from kafkalog_cli.errors import Refused
+from kafkalog_cli.format import native
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.append.reading import NewRecord, Parse
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.partition_facts import Places
 
-_words = struct.Struct("<I").iter_unpack
-_SEED = 0x9747B28C
-_MULTIPLIER = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
     """Return the hash of `data` as an unsigned 32-bit number. Java's result is the signed one."""
-    size = len(data)
-    found = _SEED ^ size
-    whole = size & ~3
-    for (word,) in _words(data[:whole]):
-        mixed = (word * _MULTIPLIER) & _MASK
-        mixed ^= mixed >> 24
-        found = ((found * _MULTIPLIER) & _MASK) ^ ((mixed * _MULTIPLIER) & _MASK)
-    if whole < size:
-        found ^= int.from_bytes(data[whole:], "little")
-        found = (found * _MULTIPLIER) & _MASK
-    found ^= found >> 13
-    found = (found * _MULTIPLIER) & _MASK
-    return found ^ (found >> 15)
-
-
-_LONG_BYTES = 256
-"""A longer key is hashed by itself: each four bytes of the longest key cost a step for all."""
+    return int.from_bytes(native.murmur2(data, array("q", [0, len(data)])), "little")
 
 
 def fnv1a(data: bytes) -> int:
@@ -58,27 +40,8 @@ def partitions_of_keys(keys: Any, partitions: int, hashing: Hashing = Hashing.MU
     _, ends, data = keys.buffers()
     kind = np.int64 if pa.types.is_large_binary(keys.type) else np.int32
     bounds = np.frombuffer(ends, kind)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
-    octets = np.zeros(bounds[-1] - bounds[0] + 4, np.uint8)
-    octets[:-4] = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]
-    words = np.ndarray((len(octets) - 3,), "<u4", octets.data, strides=(1,))
-    at, sizes = bounds[:-1] - bounds[0], np.diff(bounds)
-    found = np.uint32(_SEED) ^ sizes.astype(np.uint32)
-    rows, step = np.flatnonzero(sizes <= _LONG_BYTES), 0
-    while len(rows := rows[sizes[rows] - step >= 4]):
-        mixed = words[at[rows] + step] * np.uint32(_MULTIPLIER)
-        mixed ^= mixed >> 24
-        found[rows] = found[rows] * np.uint32(_MULTIPLIER) ^ mixed * np.uint32(_MULTIPLIER)
-        step += 4
-    rest = sizes & 3
-    rows = np.flatnonzero(rest)
-    last = words[(at + sizes - rest)[rows]] & ((1 << 8 * rest[rows]) - 1).astype(np.uint32)
-    found[rows] = (found[rows] ^ last) * np.uint32(_MULTIPLIER)
-    found ^= found >> 13
-    found *= np.uint32(_MULTIPLIER)
-    found ^= found >> 15
-    for row in np.flatnonzero(sizes > _LONG_BYTES).tolist():
-        found[row] = murmur2(octets[at[row] : at[row] + sizes[row]].tobytes())
-    return (found & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
+    hashes = np.frombuffer(native.murmur2(data or b"", bounds), np.int64)
+    return (hashes & 0x7FFFFFFF) % partitions
 
 
 def partition_of_key(key: bytes, partitions: int, hashing: Hashing = Hashing.MURMUR2_RANDOM) -> int:

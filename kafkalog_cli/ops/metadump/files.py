@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +18,7 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, RECORD_BATCH, Batch
 from kafkalog_cli.format.compression import decompress
 from kafkalog_cli.format.compression.exact_size import compress_to
-from kafkalog_cli.format.crc import crc32, crc32c
+from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.decode import decode_batch
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, CLUSTER_METADATA, COORDINATOR_TOPICS
@@ -327,8 +328,8 @@ class BatchRedactor:
             out = bytearray(message)
             start = min(_OLD_MAGIC_AT + (2 if magic == 0 else 10), len(out))
             out[start:] = filler(len(out) - start)
-        wrong_by = int.from_bytes(message[_OLD_CRC_AT:_OLD_MAGIC_AT], "big") ^ crc32(message[_OLD_MAGIC_AT:])
-        struct.pack_into(">I", out, _OLD_CRC_AT, crc32(bytes(out[_OLD_MAGIC_AT:])) ^ wrong_by)
+        wrong_by = int.from_bytes(message[_OLD_CRC_AT:_OLD_MAGIC_AT], "big") ^ zlib.crc32(message[_OLD_MAGIC_AT:])
+        struct.pack_into(">I", out, _OLD_CRC_AT, zlib.crc32(bytes(out[_OLD_MAGIC_AT:])) ^ wrong_by)
         return bytes(out)
 
     def _message_set(self, data: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Findings about bytes that are not batches, and about batches whose checksums do not match."""
 
 import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from kafkalog_cli.format.batch import (
     RECORD_BATCH,
     RECORD_BATCH_MAGIC,
 )
-from kafkalog_cli.format.crc import crc32, crc32c
+from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.log.reading.header import negative_magics
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
@@ -65,7 +66,7 @@ def checksums_of(file: ReadableFile, bad: BadBatch) -> tuple[str, str]:
     if got < bad.size_bytes:
         return "", ""
     (stored,) = _CRC.unpack_from(buffer, at)
-    crc = crc32c if bad.is_record_batch else crc32
+    crc = crc32c if bad.is_record_batch else zlib.crc32
     return str(crc(memoryview(buffer)[at + _CRC.size :])), str(stored)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.test_append import kafkalog
+from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS
 from tests.support.strategies import logs
 

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog_cli.ops.append.partitioning import partition_of_key
 from tests.support import commands
-from tests.support.commands import writable_copy
+from tests.support.commands import Terminal, writable_copy
 from tests.support.naive_reader import read_batches, read_records
 from tests.support.product import Environment, run
 
@@ -215,11 +215,6 @@ class Clock:
         return self.seconds
 
 
-class Screen(io.BytesIO):
-    def isatty(self):
-        return True
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["file", "stdin", "several"])
 def test_progress(several, tmp_path, name):
@@ -228,7 +223,7 @@ def test_progress(several, tmp_path, name):
     path = (several, "--topic", "several") if name == "several" else (several / "idem-0",)
     argv = [*map(str, ("append", *path, *SETTINGS))] + ([] if name == "stdin" else [str(tmp_path / "in")])
     for more in ([], ["--format", "json"]):
-        out, err = io.BytesIO(), io.BytesIO() if more else Screen()
+        out, err = io.BytesIO(), io.BytesIO() if more else Terminal()
         stdin = Interrupting(data, 0)
         environment = Environment(stdout=out, stderr=err, stdin=stdin, clock=Clock(), terminal=None)
         assert run([*argv, *more], environment) == 0, err.getvalue()

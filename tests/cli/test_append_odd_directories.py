@@ -9,7 +9,8 @@ import stat
 
 import pytest
 
-from tests.cli.test_append import MARKER, NOW, kafkalog, records
+from tests.cli.test_append import MARKER, NOW, records
+from tests.support.commands import kafkalog
 
 ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 METADATA = f"version: 0\ntopic_id: {ID}".encode()

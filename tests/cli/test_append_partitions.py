@@ -5,8 +5,8 @@ import json
 import pytest
 from kafka.partitioner.default import murmur2
 
-from tests.cli.test_append import NOW, kafkalog, records, tree
-from tests.support.commands import writable_copy
+from tests.cli.test_append import NOW, records
+from tests.support.commands import kafkalog, tree, writable_copy
 from tests.support.metadata_logs import batches, partition, topic_id, value
 from tests.support.naive_reader import read_batches, read_records
 

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from tests.cli.test_compact import objects
 from tests.cli.test_consent import Typist
+from tests.cli.test_erase_keys import objects
 from tests.support.commands import kafkalog, tree, writable_copy
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set, producer_snapshot, write_segment
 from tests.support.naive_reader import read_batches, read_records

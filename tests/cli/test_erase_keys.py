@@ -6,10 +6,22 @@ import shutil
 
 import pytest
 
-from tests.cli.test_compact import CHECKPOINT, COMPACT, NOW, kafkalog, objects, tree
+from tests.support.commands import kafkalog, objects_in, tree
 from tests.support.naive_reader import read_batches, read_records
+from tests.support.schemas import check
 
+NOW = ("--now", "1795230000000")
+CHECKPOINT = "cleaner-offset-checkpoint"
+COMPACT = ("--config", "cleanup.policy=compact", "--config", "segment.bytes=5000")
 OLD, ACTIVE, NONE = "key-00005", "key-00000", "nobody"
+
+
+def objects(*argv):
+    """(exit code, the objects of partitions, the summary); each object is as its schema says."""
+    code, out, _ = kafkalog(*argv, "--format", "json")
+    check(out.splitlines())
+    *found, summary = objects_in(out)
+    return code, found, summary
 
 
 @pytest.fixture

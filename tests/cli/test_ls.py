@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import kafkalog
+from tests.support.commands import Terminal, kafkalog
 from tests.support.product import Environment, run
 
 ROOT = Path(__file__).parents[2]
@@ -21,11 +21,6 @@ CONTROL = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f]")
 HOLDER = (
     "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
 )
-
-
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
 
 
 def ls(*argv, stdout=None):

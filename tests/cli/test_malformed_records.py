@@ -10,8 +10,8 @@ import shutil
 
 import pytest
 
-from tests.cli.test_append import NOW, kafkalog, partition, records, root  # noqa: F401 - fixtures
-from tests.support.commands import tree
+from tests.cli.test_append import NOW, partition, records, root  # noqa: F401 - fixtures
+from tests.support.commands import kafkalog, tree
 from tests.support.product import KafkalogError
 
 BYTES = "must be null, a string, or an object with encoding and data"

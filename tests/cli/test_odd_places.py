@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.trials import RETAINS, Trial, check_words
-from tests.support.commands import writable_copy
+from tests.support.commands import Terminal, writable_copy
 from tests.support.product import Environment, ExitCode, RealFilesystem, run
 
 LAST = "00000000000000000115"
@@ -34,11 +34,6 @@ COMMANDS = {
     "read": ["read", "--print", "timestamp,partition,offset,epoch,headers,key,value"],
 }
 CONTROLS = frozenset(chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))) - {"\n"}
-
-
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
 
 
 def command(words, path, out, *, stream=io.BytesIO):

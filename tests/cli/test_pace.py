@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 
 from kafkalog_cli.ops.session.runner import Interruptions
 from tests.support import commands
+from tests.support.commands import Terminal
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.plain_changes import files
 from tests.support.product import Environment, RealFilesystem, UsageError, run
@@ -66,11 +67,6 @@ class Clock:
     def sleep(self, seconds):
         self.slept.append(seconds)
         self.now += seconds
-
-
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
 
 
 class Hooked(WatchedFilesystem):

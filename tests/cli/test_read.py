@@ -10,6 +10,7 @@ from itertools import accumulate
 import crc32c
 import pytest
 
+from tests.support.commands import Terminal
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, xerial
 from tests.support.naive_consumer import consume
@@ -32,11 +33,6 @@ def batches(first, count, per=4, codec=0, size=300):
 
 ONE, TWO = batches(0, 10), batches(40, 10, codec=3)
 FILES = {FIRST: b"".join(ONE), SECOND: b"".join(TWO)}
-
-
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
 
 
 def read(files, *options, out=None):

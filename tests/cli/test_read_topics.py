@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.support.commands import Terminal
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 from tests.support.naive_consumer import consume
@@ -13,11 +14,6 @@ from tests.support.product import Environment, run
 
 WRITINGS = [(2, 0), (2, 1), (2, 2), (2, 3), (2, 4), (1, 0), (1, 1), (1, 2), (1, 3), (0, 0), (0, 1), (0, 2), (0, 3)]
 KEYS = [None, b"", b"a", b"ab", b"k\xc3\xa9y", b"\xff", b"A" * 300]
-
-
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
 
 
 def call(files, *arguments, out=None):

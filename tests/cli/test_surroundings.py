@@ -1,6 +1,5 @@
 """Variables of the environment that are for other programs, terminals without styles."""
 
-import io
 import os
 import pty
 import subprocess
@@ -8,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.commands import Terminal
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example"
@@ -71,13 +72,6 @@ def test_a_terminal_without_styles_gets_none(argv, variables):
 
 def test_a_width_that_is_no_number_is_none():
     assert b"Usage" in kafkalog("--help", TERMINAL_WIDTH="wide")
-
-
-class Terminal(io.BytesIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self):
-        return True
 
 
 def test_progress_without_styles(monkeypatch):

@@ -20,6 +20,7 @@ import pytest
 
 from kafkalog_cli.output.human import TextColumn, TextTable, write_table
 from kafkalog_cli.output.stream import Paint, ResultStream, columns_of
+from tests.support.commands import Terminal
 from tests.support.product import Environment, run
 
 ROOT = Path(__file__).parents[2]
@@ -165,9 +166,11 @@ def test_no_control_character_of_a_name_reaches_the_terminal(tmp_path):
     assert "evil\\x1b[2J-0" in shown
 
 
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
+def test_no_control_character_of_a_record_that_dump_log_prints_reaches_the_terminal():
+    argv, shown, piped = ["dump-log", str(ROOT / EXAMPLE / "mixed-0"), "--print-data-log"], Terminal(), io.BytesIO()
+    assert run(argv, Environment(stdout=shown)) == run(argv, Environment(stdout=piped)) == 0
+    assert "and\\ttab" in shown.getvalue().decode()
+    assert (b"\t" in shown.getvalue(), b"\t" in piped.getvalue()) == (False, True)
 
 
 def shown_by(argv, columns, monkeypatch):

@@ -6,12 +6,38 @@ import subprocess
 
 import pytest
 
-from tests.cli.test_undo import changes_of, kafkalog, tree
-from tests.support.product import KafkalogError, RealFilesystem
+from tests.crash.journal_cases import Bytes
+from tests.support import commands
+from tests.support.product import Cut, Drop, KafkalogError, Move, Put, RealFilesystem
 from tests.support.product_journal import RunInfo, apply
 
 KIB = 1 << 10
 INFO = RunInfo("run-1", "test", (), 0)
+
+
+def kafkalog(*argv):
+    return commands.kafkalog(*argv, now_ms=lambda: 4_000_000_000_000)
+
+
+def tree(root, *, with_own=False):
+    """All below a directory: content, mode, owner, mtime; what kafkalog keeps beside it only `with_own`."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        if with_own or (".kafkalog" not in path.parts and path.name != ".lock"):
+            status = path.lstat()
+            content = path.read_bytes() if path.is_file() else None
+            found[path] = (content, status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns)
+    return found
+
+
+def changes_of(partition):
+    """Some of everything, by the files that are there."""
+    logs = sorted(partition.glob("*.log"))
+    size = logs[-1].stat().st_size
+    found = [Cut(logs[-1].name, size, size // 2), Put("new.snapshot", Bytes(b"new" * 99), False)]
+    found += [Put(p.name, Bytes(b"\0" * 9000), True) for p in sorted(partition.glob("*.index"))[:1]]
+    found += [Drop(p.name) for p in sorted(partition.glob("*.timeindex"))[:1]]
+    return [*found, *(Move(p.name, p.name + ".deleted") for p in logs[:-1][:1])]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import socket
@@ -13,17 +12,12 @@ import pytest
 from tests.damage.log_directory import FILES, NOW_MS, ROOT
 from tests.damage.makers import batch, record
 from tests.damage.reading import deadline
-from tests.support.commands import everything, kafkalog
+from tests.support.commands import Terminal, everything, kafkalog
 from tests.support.product import ExitCode
 
 GOOD = batch(0, [record(0, b"key", b"value")])
 LOG = "00000000000000000000.log"
 CONTROL = "\x1b[31m\n\x07\x9b"
-
-
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """Plain recovery: what it does to each damaged case of the corpus, and that it leaves sound logs alone."""
 
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -7,8 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.commands import json_of
+from tests.support.commands import json_of, kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, write_segment
+from tests.support.product import RealFilesystem
+from tests.support.watched_fs import RecordingFilesystem
 
 NOW_MS = 1_795_000_000_000
 OPTIONS = ("--now", NOW_MS, "--config", "segment.index.bytes=4096", "--config", "index.interval.bytes=300")
@@ -313,3 +316,24 @@ def test_a_batch_in_the_value_of_a_record_is_none_of_the_log(tmp_path, inner_off
     assert not found.refused
     assert (directory / f"{0:020d}.log").read_bytes() == data
     assert not plan(directory).has_work
+
+
+def test_recover_does_not_read_a_hole_of_8_tebibytes_nor_copy_it_before_it_cuts_it(tmp_path):
+    """The copy would need no room, so nothing else stops it."""
+    (tmp_path / "t-0").mkdir()
+    write_segment(tmp_path / "t-0", 0, [(batch_v2([R(0, NOW_MS, None, b"v")]), 0, NOW_MS)])
+    log = tmp_path / "t-0" / f"{0:020}.log"
+    size = log.stat().st_size
+    try:
+        os.truncate(log, 1 << 43)
+    except OSError:
+        pytest.skip("NOT TRIED: no large holes here")
+    fs = RecordingFilesystem(RealFilesystem())
+    code, out, _ = kafkalog("recover", tmp_path / "t-0", "--dry-run", fs=fs)
+    assert (code, "8.0 TiB cut" in out) == (3, True), out
+    assert 0 < sum(call.detail[1] for call in fs.calls if call.name == "read") < 1 << 26
+    code, _, err = kafkalog("recover", tmp_path / "t-0")
+    assert (code, "nothing was changed" in err, "--discard" in err) == (13, True, True), err
+    assert log.stat().st_size == 1 << 43
+    assert kafkalog("recover", tmp_path / "t-0", "--discard").code == 0
+    assert log.stat().st_size == size

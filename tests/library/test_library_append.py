@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkalog_cli as kl
-from tests.cli.test_append import kafkalog, tree
-from tests.support.commands import writable_copy
+from tests.support.commands import kafkalog, tree, writable_copy
 from tests.support.logs import BASE_TIME_MS
 from tests.support.product import BadInput, Locked, Refused, UsageError
 from tests.support.strategies import contents, headers, timestamps

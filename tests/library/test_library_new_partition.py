@@ -3,8 +3,8 @@
 import pytest
 
 import kafkalog_cli as kl
-from tests.cli.test_append import kafkalog, tree
 from tests.library.test_library_append import ARGUMENTS, GIVEN, files
+from tests.support.commands import kafkalog, tree
 from tests.support.locks import held_by_another_process
 from tests.support.product import BadInput, KafkalogError, Locked, Refused, UsageError
 

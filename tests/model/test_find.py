@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog_cli as kl
-from tests.support.commands import kafkalog
+from tests.support.commands import Terminal, kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set, write_segment
 from tests.support.naive_consumer import ABORT, COMMIT, consume
@@ -276,11 +276,6 @@ def test_text(tmp_path):
     assert kafkalog("find", tmp_path, "--from", "1000") == (1, "", "")
     assert kafkalog("find", tmp_path, "--from-time", "2033-01-01") == (1, "", "")
     assert kafkalog("find", tmp_path / "none")[0] == 10
-
-
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
 
 
 def test_a_terminal_gets_colours_and_no_control_characters(tmp_path, monkeypatch):

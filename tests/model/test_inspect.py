@@ -16,7 +16,7 @@ import pytest
 
 import kafkalog_cli as kl
 from tests.model.test_find import some_logs
-from tests.support.commands import kafkalog
+from tests.support.commands import Terminal, kafkalog
 from tests.support.logs import BASE_TIME_MS as TIME_MS
 from tests.support.logs import R, batch_v2, write_segment
 from tests.support.naive_reader import read_batches
@@ -216,10 +216,6 @@ def test_the_library(corpus):
 @pytest.mark.parametrize("case", ["txn/data", "compact-tx/after", "retention/before"])
 @pytest.mark.parametrize("columns", [80, 120])
 def test_text_fits_a_terminal(corpus, case, columns, monkeypatch):
-    class Terminal(io.BytesIO):
-        def isatty(self):
-            return True
-
     monkeypatch.setenv("COLUMNS", str(columns))
     out = Terminal()
     run(["inspect", str(corpus / case)], Environment(out, io.BytesIO()))

@@ -1,6 +1,5 @@
 """`kafkalog sql` through the real command: columns, names, tables, output, damage, refusals; the library's rows."""
 
-import io
 import json
 from collections import Counter
 
@@ -9,15 +8,11 @@ import pytest
 import kafkalog_cli as kl
 from tests.spark.querying import ORDERS, OTHER, kafkalog, log, rows, sql
 from tests.spark.spark_reading import pa
+from tests.support.commands import Terminal
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 from tests.support.product_spark import TABLES, Mode, Reading, replace_point
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
-
-
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
 
 
 @pytest.fixture(scope="module", autouse=True)

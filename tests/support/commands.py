@@ -22,6 +22,13 @@ class Ran(NamedTuple):
     err: str
 
 
+class Terminal(io.BytesIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
 def kafkalog(*argv, stdin=b"", errors="strict", **environment):
     """Run a command line in the Environment that the keywords give.
 

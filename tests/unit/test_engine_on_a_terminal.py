@@ -11,15 +11,12 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothi
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.session_groups import EngineName, Spark, engine_of
+from tests.support.commands import Terminal
 
 
 @pytest.mark.parametrize(("as_json", "is_shown"), [(False, True), (True, False)])
 def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     """As `sql` does; JSON output has no line of text."""
-
-    class Terminal(io.BytesIO):
-        def isatty(self):
-            return True
 
     @contextlib.contextmanager
     def started(master, *, settings, is_small):

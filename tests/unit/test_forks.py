@@ -76,6 +76,7 @@ def verified(log_dir, *arguments, **how):
     return done.returncode, re.sub(r", \S+ m?s$", "", done.stdout, flags=re.MULTILINE), messages, forks
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", ["quick", "normal"])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_forks_find_what_this_process_finds(log_dir, level, form):
@@ -88,6 +89,7 @@ def test_forks_find_what_this_process_finds(log_dir, level, form):
     assert any("Redpanda" in message for message in alone[2])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("how", "forks"),
     [
@@ -122,6 +124,7 @@ def test_an_interrupt_ends_the_forks(log_dir, to_all):
     assert not any(Path(f"/proc/{fork}").exists() for fork in forks)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("at", ["before their tasks", "with more results than a pipe takes"])
 def test_forks_do_not_outlive_a_process_that_is_ended(log_dir, number, at):

@@ -14,12 +14,8 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.output.progress import Progress, Waiting, beside, clock_time, sized, spent
 from kafkalog_cli.output.stream import terminal_columns
+from tests.support.commands import Terminal
 from tests.support.schemas import check
-
-
-class Terminal(io.BytesIO):
-    def isatty(self):
-        return True
 
 
 class Clock:

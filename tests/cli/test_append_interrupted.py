@@ -11,11 +11,10 @@ import time
 
 import pytest
 
-from kafkalog_cli.ops.append.partitioning import partition_of_key
 from tests.support import commands
 from tests.support.commands import Terminal, writable_copy
 from tests.support.naive_reader import read_batches, read_records
-from tests.support.product import Environment, run
+from tests.support.product import Environment, partition_of_key, replace_point, run
 
 NOW_MS = 1795228795800
 SETTINGS = (
@@ -142,22 +141,21 @@ def several(root):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("more", [(), ("--producer-id", "9", "--first-sequence", "0", "--transaction", "commit")])
 def test_several_partitions(several, monkeypatch, tmp_path, more):
-    from kafkalog_cli.ops.append.partitioning import SortedLines
+    def with_a_signal(whole):
+        def pieces(self, number):
+            for piece in whole(self, number):
+                at = len(piece) // 2
+                yield piece[:at]
+                if number == 1:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                yield piece[at:]
 
-    whole = SortedLines.pieces
-
-    def pieces(self, number):
-        for piece in whole(self, number):
-            at = len(piece) // 2
-            yield piece[:at]
-            if number == 1:
-                os.kill(os.getpid(), signal.SIGTERM)
-            yield piece[at:]
+        return pieces
 
     (tmp_path / "in.ndjson").write_bytes(keyed())
     argv = ("append", several, tmp_path / "in.ndjson", "--topic", "several", *SETTINGS, *more)
     with monkeypatch.context() as patched:
-        patched.setattr(SortedLines, "pieces", pieces)
+        replace_point(patched, "lines of a partition of an append to several", with_a_signal)
         code, _, err = kafkalog(argv)
     there = [len(values(several / f"several-{number}")) for number in range(3)]
     assert code == 130, err

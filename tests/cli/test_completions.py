@@ -9,11 +9,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-
-from kafkalog_cli.cli.options import complete_partitions
 
 ROOT = Path(__file__).parents[2]
 COMPLETIONS = ROOT / "completions"
@@ -115,7 +112,3 @@ def until(keys, *wanted, seconds=300):
         if all(re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", shown) for one in wanted):
             return
     raise AssertionError(f"the shell shows {shown!r}")
-
-
-def test_partitions_of_no_place():
-    assert complete_partitions(SimpleNamespace(params={}, args=["/nowhere"]), "") == []

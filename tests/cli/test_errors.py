@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.errors import next_step
 from tests.support.commands import kafkalog
-from tests.support.product import KafkalogError
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "kafkalog.error-1.json"
 COMMANDS = (
@@ -88,9 +86,3 @@ def test_records_that_cannot_be_decoded_keep_their_kind(corpus, tmp_path):
     path.write_bytes(data)
     _, _, err = kafkalog("dump-log", "--format", "json", "--print-data-log", path)
     assert "decompression-failed" in {error["kind"] for error in errors(err)}
-
-
-def test_an_error_that_was_raised_from_itself_has_no_next_step():
-    error = KafkalogError(reason="as it was")
-    error.__cause__ = error
-    assert next_step(error) == ""

@@ -12,13 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.change.new_partitions import staged_name
-from kafkalog_cli.disk.names import place_outside
-from kafkalog_cli.format import producer_snapshot
-from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.ops.checks.diagnose import finding, with_path
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
-from kafkalog_cli.ops.steps import Step, Word, text_of
 from tests.damage.test_verify_places import (
     CONTROL,
     FIRST,
@@ -38,9 +31,10 @@ from tests.support import metadata_nodes as nodes
 from tests.support.commands import kafkalog
 from tests.support.damaged_nodes import DAMAGES, node
 from tests.support.faulty_fs import FaultyFilesystem
-from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, producer_snapshot, write_segment
 from tests.support.metadata_logs import snapshot
-from tests.support.product import RealFilesystem
+from tests.support.product import FindingKind, RealFilesystem, Severity, staged_name, text_of
+from tests.support.product_journal import NewPartitions, StagedPartition, make_partition
 
 COMMAND = re.compile(r"`([^`]+)`")
 RUN = ("kafkalog", "sudo", "mv", "cp", "rm", "sed", "sh", "truncate")
@@ -384,8 +378,7 @@ def _(corpus):
 def _(corpus):
     shutil.copytree(corpus / "clean-asis" / "before", DISK)
     last = max(DISK.glob("*/*.snapshot"))
-    entry = ProducerEntry(0, 0, -1, -1, 0, 1, -1, -1)
-    last.write_bytes(producer_snapshot.encode([entry._replace(producer_id=at) for at in range(370_000)]))
+    last.write_bytes(producer_snapshot([(at, 0, -1, -1, 0, 1, -1, -1) for at in range(370_000)]))
     return [DISK]
 
 
@@ -610,10 +603,6 @@ def _(corpus):
 def _(corpus):
     """As a run leaves it that is killed after its commit, by what it wrote of its command line."""
     pytest.importorskip("pyspark")
-    from kafkalog_cli.change.new_partition import make_partition
-    from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition
-    from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.ops.importing.sources import ImportRequest, command_of
 
     class CutOff(NewPartitions):
         def complete(self):
@@ -622,7 +611,7 @@ def _(corpus):
     log_dir(DISK)
     Path("in put.ndjson").write_text("")
     words = ["kafkalog", "import", str(Path.cwd() / "in put.ndjson"), "--log-dir", str(Path.cwd() / DISK)]
-    what = {"command": command_of([words[2]], ImportRequest(), ()), "repeat": shlex.join(words)}
+    what = {"command": [words[2], "request", "()"], "repeat": shlex.join(words)}
     with CutOff(RealFilesystem(), str(DISK)) as new:
         staged = staged_name("topic", 0, "run", "0")
         make_partition(RealFilesystem(), str(DISK / staged), topic_id(1), BASE_TIME_MS)
@@ -755,40 +744,6 @@ def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
         ends,
         done,
     )
-
-
-def test_an_import_is_repeated_from_any_directory(monkeypatch):
-    from kafkalog_cli.cli.import_ import shell_line
-
-    monkeypatch.chdir("/usr")
-    argv = ("import", "in put", "--log-dir=data", "--topic", "t", "--metadata", "meta", "--codec", "lz4")
-    line = "kafkalog import '/usr/in put' --log-dir=/usr/data --topic t --metadata /usr/meta --codec lz4"
-    assert shell_line(argv, ["in put", "data", "meta"]) == line
-    assert not shell_line((), ["in put"])
-
-
-def test_paths_that_hold_the_words_of_placeholders_stay():
-    steps = (Step("", ("mv", "-nT", Word.FILE, Word.FILE_AWAY), end=" "), Step("", ("ls", "/a/PATH/b")))
-    found = finding(FindingKind.BAD_NAME, "/a/FILE/PATH-0/x.log", "m", steps=steps)
-    step = with_path(found, "/a/FILE/PATH-0").next_step
-    assert step == "`mv -nT /a/FILE/PATH-0/x.log /a/FILE/x.log` `ls /a/PATH/b`"
-    assert with_path(with_path(found, "/a/FILE/PATH-0"), "/other").next_step == step
-
-
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        ("/data/kafka/t-0", "/data/t-0"),
-        ("kafka/t-0", "t-0"),
-        ("./kafka/t-0/", "t-0"),
-        ("t-0", "../t-0"),
-        ("../t-0", "../../t-0"),
-        ("/kafka/t-0", "/t-0"),
-    ],
-)
-def test_where_a_directory_goes_that_must_leave_the_log_directory(path, place):
-    assert place_outside(path) == place
-    assert Path(place_outside(".")).is_absolute()
 
 
 def test_recover_is_not_advised_for_the_metadata_log_that_it_refuses(tmp_path, monkeypatch):

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli import __version__
-from kafkalog_cli.cli.commands import GROUPS
+import kafkalog_cli as kl
 from tests.support.commands import kafkalog, options_of
-from tests.support.product import COMMANDS
+from tests.support.product import COMMANDS, GROUPS
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 
@@ -134,7 +133,7 @@ def test_a_name_that_is_none(name, meant):
 
 
 def test_the_version():
-    assert kafkalog("-V") == kafkalog("--version") == (0, f"kafkalog {__version__}\n", "")
+    assert kafkalog("-V") == kafkalog("--version") == (0, f"kafkalog {kl.__version__}\n", "")
 
 
 @pytest.mark.parametrize("command", ["verify", "ls", "recover", "dump-log", "purge"])

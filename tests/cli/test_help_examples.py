@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from kafkalog_cli.cli.commands import EXAMPLES
 from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 from tests.support.metadata_logs import batches, partition, topic_id, value
-from tests.support.product import COMMANDS, Environment, kafkalog_command, run
+from tests.support.product import COMMANDS, EXAMPLES, Environment, kafkalog_command, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 LOG_DIR = "/var/lib/kafka"

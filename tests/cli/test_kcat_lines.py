@@ -6,9 +6,8 @@ import zlib
 
 import pytest
 
-from kafkalog_cli.ops.append.partitioning import partition_of_key
-from kafkalog_cli.ops.choices import Hashing
 from tests.support.commands import kafkalog
+from tests.support.product import Hashing, partition_of_key
 
 COUNT = 6
 TS = 1_700_000_000_000

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.ops.refusals import RULES
 from tests.cli.test_every_next_step import DISK, LOG, OTHER, PARTITION, changed, from_corpus, kafkalog, sound, starts
 from tests.damage.test_verify_places import log_dir, metadata_log, partition, ten_batches, topic
 from tests.support.logs import BASE_TIME_MS, write_segment
+from tests.support.product import RULES
 
 COMMAND = re.compile(r"`((?:kafkalog|mv|cp|rm|sed) [^`]+)`")
 UNDO = re.compile(r"undo: ((?:kafkalog undo|mv) .+)")

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.ops.session.runner import Interruptions
 from tests.support import commands
 from tests.support.commands import Terminal
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
@@ -83,7 +82,8 @@ def kafkalog(*argv, fs=None, clock=None, terminal=False):
     return commands.kafkalog(*argv, stderr=stderr, fs=fs, clock=clock, sleep=clock.sleep)
 
 
-SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+ROOT = Path(__file__).parents[2]
+SCHEMAS = ROOT / "docs" / "schemas"
 
 
 def objects(text):
@@ -336,68 +336,6 @@ def test_progress_for_programs(tmp_path):
 # ---- interrupted
 
 
-@pytest.fixture
-def signals(monkeypatch):
-    """A hook that sends this process a signal before the first call for which `when` holds; the main thread takes it."""
-    taken = threading.Event()
-    ask = Interruptions.ask
-    monkeypatch.setattr(Interruptions, "ask", lambda wish: (ask(wish), taken.set()))
-    return lambda number, when: hook_of(taken, number, when)
-
-
-def hook_of(taken, number, when):
-    sent, lock = [], threading.Lock()
-
-    def hook(call):
-        with lock:
-            if sent or not when(call):
-                return
-            sent.append(call)
-        os.kill(os.getpid(), number)
-        assert taken.wait(300)
-
-    hook.sent = sent  # type: ignore[attr-defined]
-    return hook
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("jobs", "number"), [(1, signal.SIGINT), (3, signal.SIGTERM)])
-@pytest.mark.parametrize(
-    "name", ["open_read", "read", "create", "write", "truncate", "sync", "rename", "sync_directory", "lock"]
-)
-def test_a_signal_at_any_call(signals, tmp_path, jobs, number, name):
-    """The partition that is being changed is finished, others are not begun."""
-    root = log_directory(tmp_path / "log")
-    hook = signals(number, lambda call: call.name == name and "/t-2" in call.path + call.to)
-    code, out, err = kafkalog("recover", "--jobs", jobs, "--format", "json", root, fs=Hooked(hook))
-    assert hook.sent
-    *plans, summary = objects(out)
-    assert code == summary["exit_code"] == 130
-    done = [plan["path"].rpartition("/")[2] for plan in plans]
-    assert sorted(done + [one["path"].rpartition("/")[2] for one in summary["not_done"]]) == NAMES
-    assert_clean(root, done)
-    began = name not in ("open_read", "read", "lock")
-    if jobs == 1:
-        assert done == NAMES[: 2 + began]
-    assert ("t-2" in done) == began
-    assert "interrupted: " in objects(err)[-1]["message"]
-    assert signal.getsignal(number) is {signal.SIGINT: signal.default_int_handler}.get(number, signal.SIG_DFL)
-    assert kafkalog("recover", root)[0] == 0
-    assert_clean(root, NAMES)
-
-
-def test_a_salvage_that_is_interrupted_leaves_nothing_half_done(signals, tmp_path):
-    root = log_directory(tmp_path / "log")
-    hook = signals(signal.SIGINT, lambda call: call.name == "write" and "/out/t-2" in call.path)
-    code, out, _ = kafkalog(
-        "recover", "--salvage", tmp_path / "out", "--jobs", 1, "--format", "json", root, fs=Hooked(hook)
-    )
-    assert code == 130
-    assert [one["path"].rpartition("/")[2] for one in objects(out)[-1]["not_done"]] == NAMES[2:]
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == NAMES[:2]
-    assert kafkalog("recover", "--salvage", tmp_path / "out", *(root / name for name in NAMES[2:]))[0] == 3
-
-
 def test_a_salvage_that_was_cut_off_is_seen(tmp_path):
     root = log_directory(tmp_path / "log")
     (tmp_path / "out" / "t-2.partial").mkdir(parents=True)
@@ -433,15 +371,15 @@ def test_waiting_for_a_lock_can_be_interrupted(tmp_path, path, wait):
 
 CHILD = """
 import os, signal, sys, time
-from kafkalog_cli.ops.session import runner
+from tests.support.product_journal import AGAIN_SECONDS, Interruptions
 number = int(sys.argv[1])
-wish = runner.Interruptions()
+wish = Interruptions()
 with wish.watched():
     for _ in range(3):
         os.kill(os.getpid(), number)
     assert wish.are_asked_for
     print("three at once are one", flush=True)
-    time.sleep(runner.AGAIN_SECONDS)
+    time.sleep(AGAIN_SECONDS)
     os.kill(os.getpid(), number)
     print("not reached", flush=True)
 """
@@ -449,16 +387,6 @@ with wish.watched():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_second_signal_ends_the_process(number):
-    done = subprocess.run([sys.executable, "-c", CHILD, str(int(number))], check=False, capture_output=True, text=True)
+    command = [sys.executable, "-c", CHILD, str(int(number))]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (-number, "three at once are one\n"), done.stderr
-
-
-def test_signals_that_are_taken_or_ignored_stay_so():
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        with Interruptions().watched():
-            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-            assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

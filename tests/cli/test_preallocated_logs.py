@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from tests.support.commands import a_broker_on
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.product import Environment, RealFilesystem, run
+from tests.support.watched_fs import WatchedFilesystem
 
 EXAMPLE = Path(__file__).parents[2] / "docs/example"
 UNUSED_BYTES = 100_000
@@ -27,10 +28,10 @@ def log(log_dir):
     return max((log_dir / "mixed-0").glob("*.log"))
 
 
-def ran(*arguments):
+def ran(*arguments, **more):
     """(exit code, stdout, what stderr says besides that a broker runs)."""
     out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, sleep=lambda _: None)
+    environment = Environment(stdout=out, stderr=err, sleep=lambda _: None, **more)
     code = run([*map(str, arguments)], environment)
     lines = err.getvalue().decode().splitlines()
     return code, out.getvalue(), [line for line in lines if "a broker is running" not in line]
@@ -84,11 +85,11 @@ def test_other_bytes_are_damage_beside_a_broker_too(log_dir, log):
 def test_zeros_at_the_end_of_a_closed_segment_are_damage(log_dir, log):
     """A broker cuts off what it has not used before it makes the next segment."""
     log.write_bytes(log.read_bytes() + bytes(UNUSED_BYTES))
-    shutil.copy(log, log.with_name(f"{int(log.stem) + 10_000:020}.log"))
-    assert len(log.name) == 24
-    with a_broker_on(log_dir), RealFilesystem().open_read(str(log)) as file:
-        assert SegmentReader(file).run().fault is not None
-        assert [*SegmentReader(file).headers()]
+    log.with_name(f"{int(log.stem) + 10_000:020}.log").touch()
+    with a_broker_on(log_dir):
+        code, _, err = ran("read", log.parent)
+    assert code == 3
+    assert ZERO_SIZE in err[-1]
 
 
 def test_dump_log_fails_there_as_kafka_dump_log_does(log_dir, log):
@@ -101,44 +102,38 @@ def test_dump_log_fails_there_as_kafka_dump_log_does(log_dir, log):
     assert (strict_code, strict_err) == (0, [])
 
 
-@pytest.mark.parametrize("is_deep", [False, True])
-def test_a_broker_rolls_a_segment_while_it_is_read(is_deep, log_dir, log):
-    """The file is shorter then, and no segment's bytes are missing."""
+class Broker(WatchedFilesystem):
+    """Does something to the log after its first read to the end of what is written."""
+
+    def __init__(self, log, act):
+        super().__init__(RealFilesystem())
+        self.log, self.written_bytes, self.act = str(log), log.stat().st_size, act
+
+    def after(self, call):
+        if call.name == "read" and call.path == self.log and self.act and sum(call.detail[:2]) > self.written_bytes:
+            self.act, act = None, self.act
+            act()
+
+
+@pytest.mark.parametrize("command", ["read", "verify deep", "dump-index", "stats"])
+@pytest.mark.parametrize("act", ["rolls", "appends"])
+def test_a_broker_that_rolls_or_appends_meanwhile_leaves_no_damage(command, act, log_dir, log):
     content = log.read_bytes()
-    log.write_bytes(content + bytes(UNUSED_BYTES))
-    with a_broker_on(log_dir), RealFilesystem().open_read(str(log)) as file:
+
+    def roll():
         os.truncate(log, len(content))
         log.with_name(f"{int(log.stem) + 10_000:020}.log").touch()
-        reader = SegmentReader(file)
-        batches = [*reader.batches()] if is_deep else [*reader.headers()]
-        assert batches
-        assert (reader.fault, reader.end_position) == (None, len(content))
 
+    def append():
+        with log.open("r+b") as file:
+            file.seek(len(content))
+            file.write(batch_v2([R(125, BASE_TIME_MS, b"k", b"v")], epoch=0))
 
-class AppendedMeanwhile:
-    """An open file to which `appended` is written at the byte of the first zeros, once these were read."""
-
-    def __init__(self, file, log, at, appended):
-        self._file, self.path, self.size_bytes = file, file.path, file.size_bytes
-        self._log, self._at, self._appended = log, at, appended
-
-    def read_into(self, position, buffer):
-        got = self._file.read_into(position, buffer)
-        if position + got > self._at and self._appended:
-            with self._log.open("r+b") as log:
-                log.seek(self._at)
-                log.write(self._appended)
-            self._appended = b""
-        return got
-
-
-@pytest.mark.parametrize("is_deep", [False, True])
-def test_a_broker_appends_after_the_end_was_read(is_deep, log_dir, log):
-    content = log.read_bytes()
+    name, *options = COMMANDS[command]
+    expected = ran(name, log.parent, *options)
+    broker = Broker(log, roll if act == "rolls" else append)
     log.write_bytes(content + bytes(UNUSED_BYTES))
-    with a_broker_on(log_dir), RealFilesystem().open_read(str(log)) as file:
-        reader = SegmentReader(AppendedMeanwhile(file, log, len(content), content[:200]))
-        batches = [*reader.batches()] if is_deep else [*reader.headers()]
-        assert batches
-        assert reader.fault is None
-        assert log.read_bytes()[len(content) :].startswith(content[:200])
+    with a_broker_on(log_dir):
+        code, _, err = ran(name, log.parent, *options, fs=broker)
+    assert broker.act is None, "the end was not read"
+    assert (code, err) == (expected[0], expected[2])

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.broker.leader_epochs import LeaderEpochs
-from kafkalog_cli.format import checkpoint, producer_snapshot
 from tests.support.product import Environment, run
 
 REFUSED = {
@@ -76,19 +74,16 @@ def lines_of(root: Path, topic: str) -> dict[str, list[str]]:
     return found
 
 
-def epochs_before(data: bytes, end_offset: int) -> list[checkpoint.EpochEntry]:
+def epochs_before(data: bytes, end_offset: int) -> list[list[int]]:
     """Less what starts at the log's end: the broker made that when it led the partition again."""
-    entries, faults = checkpoint.decode_leader_epochs(data)
-    assert not faults
-    return [entry for entry in entries if entry.start_offset != end_offset]
+    entries = [[*map(int, line.split())] for line in data.decode().splitlines()[2:]]
+    return [entry for entry in entries if entry[1] != end_offset]
 
 
-def as_leader(data: bytes, end_offset: int) -> bytes:
-    """The epochs as a broker leaves them that was leader in epoch 0, and is in epoch 2."""
-    epochs = LeaderEpochs.from_file(data)
-    for epoch in (0, 2):
-        epochs.assign(epoch, end_offset)
-    return epochs.encode()
+def producers(data: bytes) -> set[bytes]:
+    """The entries of 46 bytes of a producer snapshot, after its version, checksum and count."""
+    assert (len(data) - 10) % 46 == 0
+    return {data[at : at + 46] for at in range(10, len(data), 46)}
 
 
 def differences(ours: dict[str, bytes], after: dict[str, bytes], end_offset: int) -> list[str]:
@@ -96,8 +91,7 @@ def differences(ours: dict[str, bytes], after: dict[str, bytes], end_offset: int
     found = [f"{name} on one side only" for name in ours.keys() ^ after.keys()]
     for name in sorted(ours.keys() & after.keys()):
         if name.endswith(".snapshot"):
-            one, other = (set(producer_snapshot.decode(data)[0]) for data in (ours[name], after[name]))
-            is_alike = one == other
+            is_alike = producers(ours[name]) == producers(after[name])
         elif name == EPOCHS:
             is_alike = epochs_before(ours[name], end_offset) == epochs_before(after[name], end_offset)
         else:
@@ -142,7 +136,7 @@ def test_after_from_before(corpus, tmp_path, kind, evidence):
             end_offset = end_of(case / "after", name, int(after.name.rpartition("-")[2]))
             ours = files(case / "before" / after.name)
             if name == ODD_EPOCH:
-                ours[EPOCHS] = as_leader(ours[EPOCHS], end_offset)
+                ours[EPOCHS] = b"0\n1\n0 0\n"  # as a broker leaves them that led in epoch 0, and leads in epoch 2
             found += [f"{after.name}: {one}" for one in differences(ours, files(after), end_offset)]
             tried += 1
         if lines_of(case / "before", name) != lines_of(case / "after", name):

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkalog_cli.ops.refusals import RULES, Action, RuleOutcome
-from tests.support.commands import kafkalog
+from tests.support.commands import a_broker_on, kafkalog
 from tests.support.metadata_logs import batches, partition, topic_id, value
+from tests.support.product import RULES, Action, RuleOutcome
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 YEAR_2040 = ("--now", "2040-01-01T00:00:00Z")
@@ -246,24 +246,17 @@ def test_a_refusal_changes_nothing(data, name, action):
     assert tree(data.parent) == before, said
 
 
-def test_a_lock_that_is_held_changes_nothing(data, monkeypatch):
-    """As where a broker runs: the lock of log.dir cannot be had."""
-    from kafkalog_cli.errors import Locked
-    from kafkalog_cli.ops.session import session as sessions
-
-    def held(_fs, log_dir, _policy):
-        raise Locked(path=log_dir, reason="a broker is running (pid 1)")
-
-    monkeypatch.setattr(sessions, "lock_log_dir", held)
-    for action, (command, *options) in ARGV.items():
-        more = SETS.get(action, ())
-        if action in (Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND):
-            more = ("--single-replica",)
-        after = ("20260101T000000.000Z-roll-abcd",) if action is Action.UNDO else ()
-        before = tree(data)
-        code, said = called(command, data / "t-0", *after, *options, *YEAR_2040, *more)
-        assert code == (10 if action is Action.UNDO else 11), (action, code, said)
-        assert tree(data) == before, action
+def test_the_lock_of_a_broker_changes_nothing(data):
+    with a_broker_on(data):
+        for action, (command, *options) in ARGV.items():
+            more = SETS.get(action, ())
+            if action in (Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND):
+                more = ("--single-replica",)
+            after = ("20260101T000000.000Z-roll-abcd",) if action is Action.UNDO else ()
+            before = tree(data)
+            code, said = called(command, data / "t-0", *after, *options, *YEAR_2040, *more)
+            assert code == (10 if action is Action.UNDO else 11), (action, code, said)
+            assert tree(data) == before, action
 
 
 @pytest.mark.parametrize("more", [("--single-replica",), ()], ids=["old line", "unknown replication"])

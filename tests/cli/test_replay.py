@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafkalog_cli.cli import replay
 from tests.support.commands import kafkalog
+from tests.support.product import replace_point
 from tests.support.recording_cluster import RecordingCluster
 from tests.support.schemas import check
 from tests.unit.test_replay import check_complete, disk, sent, wanted  # noqa: F401 fixture
@@ -12,7 +12,7 @@ from tests.unit.test_replay import check_complete, disk, sent, wanted  # noqa: F
 @pytest.fixture
 def cluster(monkeypatch):
     one = RecordingCluster()
-    monkeypatch.setattr(replay, "KafkaCluster", lambda address, settings: one)
+    replace_point(monkeypatch, "cluster that replay sends to", lambda _: lambda address, settings: one)
     return one
 
 

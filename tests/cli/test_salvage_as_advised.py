@@ -5,7 +5,6 @@ import shlex
 
 import pytest
 
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from tests.cli.test_every_next_step import (
     ALL,
     COMMAND,
@@ -20,7 +19,7 @@ from tests.cli.test_every_next_step import (
     sound,
 )
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
-from tests.support.product import RealFilesystem
+from tests.support.product import FindingKind, RealFilesystem
 from tests.support.watched_fs import FailingFilesystem
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Terminal
-
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example"
 LOG = EXAMPLE / "mixed-0" / "00000000000000000000.log"
@@ -72,19 +70,3 @@ def test_a_terminal_without_styles_gets_none(argv, variables):
 
 def test_a_width_that_is_no_number_is_none():
     assert b"Usage" in kafkalog("--help", TERMINAL_WIDTH="wide")
-
-
-def test_progress_without_styles(monkeypatch):
-    from kafkalog_cli.output.progress import Progress
-
-    for is_dumb in (False, True):
-        monkeypatch.setenv("TERM", "dumb" if is_dumb else "xterm")
-        monkeypatch.delenv("NO_COLOR", raising=False)
-        stream = Terminal()
-        with Progress(stream, "verify", as_json=False, clock=iter(range(100)).__next__) as progress:
-            progress.advance(1 << 20)
-            progress.advance(1 << 20)
-        said = stream.getvalue()
-        assert b"verify: 2.0 MiB" in said
-        assert (b"\x1b" in said) is not is_dumb
-        assert said.endswith(b" \r" if is_dumb else b"\x1b[K")

@@ -9,8 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.format.values.value_format import VALUE_HEADER
-from kafkalog_cli.library.warning import LogWarning
 from tests.cli.test_read_values import framed, log_dir, partition, registered
 from tests.support.commands import kafkalog
 from tests.support.logs import R
@@ -115,7 +113,7 @@ def test_the_library(orders, log_dir):
         place = orders.root / f"orders-{number}"
         data, errors = read(place)
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", LogWarning)
+            warnings.simplefilter("always", kl.LogWarning)
             log = kl.open_partition(place)
             rows = [row for part in log.records(columns=["offset"], value_format="auto") for row in part.to_pylist()]
         assert [row["offset"] for row in rows] == [*range(len(rows))]
@@ -135,7 +133,7 @@ def test_headers_give_the_framing_too(tmp_path):
     """A framing in a header: the library reads headers that the caller did not ask for."""
     guid = uuid.UUID(int=77)
     (tmp_path / f"{guid}.avsc").write_text('"string"')
-    header = (VALUE_HEADER, b"\x01" + guid.bytes)
+    header = (b"__value_schema_id", b"\x01" + guid.bytes)
     partition(tmp_path / "known" / "headed-0", [R(0, 1, None, b"\x06Ulm", (header,))])
     place, schemas = tmp_path / "known" / "headed-0", ("--schemas", tmp_path)
     assert read(place, *schemas)[0] == {0: "Ulm"}

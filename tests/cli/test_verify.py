@@ -9,11 +9,6 @@ import crc32c
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.ops.checks.diagnose import finding
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.verify.task import Level, Verification
-from kafkalog_cli.output.ndjson import json_text
-from kafkalog_cli.output.verify_view import verification_object
 from tests.support.commands import json_of, kafkalog
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -130,45 +125,6 @@ def test_now(corpus):
     code, out, _ = verify(partition, "--now", "1500000000000")
     assert code == 3
     assert "with a timestamp in the future" in out
-
-
-def test_against(corpus, tmp_path):
-    case = corpus / "crash-asis" / "before" / "crash-asis-0"
-    other = tmp_path / "crash-asis-0"
-    shutil.copytree(case, other)
-    code, lines, _ = objects(case, "--against", other)
-    assert code == 0
-    assert [line.get("target") for line in lines if line["type"] == "verification"] == ["partition"] * 2 + [
-        "comparison"
-    ]
-    assert [line["kind"] for line in lines if line["type"] == "finding"] == ["more-complete"]
-    last = sorted(other.glob("*.log"))[-1]
-    last.write_bytes(last.read_bytes()[:-5])
-    code, lines, _ = objects(case, "--against", tmp_path, "--topic", "crash-asis")
-    kinds = {line["kind"] for line in lines if line["type"] == "finding"}
-    assert {"torn-tail", "replica-behind", "more-complete"} <= kinds
-    assert code == 3
-    code, out, _ = verify(case, "--against", corpus / "crash-flip-epoch" / "before" / "crash-flip-epoch-0")
-    assert code == 4  # of the other directory's damage
-    assert "[not-compared]" in out
-
-
-def test_nothing_is_written(corpus, tmp_path):
-    disk = tmp_path / "disk"
-    shutil.copytree(corpus / "crash-swap-cleaned" / "before", disk)
-    before = {path: (path.stat().st_mtime_ns, path.is_dir() or path.read_bytes()) for path in disk.rglob("*")}
-    for level in ("quick", "normal", "deep"):
-        verify(disk, "--level", level)
-    assert before == {path: (path.stat().st_mtime_ns, path.is_dir() or path.read_bytes()) for path in disk.rglob("*")}
-
-
-def test_a_file_that_cannot_be_read_is_in_the_schema_too(schemas):
-    unread = finding(FindingKind.NOT_READ, "t-0/x.index", "cannot be read: Input/output error")
-    found = Verification("t-0", Level.NORMAL, topic="t", partition=0, findings=(unread,))
-    fields = json.loads(json_text(verification_object(found)))
-    line = {"schema": "kafkalog.verification/1", "type": "verification", **fields}
-    assert line["exit_code"] == 1
-    assert next(schemas["kafkalog.verification/1"].iter_errors(line), None) is None
 
 
 def stored_and_computed(data, position, size, magic):

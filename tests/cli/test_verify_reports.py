@@ -14,9 +14,8 @@ import pytest
 import xmlschema
 from jsonschema import Draft4Validator
 
-import kafkalog_cli.output.ci_report
-import kafkalog_cli.output.junit_report
 from tests.support.commands import kafkalog
+from tests.support.product import lower_limit
 
 SCHEMAS = Path(__file__).parents[1] / "fixtures" / "ci_schemas"
 LEVELS = {"info": "note", "warning": "warning", "corruption": "error"}
@@ -245,8 +244,8 @@ def test_a_run_that_fails_as_a_whole(corpus, tmp_path, junit_schemas):
 
 
 def test_many_findings_are_counted(corpus, monkeypatch, junit_schemas, sarif_schema):
-    monkeypatch.setattr(kafkalog_cli.output.ci_report, "MOST_RESULTS", 1)
-    monkeypatch.setattr(kafkalog_cli.output.junit_report, "MOST_FINDINGS", 1)
+    lower_limit(monkeypatch, "findings of a report in SARIF", 1)
+    lower_limit(monkeypatch, "findings of a report in JUnit", 1)
     case = corpus / "crash-torn" / "before"
     document = json.loads(verify(case, "--report", "sarif")[1])
     sarif_schema.validate(document)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.ops.session.work import Work
-from tests.support.product import Environment, run
+from tests.support.product import Environment, replace_point, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 COMMANDS = {
@@ -21,13 +20,8 @@ COMMANDS = {
 def test_warnings_come_before_the_change(tmp_path, monkeypatch, command):
     shutil.copytree(EXAMPLE, tmp_path / "data")
     err, seen = io.BytesIO(), []
-    locked = Work.locked
-
-    def watched(self):
-        seen.append(err.getvalue().decode())
-        return locked(self)
-
-    monkeypatch.setattr(Work, "locked", watched)
+    noted = lambda locked: lambda work: (seen.append(err.getvalue().decode()), locked(work))[1]  # noqa: E731
+    replace_point(monkeypatch, "lock of a change", noted)
     environment = Environment(stdout=io.BytesIO(), stderr=err, stdin=io.BytesIO(b"one\n"), terminal=None)
     argv = [command, str(tmp_path / "data" / "mixed-0"), *COMMANDS[command], "--single-replica"]
     assert run(argv, environment) == 0, err.getvalue()

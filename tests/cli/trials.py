@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.support.commands import writable_copy
-from tests.support.product import Environment, RealFilesystem, run
+from tests.support.product import IN_A_PROCESS, Environment, RealFilesystem, run
 
 ROOT = Path(__file__).parents[2]
 TORN, RECOVERED = "torn-0", "recovered-0"
@@ -53,11 +53,9 @@ READERS = {
 UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 """As a root that permissions hold for."""
 
-_COMMANDS = """
+_COMMANDS = f"""
 import io, json, sys
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from tests.support.commands import writable_copy
+{IN_A_PROCESS}
 for line in sys.stdin:
     out, err = io.BytesIO(), io.BytesIO()
     code = run(json.loads(line), Environment(stdout=out, stderr=err, terminal=None))

@@ -78,6 +78,16 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir, lock_partition
 # Steps of a change that journals of the tests are made of.
 from kafkalog_cli.change.changes import Cut, Drop, Move, Put
 
+# Tables whose every row must have a case, or be in the help.
+from kafkalog_cli.cli.commands import EXAMPLES, GROUPS
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.refusals import RULES, Action, RuleOutcome
+from kafkalog_cli.ops.steps import text_of
+
+# The partition of a key, which append, import and replay share.
+from kafkalog_cli.ops.append.partitioning import partition_of_key
+from kafkalog_cli.ops.choices import Hashing
+
 # Limits that a test lowers, so that it needs neither gigabytes nor millions of rows.
 from kafkalog_cli.broker import producer_state
 from kafkalog_cli.ops import coordinators
@@ -85,11 +95,14 @@ from kafkalog_cli.ops.append import reading
 from kafkalog_cli.ops.checks import log_questions
 from kafkalog_cli.ops.replay import kafka_cluster
 from kafkalog_cli.ops.serve import committed, groups
+from kafkalog_cli.output import ci_report, junit_report
 
 _LIMITS = {
     "bytes of a line of input": (reading, "MOST_INPUT_LINE_BYTES"),
     "bytes of a coordinator's keys": (coordinators, "MOST_HELD_BYTES"),
     "rows of coordinators that are sorted": (coordinators, "MOST_SORTED_ROWS"),
+    "findings of a report in SARIF": (ci_report, "MOST_RESULTS"),
+    "findings of a report in JUnit": (junit_report, "MOST_FINDINGS"),
     "entries of snapshots compared with a log": (log_questions, "MOST_QUESTIONS"),
     "offsets that serve holds": (committed, "_MOST_OFFSETS"),
     "producers": (producer_state, "MOST_PRODUCERS"),
@@ -106,10 +119,16 @@ def lower_limit(monkeypatch, name, value):
 
 
 # Points of the product at which a test plants a bug or a delay, to see that it is noticed.
+from kafkalog_cli.cli import replay
+from kafkalog_cli.ops.append.partitioning import SortedLines
 from kafkalog_cli.ops.coordinators import CoordinatorTopic
 from kafkalog_cli.ops.lookup_time import TimeSearch
+from kafkalog_cli.ops.session.work import Work
 
 _POINTS = {
+    "cluster that replay sends to": (replay, "KafkaCluster"),
+    "lines of a partition of an append to several": (SortedLines, "pieces"),
+    "lock of a change": (Work, "locked"),
     "load of a coordinator's topic": (CoordinatorTopic, "load"),
     "search for the first record of a time": (TimeSearch, "first"),
     "search for the latest record": (TimeSearch, "latest"),

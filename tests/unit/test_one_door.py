@@ -10,16 +10,11 @@ INTERNAL = re.compile(
     re.MULTILINE,
 )
 
-NOT_YET = {"cli"}
-"""Folders with files that still import internals. A folder that has none any more goes from here."""
-
 
 def test_only_unit_tests_and_the_door_import_internals():
     files = [path for path in TESTS.rglob("*.py") if path not in DOORS and path.parent.name != "unit"]
     assert len(files) > 100
-    found = {path.relative_to(TESTS) for path in files if INTERNAL.search(path.read_text())}
-    assert {path for path in found if path.parts[0] not in NOT_YET} == set()
-    assert {path.parts[0] for path in found} == NOT_YET, "a folder has no such file any more: take it from NOT_YET"
+    assert [str(path.relative_to(TESTS)) for path in files if INTERNAL.search(path.read_text())] == []
 
 
 def test_import_of_an_internal_name_is_recognised():

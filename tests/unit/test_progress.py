@@ -303,3 +303,17 @@ def test_no_thread_draws_into_results():
     shown.erase()
     assert b"find: " in terminal.getvalue()
     assert on_screen(terminal.getvalue()) == b"".join(lines)
+
+
+def test_progress_without_styles(monkeypatch):
+    for is_dumb in (False, True):
+        monkeypatch.setenv("TERM", "dumb" if is_dumb else "xterm")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        stream = Terminal()
+        with Progress(stream, "verify", as_json=False, clock=iter(range(100)).__next__) as progress:
+            progress.advance(1 << 20)
+            progress.advance(1 << 20)
+        said = stream.getvalue()
+        assert b"verify: 2.0 MiB" in said
+        assert (b"\x1b" in said) is not is_dumb
+        assert said.endswith(b" \r" if is_dumb else b"\x1b[K")

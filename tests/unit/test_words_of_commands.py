@@ -3,14 +3,17 @@
 import os
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from kafkalog_cli.cli.import_ import shell_line
+from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.errors import HalfChanged, MarkerKept, as_typed, shell_word
 from kafkalog_cli.ops.checks.diagnose import finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.importing.sources import repeated_command
-from kafkalog_cli.ops.steps import Word, all_of, path_word
+from kafkalog_cli.ops.steps import Step, Word, all_of, path_word
 from tests.attacks.test_commands_to_paste import HOSTILE
 
 
@@ -71,3 +74,35 @@ def test_the_command_of_an_import_is_repeated_in_quotes(tmp_path):
     words = ["kafkalog", "import", "/in put; x", "--log-dir", str(tmp_path), "--topic=a b", "--prove"]
     command = repeated_command({"repeat": shlex.join(words)}, str(tmp_path))
     assert command == tuple(words)
+
+
+def test_an_import_is_repeated_from_any_directory(monkeypatch):
+    monkeypatch.chdir("/usr")
+    argv = ("import", "in put", "--log-dir=data", "--topic", "t", "--metadata", "meta", "--codec", "lz4")
+    line = "kafkalog import '/usr/in put' --log-dir=/usr/data --topic t --metadata /usr/meta --codec lz4"
+    assert shell_line(argv, ["in put", "data", "meta"]) == line
+    assert not shell_line((), ["in put"])
+
+
+def test_paths_that_hold_the_words_of_placeholders_stay():
+    steps = (Step("", ("mv", "-nT", Word.FILE, Word.FILE_AWAY), end=" "), Step("", ("ls", "/a/PATH/b")))
+    found = finding(FindingKind.BAD_NAME, "/a/FILE/PATH-0/x.log", "m", steps=steps)
+    step = with_path(found, "/a/FILE/PATH-0").next_step
+    assert step == "`mv -nT /a/FILE/PATH-0/x.log /a/FILE/x.log` `ls /a/PATH/b`"
+    assert with_path(with_path(found, "/a/FILE/PATH-0"), "/other").next_step == step
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/data/kafka/t-0", "/data/t-0"),
+        ("kafka/t-0", "t-0"),
+        ("./kafka/t-0/", "t-0"),
+        ("t-0", "../t-0"),
+        ("../t-0", "../../t-0"),
+        ("/kafka/t-0", "/t-0"),
+    ],
+)
+def test_where_a_directory_goes_that_must_leave_the_log_directory(path, place):
+    assert place_outside(path) == place
+    assert Path(place_outside(".")).is_absolute()

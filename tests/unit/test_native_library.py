@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format import crc, native
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import BatchColumns
 from tests.support import naive_reader
 from tests.support.effort import DIAL
@@ -179,9 +178,3 @@ def test_the_sanitizers_report_nothing_of_mutated_bytes():
 def built_in(library):
     command = ["cc", f"-print-file-name={library}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def test_no_instruction_for_the_checksum_is_an_error_with_a_reason(monkeypatch):
-    monkeypatch.setattr(crc, "_loaded", lambda: type("Software", (), {"hardware_based": False}))
-    with pytest.raises(KafkalogError, match="no instruction for CRC-32C"):
-        crc.crc32c_function.__wrapped__()

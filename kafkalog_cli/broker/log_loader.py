@@ -17,6 +17,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind, WorkState, offset_of_file_name, segment_file_name
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.log.log_dir import StartState
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 MAX_MAGIC = 2
@@ -134,17 +135,6 @@ ResultT = TypeVar("ResultT")
 
 _LONG_MAX = (1 << 63) - 1
 _INDEX_SUFFIXES = tuple(kind.value for kind in SEGMENT_KINDS - {FileKind.LOG})
-
-
-class StartState(NamedTuple):
-    """The state of the partition in its log directory when the broker starts.
-
-    The offsets come from the checkpoints, 0 without an entry. `is_clean`: the last broker stopped cleanly.
-    """
-
-    is_clean: bool
-    recovery_point: int = 0
-    log_start_offset: int = 0
 
 
 class CutSegment(NamedTuple):

@@ -17,21 +17,11 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, PartitionOffset
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import lines
-from kafkalog_cli.log.checkpoints import RootCheckpoints, checkpoint_path
-from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, LineEdit, LogDir, checkpoint_path
 
 _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
 """Another writer holds the lock on byte 1 only for a moment. If locks do not work, the caller was already permitted
 to go on without the lock on byte 0."""
-
-
-class LineEdit(NamedTuple):
-    """A wanted line of a partition in a checkpoint. `offset` None: the line is removed."""
-
-    kind: FileKind
-    topic: str
-    partition: int
-    offset: int | None
 
 
 class OldLine(NamedTuple):
@@ -143,7 +133,7 @@ class RebuiltCheckpoint(NamedTuple):
 
 
 def rebuild_damaged(
-    fs: WritableFilesystem, known: RootCheckpoints, run_id: str, *, like_broker: bool = False
+    fs: WritableFilesystem, known: LogDir, run_id: str, *, like_broker: bool = False
 ) -> list[RebuiltCheckpoint]:
     """Rewrite each checkpoint that a broker cannot read, or that has two lines for a partition, as `known` says.
 
@@ -154,7 +144,7 @@ def rebuild_damaged(
     Raises what `change_lines` raises.
     """
     rebuilt = []
-    log_dir, kinds = known.log_dir, [kind for kind in OFFSET_CHECKPOINTS if known.needs_rebuild(kind)]
+    log_dir, kinds = known.path, [kind for kind in OFFSET_CHECKPOINTS if known.needs_rebuild(kind)]
     if not kinds:
         return []
     with root_files_locked(fs, log_dir, _PATIENCE):

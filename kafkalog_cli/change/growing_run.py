@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from kafkalog_cli.change.changes import attributes_of_new, unshared_file
-from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
+from kafkalog_cli.change.checkpoint_lines import change_lines
 from kafkalog_cli.change.journal import CheckpointEdits, new_run
 from kafkalog_cli.change.journal_undo import remove_run, restore, sweep
 from kafkalog_cli.change.manifest import (
@@ -36,6 +36,7 @@ from kafkalog_cli.disk.durable import (
 from kafkalog_cli.disk.fs import FileAttributes, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory, turn_of
 from kafkalog_cli.errors import KafkalogError, SyncFailed
+from kafkalog_cli.log.log_dir import LineEdit
 
 
 class GrowingRun:

@@ -17,7 +17,7 @@ from itertools import count
 from typing import NamedTuple
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put, Staged, attributes_of_new, check_changes
-from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
+from kafkalog_cli.change.checkpoint_lines import change_lines
 from kafkalog_cli.change.journal_undo import links_of_run, remove_run, restore, sweep
 from kafkalog_cli.change.manifest import (
     ChangeKind,
@@ -47,6 +47,7 @@ from kafkalog_cli.disk.durable import (
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, LockHandle, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition, real_directory, turn_of
 from kafkalog_cli.errors import KafkalogError, NoSpaceToKeep, Refused, SyncFailed
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 
 _orders = count(1)

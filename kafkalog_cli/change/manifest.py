@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum, unique
 from typing import Any, NamedTuple
 
-from kafkalog_cli.change.checkpoint_lines import LineEdit, OldLines, read_old_lines
+from kafkalog_cli.change.checkpoint_lines import OldLines, read_old_lines
 from kafkalog_cli.change.manifest_form import FORMAT, check_form
 from kafkalog_cli.change.runs import MANIFEST, run_directory
 from kafkalog_cli.disk.durable import replace_file
@@ -16,6 +16,7 @@ from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, Writabl
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import Refused, UnsupportedFormat, shell_word
 from kafkalog_cli.format.strict_json import LIMIT_BYTES, parse
+from kafkalog_cli.log.log_dir import LineEdit
 
 _MOST_FORMAT = 1 << 31
 _LIMIT_BYTES = LIMIT_BYTES

@@ -23,7 +23,7 @@ from kafkalog_cli.format.strict_json import (
     table,
     text,
 )
-from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
 
 FORMAT = 1
 _MOST_NAME_BYTES = 255

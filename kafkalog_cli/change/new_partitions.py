@@ -41,7 +41,7 @@ from kafkalog_cli.disk.names import (
 )
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word
 from kafkalog_cli.format.strict_json import anything, fields, integer, list_of, table, text
-from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
 
 _RECORD = FileKind.IMPORT_RECORD.value
 _RUN_DIGITS, _ATTEMPT_DIGITS, _CHECK_DIGITS = 12, 10, 10
@@ -297,7 +297,8 @@ class NewPartitions:
 
     def _drop_lines(self, partitions: list[StagedPartition]) -> None:
         """Remove checkpoint lines of earlier partitions with these names: a broker would use their offsets."""
-        from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
+        from kafkalog_cli.change.checkpoint_lines import change_lines
+        from kafkalog_cli.log.log_dir import LineEdit
 
         edits = [LineEdit(kind, one.topic, one.partition, None) for one in partitions for kind in OFFSET_CHECKPOINTS]
         change_lines(self._fs, self.log_dir, edits)

@@ -18,7 +18,6 @@ from kafkalog_cli.ops import lookup_time as by_time
 from kafkalog_cli.ops.lookup_offset import Found
 from kafkalog_cli.ops.lookup_time import joined_errors
 from kafkalog_cli.ops.option_values import time_words
-from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.output.lookup_view import (
     LOOKUP,
@@ -121,7 +120,7 @@ class Answer(NamedTuple):
 def _answer(fs: Filesystem, partition: Partition, question: TimeQuestion) -> Answer:
     if question.before is None and not question.earliest and not question.latest:
         return _record(fs, partition, question)
-    bounds = log_bounds(fs, partition)
+    bounds = partition.bounds
     if question.before is not None:
         word = by_time.LATEST if question.latest else by_time.EARLIEST
         time_ms = word if question.time_ms is None else question.time_ms

@@ -66,7 +66,7 @@ def _groups(paths: list[str]) -> Iterator[str]:
     log_dirs = LogDirs(RealFilesystem(), paths)
     topic = consumer_offsets(log_dirs)
     copies = (log_dirs.replicas.best(topic.topic, number) for number in topic.numbers)
-    if sum(segment.log.size_bytes for copy in copies if copy for segment in copy.partition.segments) <= MOST_LOG_BYTES:
+    if sum(segment.log.size_bytes for copy in copies if copy for segment in copy.segments) <= MOST_LOG_BYTES:
         yield from (described.group_id for described in describe_groups(log_dirs, GroupsRequest()))
 
 

@@ -105,7 +105,7 @@ def replay(context: Context, options: ReplayOptions) -> int:
     cluster = KafkaCluster(options.to, _client_settings(run.environment, options.command_config))
     replay = Replay(run.session_context, request, cluster, run.messages.report, run.progress.read)
     planned = replay.plan.partitions
-    run.lock_warnings.about_partitions(*(one.copy.partition.path for one in planned))
+    run.lock_warnings.about_partitions(*(one.copy.path for one in planned))
     run.messages.report(*replay.notes)
     run.codes += replay.codes
     if not options.dry_run:

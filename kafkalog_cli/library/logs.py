@@ -21,7 +21,6 @@ from kafkalog_cli.log.reading.record_arrow import arrow_of_batches, record_batch
 from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions
@@ -102,7 +101,6 @@ class PartitionLog(OnPath):
     def __init__(self, partition: Partition, new: NewPartition | None = None) -> None:
         self._partition = partition
         self._new = new
-        self._is_listed = True
         self._fs = RealFilesystem()
 
     def __repr__(self) -> str:
@@ -128,7 +126,7 @@ class PartitionLog(OnPath):
 
         Raises NothingSelected (no segments), Unreadable, OSError.
         """
-        bounds = log_bounds(self._fs, self._listed())
+        bounds = self._listed().bounds
         return Offsets(bounds.start, bounds.end, bounds.high_watermark)
 
     def records(  # noqa: PLR0913
@@ -270,14 +268,11 @@ class PartitionLog(OnPath):
         )
         target = self._partition if self._new is None else self._new
         appended = append_arrow(self._fs, target, data, writing, options)
-        # The next call lists the directory: an error then does not concern this append, which is done.
-        self._new, self._is_listed = None, False
+        self._new = None
         return appended
 
     def _listed(self) -> Partition:
-        if not self._is_listed:
-            self._partition, self._is_listed = listed_partition(self._fs, self.path), True
-        return self._partition
+        return listed_partition(self._fs, self.path) if self._new is None else self._partition
 
     def _read(  # noqa: PLR0913, PLR0917
         self,

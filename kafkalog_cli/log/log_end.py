@@ -101,6 +101,14 @@ def segment_ends(fs: Filesystem, segment: Segment, like_clean_start: Sequence[bo
         return [_end_in(log, segment, indexed, like_clean_start=is_clean) for is_clean, indexed in found]
 
 
+def seven_end(fs: Filesystem, segment: Segment) -> SegmentEnd:
+    """Return the end of a 0.7 segment, where offsets are byte positions, by its messages."""
+    with fs.open_read(segment.log.path) as log:
+        reader = SegmentReader(log, seven_base_offset=segment.base_offset).run()
+    end, faults = reader.end_position, () if reader.fault is None else (reader.fault,)
+    return SegmentEnd(segment.base_offset + end, end, faults=faults)
+
+
 def _end_in(
     log: ReadableFile, segment: Segment, indexed: tuple[int, int, list[Fault]], *, like_clean_start: bool
 ) -> SegmentEnd:

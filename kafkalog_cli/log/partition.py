@@ -1,11 +1,14 @@
-"""The entries of a log directory, and the files of one partition directory: segments, snapshots and all others."""
+"""What is known about a partition directory, and the partition directories of a log directory."""
+
+from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.directory_contents import (
     has_root_file,
@@ -16,7 +19,7 @@ from kafkalog_cli.disk.directory_contents import (
     root_files,
 )
 from kafkalog_cli.disk.followed_links import LinkNotFollowed
-from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.disk.names import (
     OWN_DIRECTORY,
     PARTITION_KINDS,
@@ -28,8 +31,25 @@ from kafkalog_cli.disk.names import (
     WorkState,
     classify_directory,
     classify_file,
+    moved_from_root,
 )
-from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Unreadable
+from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound, Unreadable
+from kafkalog_cli.format import checkpoint, partition_metadata
+from kafkalog_cli.format.checkpoint import BrokerReading, EpochEntry
+from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
+from kafkalog_cli.log.log_dir import (
+    OFFSET_CHECKPOINTS,
+    HighWatermark,
+    HighWatermarkOrigin,
+    LineEdit,
+    LogDir,
+    LogDirs,
+    Shutdown,
+    StartState,
+)
+
+if TYPE_CHECKING:
+    from kafkalog_cli.log.log_end import LogBounds
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 """The largest size of a segment: FileRecords refuses a larger file."""
@@ -56,8 +76,8 @@ class PartitionFile(NamedTuple):
     status: FileStatus
 
 
-class Partition(NamedTuple):
-    """The contents of a partition directory.
+class Partition:
+    """What is known about a partition directory. It lists its files when it is opened, and reads all else at first use.
 
     `segments` are sorted by base offset. `snapshots` are producer snapshots without a work suffix.
     `leftovers` are files with a work suffix, and `orphans` are indexes without a log.
@@ -66,18 +86,45 @@ class Partition(NamedTuple):
     `entries` is the listing that all this comes from, with directories and links: checks of names use it too.
     """
 
-    path: str
-    directory: DirectoryName
-    segments: tuple[Segment, ...]
-    snapshots: tuple[PartitionFile, ...] = ()
-    leftovers: tuple[PartitionFile, ...] = ()
-    orphans: tuple[PartitionFile, ...] = ()
-    metadata_snapshots: tuple[PartitionFile, ...] = ()
-    leader_epochs: FileStatus | None = None
-    metadata: FileStatus | None = None
-    others: tuple[PartitionFile, ...] = ()
-    runs: tuple[str, ...] = ()
-    entries: tuple[FileStatus, ...] = ()
+    def __init__(
+        self,
+        fs: Filesystem,
+        path: str,
+        entries: Iterable[FileStatus] = (),
+        runs: tuple[str, ...] = (),
+        log_dirs: LogDirs | None = None,
+    ) -> None:
+        """`log_dirs` are the log directories of the run, which its partitions share; None: nothing is shared."""
+        self.fs = fs
+        self.path = path
+        self.directory = directory_name(path)
+        self.entries = tuple(entries)
+        self.runs = runs
+        self.has_lines = self.directory.kind is DirectoryKind.PARTITION
+        """Whether the checkpoint lines of its topic and number are its own. Those of a directory that a broker does
+        not serve are of another directory, or left over."""
+        self._log_dirs = log_dirs or LogDirs(fs)
+        of_runs = (entry for entry in self.entries if entry.is_file and not is_passed_over(entry))
+        files = [PartitionFile(classify_file(entry.name), _as_given(entry)) for entry in of_runs]
+        in_place = [f for f in files if f.name.state is WorkState.IN_PLACE]
+        by_kind: dict[FileKind, list[PartitionFile]] = {}
+        for file in in_place:
+            by_kind.setdefault(file.name.kind, []).append(file)
+        beside = by_kind.pop(FileKind.SEVEN_LOG, []) if any(map(_has_offset, by_kind.get(FileKind.LOG, ()))) else []
+        segments, orphans = _segments(by_kind)
+        fixed = {kind: found[0].status for kind, found in by_kind.items() if found}
+        self.segments = tuple(segments)
+        self.snapshots = tuple(sorted(by_kind.get(FileKind.PRODUCER_SNAPSHOT, ()), key=_offset))
+        self.leftovers = tuple(f for f in files if f.name.state is not WorkState.IN_PLACE)
+        self.orphans = tuple(orphans)
+        self.metadata_snapshots = tuple(by_kind.get(FileKind.METADATA_SNAPSHOT, ()))
+        self.leader_epochs = fixed.get(FileKind.LEADER_EPOCH_CHECKPOINT)
+        self.metadata = fixed.get(FileKind.PARTITION_METADATA)
+        self.others = (*beside, *(f for f in in_place if f.name.kind not in _SORTED_KINDS))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the listing alone: another process reads all else itself."""
+        return Partition, (self.fs, self.path, self.entries, self.runs)
 
     @property
     def topic(self) -> str:
@@ -94,14 +141,232 @@ class Partition(NamedTuple):
         """The directory's name."""
         return self.directory.name
 
+    # -- its log directory
 
-def open_partition(fs: Filesystem, path: str) -> Partition:
-    """Return the contents of a partition directory. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+    @property
+    def log_dir(self) -> str | None:
+        """The path of its log directory, None if it is in none."""
+        return self._log_dirs.path_above(self.path)
+
+    @property
+    def root(self) -> LogDir | None:
+        """The root of its log directory, None if it is in none."""
+        return None if self.log_dir is None else self._log_dirs.read(self.log_dir)
+
+    @property
+    def shutdown(self) -> Shutdown:
+        """How the broker stopped."""
+        return Shutdown.UNKNOWN if self.root is None else self.root.shutdown
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether a broker that starts now finds that the last one stopped cleanly."""
+        return self.shutdown is Shutdown.CLEAN
+
+    @property
+    def topic_was_cleaned(self) -> bool:
+        """Whether cleaner-offset-checkpoint lists a partition of the topic."""
+        return self.root is not None and self.topic in self.root.cleaned_topics
+
+    @property
+    def lines(self) -> dict[FileKind, int]:
+        """The partition's offsets in the checkpoints that have a line of it."""
+        if self.root is None or not self.has_lines:
+            return {}
+        found = {kind: self.root.line(kind, self.topic, self.number) for kind in OFFSET_CHECKPOINTS}
+        return {kind: offset for kind, offset in found.items() if offset is not None}
+
+    def line(self, kind: FileKind) -> int | None:
+        """Return the partition's offset in a checkpoint, None if it has no line."""
+        return self.lines.get(kind)
+
+    @property
+    def log_start(self) -> int:
+        """The log start offset that a broker reads when it starts, 0 without a line."""
+        return self.line(FileKind.LOG_START_CHECKPOINT) or 0
+
+    def broker_line(self, kind: FileKind) -> int | None:
+        """Return the partition's offset in a checkpoint as a broker reads it; None for a damaged file."""
+        is_damaged = self.root is not None and kind in dict(self.root.readings)
+        return None if is_damaged else self.line(kind)
+
+    @property
+    def checkpoint_faults(self) -> tuple[tuple[str, Fault], ...]:
+        """Faults of checkpoints, each with its path. Lines that seem to be missing from these files may be lost."""
+        return () if self.root is None else self.root.faults
+
+    def check_start(self) -> None:
+        """Raise Unreadable if a checkpoint that `start` needs cannot be read, with the command that helps, if any."""
+        for path, fault in self.checkpoint_faults:
+            if fault.kind is FaultKind.UNREADABLE and path.endswith(_OF_START):
+                reason = fault.message.removeprefix("cannot be read: ")
+                found = self.fs.status(path)
+                if found is not None and not found.is_file:
+                    reason += f"; {moved_from_root(path, is_directory=found.is_directory)} moves it away"
+                raise Unreadable(path=path, reason=reason)
+
+    @property
+    def failing_checkpoint(self) -> tuple[str, Fault, BrokerReading] | None:
+        """The first checkpoint that makes a broker's start fail: its path, the fault, and how the broker fails."""
+        for kind, reading in () if self.root is None else self.root.readings:
+            if kind.value in _OF_START and reading in (BrokerReading.FAILS, BrokerReading.OUT_OF_MEMORY):
+                faults = self.checkpoint_faults
+                path, fault = next((path, fault) for path, fault in faults if path.endswith(f"/{kind.value}"))
+                return path, fault, reading
+        return None
+
+    def start(self, *, like_broker: bool = False) -> StartState:
+        """Return the start state from the checkpoints, including valid lines of damaged files; 0 for a missing line.
+
+        `like_broker`: a damaged checkpoint gives no line.
+        """
+        line = self.broker_line if like_broker else self.line
+        recovery_point = line(FileKind.RECOVERY_POINT_CHECKPOINT) or 0
+        return StartState(self.is_clean, recovery_point, line(FileKind.LOG_START_CHECKPOINT) or 0)
+
+    def high_watermark(self, log_end: int) -> HighWatermark:
+        """Return the smaller of the log end and the checkpoint's line; the log end if there is no line."""
+        line = self.line(FileKind.REPLICATION_CHECKPOINT)
+        if line is None or line > log_end:
+            return HighWatermark(log_end, HighWatermarkOrigin.LOG_END)
+        return HighWatermark(line, HighWatermarkOrigin.CHECKPOINT)
+
+    def edit(self, kind: FileKind, offset: int | None) -> tuple[LineEdit, ...]:
+        """Return the edit that sets a line to `offset` (None removes the line).
+
+        The result is empty if the line is already right, or if the partition has no lines.
+        """
+        if self.log_dir is None or not self.has_lines or self.line(kind) == offset:
+            return ()
+        return (LineEdit(kind, self.topic, self.number, offset),)
+
+    def lower(self, kind: FileKind, offset: int) -> tuple[LineEdit, ...]:
+        """Return the edit that lowers a line to `offset`, if it is larger."""
+        line = self.line(kind)
+        return () if line is None or line <= offset else self.edit(kind, offset)
+
+    def lift(self, kind: FileKind, offset: int) -> tuple[LineEdit, ...]:
+        """Return the edit that raises a line to `offset`, if there is a line and it is smaller."""
+        line = self.line(kind)
+        return () if line is None or line >= offset else self.edit(kind, offset)
+
+    # -- its log
+
+    def believes_indexes(self, segment: Segment) -> bool:
+        """Whether the broker uses the indexes of `segment` as they are on disk.
+
+        A broker rebuilds the indexes of a segment without an offset index. After an unclean shutdown it also rebuilds
+        those of the segments from the recovery point on. A running broker has the active segment's indexes in memory.
+        """
+        if segment.offset_index is None or self.directory.is_metadata_log:
+            return False
+        if self.is_clean:
+            return True
+        following = next((s.base_offset for s in self.segments if s.base_offset > segment.base_offset), None)
+        if self.shutdown is Shutdown.UNCLEAN:
+            return following is not None and following <= (self.line(FileKind.RECOVERY_POINT_CHECKPOINT) or 0)
+        return following is not None
+
+    @cached_property
+    def bounds(self) -> LogBounds:
+        """The earliest and latest offset, from checkpoints and from the last segment's batches.
+
+        Raises NothingSelected for a partition without segments, and the exceptions of `open_read`.
+        """
+        from kafkalog_cli.log.log_end import LogBounds, segment_ends, seven_end
+
+        if not self.segments:
+            raise NothingSelected(reason=f"{self.path} has no segments")
+        first, last = self.segments[0], self.segments[-1]
+        if last.is_seven:
+            return LogBounds(first.base_offset, seven_end(self.fs, last).next_offset)
+        ways = [False, True] if self.believes_indexes(last) else [False]
+        found, *taken = segment_ends(self.fs, last, ways)
+        end = found.next_offset
+        broker_end = next((other.next_offset for other in taken if other.next_offset != end), None)
+        start = max(first.base_offset, self.log_start)
+        watermark = self.line(FileKind.REPLICATION_CHECKPOINT)
+        if watermark is not None:
+            watermark = min(end if broker_end is None else broker_end, watermark)
+        return LogBounds(start, end, watermark, broker_end, found.last_position, self._remote_start(start))
+
+    def _remote_start(self, start: int) -> int | None:
+        """Return the log start of a checkpoint if the log begins in remote storage, else None.
+
+        The line is also below the first segment if a broker was killed after it removed segments. But then it has
+        dropped the leader epochs of their records, and a tiered log keeps them (UnifiedLog.deleteSegments).
+        """
+        log_start = self.line(FileKind.LOG_START_CHECKPOINT)
+        if log_start is None or log_start >= start:
+            return None
+        epochs, _ = try_leader_epochs(self.fs, self)
+        return log_start if any(entry.start_offset < start for entry in epochs) else None
+
+    @property
+    def latest_offset(self) -> int:
+        """The offset that a leader gives as the latest (ListOffsets): its high watermark.
+
+        After a clean shutdown that is the checkpoint's line. Otherwise the line may be some seconds old, and the end of
+        the log is closer.
+        """
+        watermark = self.bounds.high_watermark
+        return watermark if watermark is not None and self.is_clean else self.bounds.next_offset
+
+    @cached_property
+    def last_epoch(self) -> int:
+        """The last epoch in its leader-epoch-checkpoint, -1 without any. Raises as `open_read`."""
+        entries, _ = read_leader_epochs(self.fs, self)
+        return max((entry.epoch for entry in entries), default=-1)
+
+    @cached_property
+    def topic_id(self) -> str | None:
+        """The topic id in `partition.metadata`; None if the file is missing or unreadable."""
+        return None if self.metadata is None else topic_id_on_disk(self.fs, self.path)
+
+
+_OF_START = (FileKind.RECOVERY_POINT_CHECKPOINT.value, FileKind.LOG_START_CHECKPOINT.value)
+_SORTED_KINDS = SEGMENT_KINDS | {
+    FileKind.SEVEN_LOG,
+    FileKind.PRODUCER_SNAPSHOT,
+    FileKind.METADATA_SNAPSHOT,
+    FileKind.LEADER_EPOCH_CHECKPOINT,
+    FileKind.PARTITION_METADATA,
+}
+
+
+def topic_id_on_disk(fs: Filesystem, path: str) -> str | None:
+    """Return the topic id in the `partition.metadata` of a directory; None if the file is missing or unreadable."""
+    try:
+        found, _ = partition_metadata.decode(read_all(fs, f"{path}/{FileKind.PARTITION_METADATA.value}"))
+    except (KafkalogError, OSError):
+        return None
+    return None if found is None else found.topic_id
+
+
+def read_leader_epochs(fs: Filesystem, partition: Partition) -> tuple[list[EpochEntry], list[Fault]]:
+    """Return the readable lines of a partition's leader-epoch-checkpoint, and its faults; nothing without the file.
+
+    Raises as `open_read`.
+    """
+    if partition.leader_epochs is None:
+        return [], []
+    return checkpoint.decode_leader_epochs(read_all(fs, partition.leader_epochs.path))
+
+
+def try_leader_epochs(fs: Filesystem, partition: Partition) -> tuple[list[EpochEntry], list[Fault]]:
+    """Return what `read_leader_epochs` returns; a file that cannot be read is one fault of the kind UNREADABLE."""
+    try:
+        return read_leader_epochs(fs, partition)
+    except (KafkalogError, OSError) as error:
+        return [], [unreadable(error)]
+
+
+def open_partition(fs: Filesystem, path: str, log_dirs: LogDirs | None = None) -> Partition:
+    """Return the partition in a directory. Raises PathNotFound, NotKafkaLayout, Unreadable."""
     entries = entries_of_log(fs, path)
-    directory = directory_name(path)
-    if directory.kind is DirectoryKind.OTHER and not looks_like_partition(entries):
+    if directory_name(path).kind is DirectoryKind.OTHER and not looks_like_partition(entries):
         raise NotKafkaLayout(path=path, reason="is not a partition directory")
-    return _sorted_out(path, directory, entries, _runs(fs, path, entries))
+    return Partition(fs, path, entries, _runs(fs, path, entries), log_dirs)
 
 
 def open_partition_of(fs: Filesystem, path: str, wanted: frozenset[str] | None) -> Partition:
@@ -114,7 +379,7 @@ def open_partition_of(fs: Filesystem, path: str, wanted: frozenset[str] | None) 
     except NotKafkaLayout:
         if wanted is None:
             raise
-    return Partition(path, directory_name(path), ())
+    return Partition(fs, path)
 
 
 def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
@@ -229,39 +494,6 @@ def _as_given(entry: FileStatus) -> FileStatus:
     return entry._replace(path=entry.given_path) if entry.given_path else entry
 
 
-def _sorted_out(path: str, directory: DirectoryName, entries: list[FileStatus], runs: tuple[str, ...]) -> Partition:
-    of_runs = (entry for entry in entries if entry.is_file and not is_passed_over(entry))
-    files = [PartitionFile(classify_file(entry.name), _as_given(entry)) for entry in of_runs]
-    in_place = [f for f in files if f.name.state is WorkState.IN_PLACE]
-    by_kind: dict[FileKind, list[PartitionFile]] = {}
-    for file in in_place:
-        by_kind.setdefault(file.name.kind, []).append(file)
-    beside = by_kind.pop(FileKind.SEVEN_LOG, []) if any(map(_has_offset, by_kind.get(FileKind.LOG, ()))) else []
-    segments, orphans = _segments(by_kind)
-    fixed = {kind: found[0].status for kind, found in by_kind.items() if found}
-    known = SEGMENT_KINDS | {
-        FileKind.SEVEN_LOG,
-        FileKind.PRODUCER_SNAPSHOT,
-        FileKind.METADATA_SNAPSHOT,
-        FileKind.LEADER_EPOCH_CHECKPOINT,
-        FileKind.PARTITION_METADATA,
-    }
-    return Partition(
-        path,
-        directory,
-        tuple(segments),
-        tuple(sorted(by_kind.get(FileKind.PRODUCER_SNAPSHOT, ()), key=_offset)),
-        tuple(f for f in files if f.name.state is not WorkState.IN_PLACE),
-        tuple(orphans),
-        tuple(by_kind.get(FileKind.METADATA_SNAPSHOT, ())),
-        fixed.get(FileKind.LEADER_EPOCH_CHECKPOINT),
-        fixed.get(FileKind.PARTITION_METADATA),
-        (*beside, *(f for f in in_place if f.name.kind not in known)),
-        runs,
-        tuple(entries),
-    )
-
-
 def _segments(by_kind: dict[FileKind, list[PartitionFile]]) -> tuple[list[Segment], list[PartitionFile]]:
     sidecars = {
         (kind, file.name.offset): file
@@ -304,14 +536,6 @@ Takes = Callable[[DirectoryName], bool]
 
 _PARTITION_KINDS = (DirectoryKind.PARTITION, DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 
-OFFSET_CHECKPOINTS = (
-    FileKind.RECOVERY_POINT_CHECKPOINT,
-    FileKind.REPLICATION_CHECKPOINT,
-    FileKind.LOG_START_CHECKPOINT,
-    FileKind.CLEANER_CHECKPOINT,
-)
-
-
 _MOST_LOOKED_AT = 100
 """Directories in which a log directory is looked for, if a directory is none."""
 
@@ -323,17 +547,10 @@ class PartitionPath(NamedTuple):
     directory: DirectoryName
 
 
-class LogDir(NamedTuple):
-    """A log directory: partitions in the order of topic, number and name; root files by kind; all other entries."""
+def partitions_in(fs: Filesystem, path: str, takes: Takes | None = None) -> list[PartitionPath]:
+    """Return the partition directories of a log directory, by topic, number and name.
 
-    path: str
-    partitions: tuple[PartitionPath, ...]
-    root_files: dict[FileKind, FileStatus]
-    others: tuple[FileStatus, ...]
-
-
-def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir:
-    """Return the entries of a log directory. Raises PathNotFound, NotKafkaLayout, Unreadable.
+    Raises PathNotFound, NotKafkaLayout, Unreadable.
 
     `takes` selects partitions by name; None selects all. Other partitions are listed only if nothing else shows that
     this is a log directory.
@@ -347,8 +564,7 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
         for entry in entries
         if entry.is_directory and (directory := _partition_directory(fs, entry, takes)) is not None
     ]
-    at_root = root_files(entries)
-    is_known = any(map(is_sign_of_broker, at_root.values()))
+    is_known = any(map(is_sign_of_broker, root_files(entries).values()))
     if not is_known:
         partitions, is_known = _with_files(fs, partitions)
     if not is_known and takes is not None:
@@ -357,9 +573,7 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
         raise NotKafkaLayout(
             path=path, reason=f"is neither a log directory nor a partition directory{_below(fs, entries)}"
         )
-    taken = {p.path for p in partitions} | {status.path for status in at_root.values()}
-    others = tuple(entry for entry in entries if entry.path not in taken)
-    return LogDir(path, tuple(sorted(partitions, key=_order)), at_root, others)
+    return sorted(partitions, key=_order)
 
 
 def _below(fs: Filesystem, entries: Iterable[FileStatus]) -> str:

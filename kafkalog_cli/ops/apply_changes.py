@@ -82,7 +82,7 @@ def apply_changes(  # noqa: PLR0913
     check_unchanged(fs, plan)
     settings = None
     if marker is MarkerUse.GIVEN_BACK:  # now: reading the metadata log may fail
-        settings = request.load_settings(plan.log_dir, plan.topic)
+        settings = request.load_settings_of(request.used_settings(plan.log_dir, plan.topic))
     with marker_away(fs, plan, run.run_id, is_needed=marker is not MarkerUse.LEFT) as is_held:
         edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
         info = replace(run, holds_marker=is_held, keeps_records=marker is MarkerUse.GIVEN_BACK)
@@ -164,7 +164,7 @@ def _give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, err
 
 def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:
     """Whether a second check of the partition finds no fault: every CRC, index, epoch and snapshot is checked."""
-    from kafkalog_cli.broker.log_loader import StartState
+    from kafkalog_cli.log.log_dir import StartState
     from kafkalog_cli.ops.recover.repair import Scope, plan_repair  # a heavy import that most runs do not need
 
     # Room for all entries: an index that was filled under another setting is not a fault.

@@ -9,13 +9,12 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.log.partition import PartitionPath
+from kafkalog_cli.log.partition import PartitionPath, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint
 from kafkalog_cli.log.settings.metadata_image import MIGRATING_DIRECTORY
 from kafkalog_cli.ops.cluster_entries import Entries, EntryChange, differences, entries_of, only_topics
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.listing.root import read_root
-from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.selection import log_dirs_of, partition_paths
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.settings import read_meta

@@ -9,9 +9,9 @@ from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Unreadable
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.format.java_text import string_hash
+from kafkalog_cli.log.partition import Partition, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
-from kafkalog_cli.ops.partition_facts import topic_id_on_disk
-from kafkalog_cli.ops.replicas import Copy, Replicas
+from kafkalog_cli.ops.replicas import Replicas, rank
 from kafkalog_cli.ops.selection import (
     Selection,
     expand,
@@ -42,13 +42,13 @@ MOST_SORTED_ROWS = 20_000
 class Loaded(NamedTuple):
     """A partition of a coordinator's topic that was read. `others` are copies that were not taken, the better first."""
 
-    copy: Copy
-    others: tuple[Copy, ...]
+    copy: Partition
+    others: tuple[Partition, ...]
 
     @property
     def number(self) -> int:
         """The number of the partition."""
-        return self.copy.partition.number
+        return self.copy.number
 
 
 def in_sorted_runs(
@@ -116,7 +116,7 @@ class LogDirs:
                         found[topic] = topic_id
         return found
 
-    def best_copies(self, selection: Selection) -> list[Copy]:
+    def best_copies(self, selection: Selection) -> list[Partition]:
         """Return the best copy of each selected partition of a topic, by topic and number; the metadata log is none.
 
         A path of a partition selects this partition alone. Copies that cannot be read are left out. Raises as
@@ -162,7 +162,7 @@ class LogDirs:
 class _Reading:
     """The reading of a copy: its entries, the first damaged places that were met, and their number."""
 
-    def __init__(self, log_dirs: LogDirs, copy: Copy, copies: tuple[Copy, ...]) -> None:
+    def __init__(self, log_dirs: LogDirs, copy: Partition, copies: tuple[Partition, ...]) -> None:
         self.loaded = Loaded(copy, tuple(one for one in copies if one is not copy))
         self.first: list[DamagedLog] = []
         self.count = 0
@@ -172,7 +172,7 @@ class _Reading:
     def entries(self) -> Iterator[CoordinatorEntry]:
         """Yield the entries, and collect the damage of this pass."""
         self.first, self.count, self.codes = [], 0, []
-        log_dirs, partition = self._log_dirs, self.loaded.copy.partition
+        log_dirs, partition = self._log_dirs, self.loaded.copy
         return coordinator_entries(log_dirs.fs, partition, self._add, self.codes)
 
     def _add(self, damage: DamagedLog) -> None:
@@ -277,7 +277,7 @@ class CoordinatorTopic:
         copies = self._log_dirs.replicas.copies(self.topic, number)
         if not copies:
             raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
-        return [_Reading(self._log_dirs, copy, copies) for copy in copies if copy.rank == copies[0].rank]
+        return [_Reading(self._log_dirs, copy, copies) for copy in copies if rank(copy) == rank(copies[0])]
 
     def _tell(self, reading: _Reading) -> None:
         log_dirs, loaded = self._log_dirs, reading.loaded
@@ -289,14 +289,14 @@ class CoordinatorTopic:
             log_dirs.note(str(details["kind"]), message, str(details["path"]), code=worst)
         if reading.count > len(reading.first):
             message = f"{reading.count - len(reading.first)} more damaged places (kafkalog verify reports each)"
-            log_dirs.note("more-damage", message, copy.partition.path, code=worst)
+            log_dirs.note("more-damage", message, copy.path, code=worst)
         if copy.bounds.start > 0:
             message = f"the log begins at offset {copy.bounds.start}: earlier records are missing"
-            log_dirs.note("missing-records", message, copy.partition.path)
+            log_dirs.note("missing-records", message, copy.path)
         for other in loaded.others:
             message = (
-                f"of {1 + len(loaded.others)} copies, {copy.partition.path} is used: it ends at {_place(copy)},"
-                f" {other.partition.path} at {_place(other)}"
+                f"of {1 + len(loaded.others)} copies, {copy.path} is used: it ends at {_place(copy)},"
+                f" {other.path} at {_place(other)}"
             )
             log_dirs.notes.append(Note("copies", message))
 
@@ -318,8 +318,8 @@ def _read_through(entries: Iterator[CoordinatorEntry]) -> None:
         pass
 
 
-def _place(copy: Copy) -> str:
-    epoch = "" if copy.leader_epoch < 0 else f" of leader epoch {copy.leader_epoch}"
+def _place(copy: Partition) -> str:
+    epoch = "" if copy.last_epoch < 0 else f" of leader epoch {copy.last_epoch}"
     return f"offset {copy.bounds.next_offset}{epoch}"
 
 

@@ -13,8 +13,17 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.partition_state import PartitionState
-from kafkalog_cli.ops.plans import LogPlan, LogRequest, PlannedLog, Remark, Unready, check_logs, refused, whole_end_of
+from kafkalog_cli.ops.plans import (
+    LogPlan,
+    LogRequest,
+    Remark,
+    Unready,
+    check_logs,
+    delay_ms,
+    fingerprints_of,
+    refused,
+    whole_end_of,
+)
 from kafkalog_cli.ops.purge import DELAY
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.retain import line_edits
@@ -57,25 +66,24 @@ class DeleteRecordsPlan(LogPlan):
         return self.has_work
 
 
-def plan_delete_records(
-    fs: Filesystem, partition: Partition, root: PartitionState, request: DeleteRecordsRequest
-) -> DeleteRecordsPlan:
+def plan_delete_records(fs: Filesystem, partition: Partition, request: DeleteRecordsRequest) -> DeleteRecordsPlan:
     """Plan the removal of records. Removed segments stay for `plan.delay_ms` as `.deleted`.
 
     The plan has no changes if the log already starts there or later. Raises OffsetOutOfRange for an offset above the
     high watermark, UnsupportedFormat for 0.7, the exceptions of `SettingsSource.metadata`, and those of opening the
     files.
     """
-    planned = PlannedLog(fs, partition, root, request)
-    delay_ms = planned.delay_ms(request.delay_ms)
-    plan = planned.plan(DeleteRecordsPlan, (planned.config[DELAY],), delay_ms=delay_ms)
+    config, prints = request.config(partition), fingerprints_of(fs, partition.path)
+    plan = DeleteRecordsPlan.of(
+        partition, fingerprints=prints, settings=(config[DELAY],), delay_ms=delay_ms(config, request.delay_ms)
+    )
     try:
         check_logs(partition)
-        end_offset = whole_end_of(fs, partition, root)
+        end_offset = whole_end_of(fs, partition)
     except Unready as unready:
         return refused(plan, unready)
-    old_start_offset = max(root.log_start, partition.segments[0].base_offset)
-    high_watermark = root.high_watermark(end_offset)
+    old_start_offset = max(partition.log_start, partition.segments[0].base_offset)
+    high_watermark = partition.high_watermark(end_offset)
     wanted = high_watermark.offset if request.before_offset == HIGH_WATERMARK else request.before_offset
     if not 0 <= wanted <= high_watermark.offset:
         what = f"offset {request.before_offset}"
@@ -90,12 +98,12 @@ def plan_delete_records(
     )
     if start_offset == old_start_offset:
         return plan
-    plan = _with_changes(fs, partition, root, plan, RetentionBounds(start_offset, end_offset, high_watermark.offset))
+    plan = _with_changes(fs, partition, plan, RetentionBounds(start_offset, end_offset, high_watermark.offset))
     return replace(plan, changes=keeping(plan.changes)) if request.keeps else plan
 
 
 def _with_changes(
-    fs: Filesystem, partition: Partition, root: PartitionState, plan: DeleteRecordsPlan, bounds: RetentionBounds
+    fs: Filesystem, partition: Partition, plan: DeleteRecordsPlan, bounds: RetentionBounds
 ) -> DeleteRecordsPlan:
     segments = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in partition.segments]
     retention = retain(segments, bounds, RetentionLimits(deletes=False), 0, lambda _: 0)
@@ -107,7 +115,7 @@ def _with_changes(
             epochs.truncate_from_start(bounds.log_start_offset)
     except LoadFailed as failure:
         return refused(plan, failure)
-    if root.log_dir is None and bounds.log_start_offset > left[0].base_offset:
+    if not (partition.log_dir and partition.has_lines) and bounds.log_start_offset > left[0].base_offset:
         message = (
             f"it is not in a log directory: only {FileKind.LOG_START_CHECKPOINT.value} there can hold the new log start"
         )
@@ -115,16 +123,16 @@ def _with_changes(
     return replace(
         plan,
         changes=in_log_order(draft.changes()),
-        line_edits=line_edits(root, bounds.log_start_offset, left[0].base_offset),
+        line_edits=line_edits(partition, bounds.log_start_offset, left[0].base_offset),
         removed=tuple(segment.base_offset for segment in gone),
         removed_bytes=sum(segment.size_bytes for segment in gone),
     )
 
 
 def _run(work: Work, request: DeleteRecordsRequest) -> Changed[DeleteRecordsPlan]:
-    root = work.begin()
+    work.begin()
     work.check(Action.DELETE_RECORDS)
-    plan = plan_delete_records(work.fs, work.partition, root, request)
+    plan = plan_delete_records(work.fs, work.partition, request)
 
     def apply(run: RunInfo) -> Applied | None:
         run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})

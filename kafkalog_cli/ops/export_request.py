@@ -11,11 +11,9 @@ from kafkalog_cli.errors import OffsetOutOfRange, UnsupportedFormat, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, list_of, nothing_or, text
-from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.choices import Isolation, OnDamage
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest
@@ -110,13 +108,13 @@ class BrokenProgress(NamedTuple):
     is_gap: bool = False
 
 
-def record_digest(fs: Filesystem, partition: Partition, offset: int, view: PartitionState) -> str | None:
+def record_digest(fs: Filesystem, partition: Partition, offset: int) -> str | None:
     """Return a digest of the key, value, timestamp and headers of the record at an offset.
 
     Compaction does not change it. None if there is no such record, or if it cannot be read. Raises as `open_read` does.
     """
     try:
-        log = LogRead(fs, partition, ReadRequest(offset, max_records=1, chunk_bytes=_CHUNK_BYTES), view=view)
+        log = LogRead(fs, partition, ReadRequest(offset, max_records=1, chunk_bytes=_CHUNK_BYTES))
     except OffsetOutOfRange:
         return None
     for segment in log.segments():
@@ -132,15 +130,9 @@ def _digest(record: Record) -> str:
     return hashlib.sha256(repr(fields).encode()).hexdigest()[:32]
 
 
-def change_since(  # noqa: PLR0913, PLR0917
-    fs: Filesystem,
-    partition: Partition,
-    bounds: LogBounds,
-    topic_id: str | None,
-    progress: LogProgress,
-    view: PartitionState,
-) -> BrokenProgress | None:
+def change_since(fs: Filesystem, partition: Partition, progress: LogProgress) -> BrokenProgress | None:
     """Return why a log cannot be continued from the saved state, None if it can. Raises as `open_read` does."""
+    bounds, topic_id = partition.bounds, partition.topic_id
     if None not in (topic_id, progress.topic_id) and topic_id != progress.topic_id:
         return BrokenProgress(
             f"its topic was deleted and created again: the id is {topic_id}, the state knows {progress.topic_id}"
@@ -151,7 +143,7 @@ def change_since(  # noqa: PLR0913, PLR0917
             " it was truncated, or created again"
         )
     if progress.last_offset is not None and progress.last_record is not None:
-        found = record_digest(fs, partition, progress.last_offset, view)
+        found = record_digest(fs, partition, progress.last_offset)
         if found not in (None, progress.last_record):
             return BrokenProgress(
                 f"another record is at offset {progress.last_offset} than was exported: it was truncated and"

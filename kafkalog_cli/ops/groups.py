@@ -11,9 +11,9 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NothingSelected, UsageError, shell_word
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs, in_sorted_runs
-from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, CoordinatorEntry, OffsetReplay
 from kafkalog_cli.ops.tables.groups import (
     CLASSIC,
@@ -378,13 +378,13 @@ class _Describer:
         return found
 
 
-def _with_end(row: GroupOffset, best: Copy | None, done: int | None) -> GroupOffset:
+def _with_end(row: GroupOffset, best: Partition | None, done: int | None) -> GroupOffset:
     """Return the row with the end of its log; the lag is the distance from `done`, None if that is not known."""
     if best is None:
         return row
     end = best.latest_offset
     return replace(
-        row, log_end_offset=end, lag=None if done is None else end - done, log_path=best.partition.path
+        row, log_end_offset=end, lag=None if done is None else end - done, log_path=best.path
     )  # fmt: skip
 
 

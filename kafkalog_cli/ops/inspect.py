@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum, unique
 from heapq import nlargest
 from typing import NamedTuple
@@ -26,12 +26,10 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.listing.freeable import PlanRequests, Plans, requests_of
+from kafkalog_cli.ops.listing.freeable import PlanRequests, Plans
 from kafkalog_cli.ops.listing.listing import list_partition
-from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
 from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts
 from kafkalog_cli.ops.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan
-from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
 
@@ -135,25 +133,8 @@ def common_span(partitions: Sequence[InspectedPartition]) -> tuple[int, int] | N
     return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
 
-@dataclass(frozen=True, slots=True)
-class InspectRequest:
-    """The requests of the two verbs whose plans are asked, and the state of each log directory."""
-
-    plans: PlanRequests
-    roots: Mapping[str, LogDirRoot | None] = field(default_factory=dict)
-
-
-def inspect_request(session: Session, partitions: Sequence[Partition]) -> InspectRequest:
-    """Return the request for a session, which is a dry run and takes no lock. Raises as `Session.settings`."""
-    fs = session.context.fs
-    roots = {log_dir: broker_root(fs, log_dir) for log_dir in session.log_dirs(partitions)}
-    return InspectRequest(requests_of(session, partitions), roots)
-
-
-def _run(work: Work, request: InspectRequest) -> InspectedPartition:
-    log_dir = work.log_dir
-    root = None if log_dir is None else request.roots.get(log_dir)
-    listing = list_partition(work.fs, work.partition, root)
+def _run(work: Work, request: PlanRequests) -> InspectedPartition:
+    listing = list_partition(work.fs, work.partition, None)
     for located in listing.faults:
         work.note(located.fault.kind.value, located.fault.message, located.path)
     codes = [ExitCode.CORRUPTION if located.is_corruption else ExitCode.WARNINGS for located in listing.faults]
@@ -197,20 +178,21 @@ INSPECT = Verb("inspect", _run)
 class _Outlook:
     """The results of the two plans, if they are not refused. Only controllers change the metadata log: it has none."""
 
-    def __init__(self, work: Work, request: InspectRequest) -> None:
+    def __init__(self, work: Work, request: PlanRequests) -> None:
         self.unknown: list[str] = []
         self.retain_plan: RetainPlan | None = None
         self.compact_plan: CompactPlan | None = None
-        self._now_ms = request.plans.retain.now_ms
+        self._now_ms = request.retain.now_ms
         try:
-            root, facts = work.begin(), work.facts()
+            work.begin()
+            facts = work.facts()
         except (KafkalogError, OSError) as error:
             self.unknown.append(str(error))
             return
         if facts.is_metadata_log:
             return
         self._config = facts.config
-        plans = Plans(work, request.plans, root, facts)
+        plans = Plans(work, request, facts)
         self.retain_plan = plans.planned("retention", plans.retain_plan)
         if facts.config.is_compacted:
             self.compact_plan = plans.planned("compaction", plans.compact_plan)

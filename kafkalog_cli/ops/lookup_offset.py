@@ -18,7 +18,6 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segment_search import SegmentIndexes, StartingPoint
-from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.ranges import Range, cut
 
 
@@ -65,7 +64,7 @@ def lookup_offset(
     `batch_only`: return the first batch that ends at or above `offset`, as a fetch begins with it. Raises
     OffsetOutOfRange outside of the log, and as `open_read` does.
     """
-    bounds = log_bounds(fs, partition)
+    bounds = partition.bounds
     if not bounds.start <= offset < bounds.end:
         if bounds.is_remote(offset):
             what = f"offset {offset}"

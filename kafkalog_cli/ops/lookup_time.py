@@ -18,7 +18,6 @@ from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segment_search import SegmentIndexes, StartingPoint
 from kafkalog_cli.ops.lookup_offset import Found, first_record, largest_timestamp_in, with_remarks
 from kafkalog_cli.ops.option_values import time_words
-from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
 from kafkalog_cli.ops.ranges import Range
 
 
@@ -52,35 +51,26 @@ class TimeFound(NamedTuple):
         return min(offset, next(later, offset))
 
 
-def lookup_time(
-    fs: Filesystem,
-    partition: Partition,
-    timestamp_ms: int,
-    limits: Limits = DEFAULT_LIMITS,
-    view: PartitionState | None = None,
-) -> TimeFound:
+def lookup_time(fs: Filesystem, partition: Partition, timestamp_ms: int, limits: Limits = DEFAULT_LIMITS) -> TimeFound:
     """Return the first record, by offset, at or after a time and from the log's start on (fetchOffsetByTimestamp).
 
-    `timestamp_ms` is 0 or more. Raises as `log_bounds` and `open_read` do.
+    `timestamp_ms` is 0 or more. Raises as `Partition.bounds` and `open_read` do.
     """
-    view = view or broker_view(fs, partition)
-    bounds = log_bounds(fs, partition, view)
-    search = TimeSearch(fs, limits)
+    bounds, search = partition.bounds, TimeSearch(fs, limits)
     answer = search.first_in(partition, timestamp_ms, bounds.start)
-    said = BrokerSearch(fs, partition, view, search).first(timestamp_ms, bounds.start, limits)
+    said = BrokerSearch(fs, partition, search).first(timestamp_ms, bounds.start, limits)
     return _compared(answer, said, search, partition, bounds)._replace(remote=bounds.remote_offsets)
 
 
 def lookup_max_timestamp(fs: Filesystem, partition: Partition) -> TimeFound:
     """Return the first record with the largest timestamp of the log (ListOffsets -3).
 
-    Raises as `log_bounds` and `open_read` do.
+    Raises as `Partition.bounds` and `open_read` do.
     """
-    view = broker_view(fs, partition)
     search = TimeSearch(fs, DEFAULT_LIMITS)
     best = search.latest_in(partition)
-    said = BrokerSearch(fs, partition, view, search).latest(DEFAULT_LIMITS)
-    return _compared(best, said, search, partition, log_bounds(fs, partition, view))
+    said = BrokerSearch(fs, partition, search).latest(DEFAULT_LIMITS)
+    return _compared(best, said, search, partition, partition.bounds)
 
 
 def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeFound) -> NoRecordAtTime:
@@ -174,10 +164,9 @@ class BrokerSearch:
     Indexes that a broker rebuilds, or has in memory, are right: for their segments the answer comes from `truth`.
     """
 
-    def __init__(self, fs: Filesystem, partition: Partition, view: PartitionState, truth: TimeSearch) -> None:
+    def __init__(self, fs: Filesystem, partition: Partition, truth: TimeSearch) -> None:
         self._fs = fs
         self._partition = partition
-        self._view = view
         self._truth = truth
 
     def first(self, timestamp_ms: int, start_offset: int, limits: Limits) -> BrokerAnswer | None:
@@ -191,7 +180,7 @@ class BrokerSearch:
                 continue
             why = f"its time index goes up to {largest}" if largest >= 0 else f"its file is of {segment.log.mtime_ms}"
             reason = f"it looks only into the segment at {segment.base_offset}, as {why}"
-            if not self._believes(segment):
+            if not self._partition.believes_indexes(segment):
                 found = self._truth.first(segment, timestamp_ms, start_offset)
                 return BrokerAnswer(None if found is None else found.record_offset, reason)
             indexes = self._truth.indexes(segment)
@@ -208,7 +197,7 @@ class BrokerSearch:
             return None
         largest = self._largest(segment)
         reason = f"by its time indexes the largest timestamp is {largest}, in the segment at {segment.base_offset}"
-        if not self._believes(segment):
+        if not self._partition.believes_indexes(segment):
             found = self._truth.latest(segment)
             if found is None or found.record_timestamp != largest:
                 return None  # the batch is damaged, and a broker cuts the log there before it answers
@@ -217,11 +206,8 @@ class BrokerSearch:
         wanted = Range(since_ms=largest, until_ms=largest + 1)
         return self._scan(segment, offset, lambda b: b.max_timestamp == largest, wanted, limits, reason, once=True)
 
-    def _believes(self, segment: Segment) -> bool:
-        return self._view.believes_indexes(self._partition, segment)
-
     def _largest(self, segment: Segment) -> int:
-        if not self._believes(segment):
+        if not self._partition.believes_indexes(segment):
             return self._truth.largest_timestamp(segment)
         return self._truth.indexes(segment).whole_time_index.last_entry.timestamp
 

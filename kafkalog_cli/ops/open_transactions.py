@@ -10,7 +10,6 @@ from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
 from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs, in_sorted_runs
 from kafkalog_cli.ops.listing.listing import list_partition
-from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
 from kafkalog_cli.ops.selection import partition_paths
 from kafkalog_cli.ops.tables.coordinator_log import Transaction, transactions
 
@@ -158,20 +157,16 @@ def _in_log(found: OpenInLog, owner: TransactionalId | None, *, is_complete: boo
 
 def _open_in_logs(log_dirs: LogDirs) -> Iterator[OpenInLog]:
     """Yield the open transactions of the best copy of each partition, their state not known yet."""
-    roots: dict[str, LogDirRoot | None] = {}
     for topic, number in _partitions(log_dirs):
         best = log_dirs.replicas.best(topic, number)
         if best is None:
             continue
-        log_dir = best.partition.path.rpartition("/")[0]
-        if log_dir not in roots:
-            roots[log_dir] = broker_root(log_dirs.fs, log_dir)
-        listing = list_partition(log_dirs.fs, best.partition, roots[log_dir])
+        listing = list_partition(log_dirs.fs, best, None)
         if listing.open_transactions is None:
             message = "too much of the log has no producer snapshot: open transactions were not searched for"
-            log_dirs.note("not-searched", message, best.partition.path)
+            log_dirs.note("not-searched", message, best.path)
         for at, one in enumerate(listing.open_transactions or ()):
-            yield OpenInLog(topic, number, one, InLog.UNKNOWN, None, not at, best.partition.path)
+            yield OpenInLog(topic, number, one, InLog.UNKNOWN, None, not at, best.path)
 
 
 def _partitions(log_dirs: LogDirs) -> list[tuple[str, int]]:

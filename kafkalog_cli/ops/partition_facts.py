@@ -5,13 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import foreign_layout, holds_partition
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem, read_all
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, moved_out, partition_directory_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
-from kafkalog_cli.format import partition_metadata
-from kafkalog_cli.log.checkpoints import RootCheckpoints
-from kafkalog_cli.log.partition import Partition, entries_of_log, odd_files, open_logdir
+from kafkalog_cli.log.partition import Partition, entries_of_log, odd_files, partitions_in, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.metadata_image import TopicState
 from kafkalog_cli.log.settings.topic_config import TopicConfig
@@ -104,7 +102,7 @@ def places_of_partitions(fs: WritableFilesystem, log_dirs: Sequence[str]) -> Pla
     found: dict[tuple[str, int], list[str]] = {}
     for log_dir in log_dirs:
         try:
-            partitions = open_logdir(fs, log_dir).partitions
+            partitions = partitions_in(fs, log_dir)
         except KafkalogError:
             continue
         for partition in partitions:
@@ -117,14 +115,12 @@ def places_of_partitions(fs: WritableFilesystem, log_dirs: Sequence[str]) -> Pla
     return {key: tuple(places) for key, places in found.items()}
 
 
-def gather_facts(  # noqa: PLR0913
+def gather_facts(
     fs: WritableFilesystem,
     partition: Partition,
     log_dir: str | None,
     source: SettingsSource,
-    *,
-    checkpoints: RootCheckpoints | None = None,
-    places: Places | None = None,
+    places: Places,
 ) -> PartitionFacts:
     """Gather the facts of a partition from file names, small files and the metadata log.
 
@@ -132,14 +128,14 @@ def gather_facts(  # noqa: PLR0913
     """
     metadata = source.metadata(log_dir)
     entries = entries_of_log(fs, partition.path)
-    facts = _facts_of_any(fs, partition, log_dir, source, places or {})
+    facts = _facts_of_any(fs, partition, log_dir, source, places)
     return facts._replace(
-        tiered_because=_tiered(partition, facts.config, metadata, checkpoints),
+        tiered_because=_tiered(partition, facts.config, metadata),
         linked=_linked(fs, partition),
         odd_files=tuple(odd.path.rpartition("/")[2] for odd in odd_files(fs, entries)),
         newest=_newest(entries),
         foreign=foreign_layout(fs, entries),
-        is_in_cleaner_checkpoint=checkpoints is not None and partition.topic in checkpoints.cleaned_topics,
+        is_in_cleaner_checkpoint=partition.topic_was_cleaned,
         other_topic_because=_other_topic(fs, partition, metadata),
         is_foreign_link=real_directory(fs, partition.path) != partition.path and not holds_partition(fs, entries),
     )
@@ -202,24 +198,10 @@ def _replication(
 def _other_topic(fs: Filesystem, partition: Partition, metadata: ClusterMetadata | None) -> str:
     """Return why the metadata log's topic of that name is not this directory's topic; "" if no topic id differs."""
     topic = None if metadata is None else metadata.topics.get(partition.topic)
-    own = None if topic is None else topic_id_of(fs, partition)
+    own = None if topic is None else partition.topic_id
     if topic is None or own is None or own == topic.topic_id:
         return ""
     return f"the metadata log has another topic of that name (id {topic.topic_id}, here {own})"
-
-
-def topic_id_of(fs: Filesystem, partition: Partition) -> str | None:
-    """Return the topic id in `partition.metadata`; None if the file is missing or unreadable."""
-    return None if partition.metadata is None else topic_id_on_disk(fs, partition.path)
-
-
-def topic_id_on_disk(fs: Filesystem, path: str) -> str | None:
-    """Return the topic id in the `partition.metadata` of a directory; None if the file is missing or unreadable."""
-    try:
-        found, _ = partition_metadata.decode(read_all(fs, f"{path}/{FileKind.PARTITION_METADATA.value}"))
-    except (KafkalogError, OSError):
-        return None
-    return None if found is None else found.topic_id
 
 
 def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
@@ -278,7 +260,7 @@ def registered_topic(metadata: ClusterMetadata | None, topic: str) -> TopicState
 
 def _not_assigned(fs: Filesystem, partition: Partition, metadata: ClusterMetadata | None, broker_id: int | None) -> str:
     topic = registered_topic(metadata, partition.topic)
-    if topic is None or topic_id_of(fs, partition) not in (None, topic.topic_id):
+    if topic is None or partition.topic_id not in (None, topic.topic_id):
         return ""
     return why_not_assigned(topic, partition.number, broker_id)
 
@@ -335,23 +317,20 @@ def _twins(  # noqa: PLR0913, PLR0917
     others = [path for path in places.get((partition.topic, partition.number), ()) if path != resolved]
     if not others:
         return (), False
-    if not is_kept(topic_id_of(fs, partition)):
+    if not is_kept(partition.topic_id):
         return tuple(others), True
     is_stray = partition.directory.kind is DirectoryKind.STRAY
     return tuple(path for path in others if is_kept(topic_id_on_disk(fs, path))), is_stray
 
 
-def _tiered(
-    partition: Partition, config: TopicConfig, metadata: ClusterMetadata | None, checkpoints: RootCheckpoints | None
-) -> str:
+def _tiered(partition: Partition, config: TopicConfig, metadata: ClusterMetadata | None) -> str:
     if config.remote_storage_enable:
         return config[_TIERED].explanation
     if metadata is not None and metadata.is_complete and partition.topic in metadata.topics:
         return ""  # the metadata log would have the setting
     if config.is_configured(_TIERED):
         return ""
-    kind = FileKind.LOG_START_CHECKPOINT
-    log_start = None if checkpoints is None else checkpoints.offset(kind, partition.topic, partition.number)
+    log_start = partition.line(FileKind.LOG_START_CHECKPOINT)
     if log_start is None or not partition.segments or log_start >= partition.segments[0].base_offset:
         return ""
     # The log start is also lower if a broker was killed, or freeing was interrupted, before the checkpoint was written.

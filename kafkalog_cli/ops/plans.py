@@ -2,25 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.log.checkpoints import HighWatermark
+from kafkalog_cli.log.log_dir import HighWatermark, LineEdit
 from kafkalog_cli.log.log_end import SegmentEnd, segment_end
-from kafkalog_cli.log.partition import Partition, entries_of_log, is_passed_over
+from kafkalog_cli.log.partition import Partition, Segment, entries_of_log, is_passed_over
 from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, TopicConfig
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import RECOVER, Step, Steps, text_of
 
@@ -73,9 +70,9 @@ class ChangePlan:
     is_refused: bool = False
 
     @classmethod
-    def of(cls: type[ChangePlanT], partition: Partition, log_dir: str | None = None, **fields: Any) -> ChangePlanT:
+    def of(cls: type[ChangePlanT], partition: Partition, **fields: Any) -> ChangePlanT:
         """Return the plan of a partition with these `fields`."""
-        return cls(partition.path, partition.topic, partition.number, log_dir, **fields)
+        return cls(partition.path, partition.topic, partition.number, partition.log_dir, **fields)
 
     @property
     def name(self) -> str:
@@ -156,16 +153,19 @@ class LogRequest:
         """The time, and whether it is given."""
         return Clock(self.now_ms, self.now_is_given)
 
+    def config(self, partition: Partition) -> TopicConfig:
+        """Return the settings of a partition's topic. Raises as `SettingsSource.metadata` does."""
+        return self.settings.topic_config(partition.log_dir, partition.topic)
+
     def used_settings(self, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
         """Return the settings for opening segments, each with its origin. Raises as `SettingsSource.metadata` does."""
-        config = self.settings.topic_config(log_dir, topic)
-        broker = self.settings.broker_settings(log_dir)
+        config, broker = self.settings.topic_config(log_dir, topic), self.settings.broker_settings(log_dir)
         used = config["segment.index.bytes"], config["index.interval.bytes"], broker["producer.id.expiration.ms"]
         return (*used, config[_TIERED]) if _is_tiered(topic, config, broker) else used
 
-    def load_settings(self, log_dir: str | None, topic: str) -> LoadSettings:
-        """Return the settings for opening segments, as LoadSettings."""
-        return self.load_settings_of(self.used_settings(log_dir, topic))
+    def load_settings(self, partition: Partition) -> LoadSettings:
+        """Return the settings for opening the segments of a partition, as LoadSettings."""
+        return self.load_settings_of(self.used_settings(partition.log_dir, partition.topic))
 
     def load_settings_of(self, used: tuple[Setting, ...]) -> LoadSettings:
         """Convert the settings of `used_settings`, which a plan keeps, to LoadSettings."""
@@ -211,37 +211,16 @@ class Unready(Exception):
 
 
 PlanT = TypeVar("PlanT", bound=LogPlan)
-RequestT = TypeVar("RequestT", bound=LogRequest)
-FilesystemT = TypeVar("FilesystemT", bound=Filesystem)
 
 
-@dataclass(frozen=True)
-class PlannedLog(Generic[FilesystemT, RequestT]):
-    """The log of one partition for which a plan is made, and the request."""
+def delay_ms(config: TopicConfig, wanted_ms: int | None) -> int:
+    """Return how long `.deleted` files stay: as wanted, or as file.delete.delay.ms says."""
+    return config.file_delete_delay_ms if wanted_ms is None else wanted_ms
 
-    fs: FilesystemT
-    partition: Partition
-    root: PartitionState
-    request: RequestT
 
-    @cached_property
-    def config(self) -> TopicConfig:
-        """The topic's settings. Raises as `SettingsSource.metadata` does."""
-        return self.request.settings.topic_config(self.root.log_dir, self.partition.topic)
-
-    def plan(self, kind: type[PlanT], settings: Iterable[Setting], **fields: Any) -> PlanT:
-        """Return a plan of `kind` without changes, which used `settings`."""
-        prints = fingerprints_of(self.fs, self.partition.path)
-        return kind.of(self.partition, self.root.log_dir, fingerprints=prints, settings=tuple(settings), **fields)
-
-    def delay_ms(self, wanted_ms: int | None) -> int:
-        """Return how long `.deleted` files stay: as wanted, or as file.delete.delay.ms says."""
-        return self.config.file_delete_delay_ms if wanted_ms is None else wanted_ms
-
-    def on_draft(self, draft: Draft, end_offset: int) -> OpenLog:
-        """Return the log on a draft, opened as by a broker that starts now. Raises LoadFailed."""
-        settings, root = self.request.load_settings(self.root.log_dir, self.partition.topic), self.root
-        return OpenLog(draft, settings, root.log_start, end_offset, is_clean=root.is_clean)
+def open_log(draft: Draft, partition: Partition, settings: LoadSettings, end_offset: int) -> OpenLog:
+    """Return the log on a draft, opened as by a broker that starts now. Raises LoadFailed."""
+    return OpenLog(draft, settings, partition.log_start, end_offset, is_clean=partition.is_clean)
 
 
 def refused(plan: PlanT, error: Unready | LoadFailed) -> PlanT:
@@ -267,22 +246,25 @@ def check_finished(partition: Partition) -> None:
             raise Unready(file.status.path, "it has files of an unfinished cleaning or split")
 
 
-def end_of(fs: Filesystem, partition: Partition, root: PartitionState) -> SegmentEnd:
+def end_of(fs: Filesystem, partition: Partition, last: Segment) -> SegmentEnd:
     """Return where a broker would find the log end. Raises Unready for damaged checkpoints, and as `open_read` does."""
-    for path, fault in root.faults:
+    for path, fault in partition.checkpoint_faults:
         raise Unready(path, f"its line for this partition is unknown: {fault.message}", fault.position)
-    return segment_end(fs, partition.segments[-1], like_clean_start=root.is_clean)
+    return segment_end(fs, last, like_clean_start=partition.is_clean)
 
 
-def whole_end_of(fs: Filesystem, partition: Partition, root: PartitionState) -> int:
-    """Return the log end offset. Raises Unready if the log is damaged at its end, or ends before it starts."""
-    end = end_of(fs, partition, root)
-    last = partition.segments[-1]
+def whole_end_of(fs: Filesystem, partition: Partition, last: Segment | None = None) -> int:
+    """Return the log end offset; `last` is the last segment that counts, None for the last of all.
+
+    Raises Unready if the log is damaged at its end, or ends before it starts.
+    """
+    last = last or partition.segments[-1]
+    end = end_of(fs, partition, last)
     for fault in end.faults:
         raise Unready(last.log.path, f"it is damaged at its end: {fault.message}", fault.position)
-    for fault in end.index_faults if root.is_clean else ():
+    for fault in end.index_faults if partition.is_clean else ():
         path = last.log.path if last.offset_index is None else last.offset_index.path
         raise Unready(path, f"it is wrong at its end: {fault.message}", fault.position)
-    if end.next_offset < root.log_start:
-        raise Unready(partition.path, f"it ends at {end.next_offset}, but would start at {root.log_start}")
+    if end.next_offset < partition.log_start:
+        raise Unready(partition.path, f"it ends at {end.next_offset}, but would start at {partition.log_start}")
     return end.next_offset

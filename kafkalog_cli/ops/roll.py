@@ -22,8 +22,17 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.partition_state import PartitionState
-from kafkalog_cli.ops.plans import LogPlan, LogRequest, PlannedLog, Unready, check_logs, in_place, refused, whole_end_of
+from kafkalog_cli.ops.plans import (
+    LogPlan,
+    LogRequest,
+    Unready,
+    check_logs,
+    fingerprints_of,
+    in_place,
+    open_log,
+    refused,
+    whole_end_of,
+)
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
@@ -59,25 +68,24 @@ class RollPlan(LogPlan):
         return self.active is not None and not self.active.size_bytes
 
 
-def plan_roll(fs: Filesystem, partition: Partition, root: PartitionState, request: RollRequest) -> RollPlan:
+def plan_roll(fs: Filesystem, partition: Partition, request: RollRequest) -> RollPlan:
     """Decide whether to roll the active segment, and plan the changes. Reads headers and the ends of indexes.
 
     Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and the exceptions of opening the files.
     """
-    planned = PlannedLog(fs, partition, root, request)
-    config = planned.config
-    plan = planned.plan(RollPlan, _used(config))
+    config = request.config(partition)
+    plan = RollPlan.of(partition, fingerprints=fingerprints_of(fs, partition.path), settings=_used(config))
     try:
         check_logs(partition)
-        end_offset = whole_end_of(fs, partition, root)
+        end_offset = whole_end_of(fs, partition)
         draft = Draft(fs, partition.path)
-        log = planned.on_draft(draft, end_offset)
+        log = open_log(draft, partition, request.load_settings(partition), end_offset)
         active = _active(log, request.now_ms)
         plan = replace(
             plan,
             log_start_offset=log.log_start_offset,
             log_end_offset=end_offset,
-            high_watermark=root.high_watermark(end_offset),
+            high_watermark=partition.high_watermark(end_offset),
             active=active,
         )
         if plan.is_empty:
@@ -117,7 +125,8 @@ def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
 
 
 def _run(work: Work, request: RollRequest) -> Changed[RollPlan]:
-    plan = plan_roll(work.fs, work.partition, work.begin(), request)
+    work.begin()
+    plan = plan_roll(work.fs, work.partition, request)
     work.check(Action.ROLL, in_place=in_place(plan))
 
     def apply(run: RunInfo) -> Applied | None:

@@ -22,7 +22,8 @@ from kafkalog_cli.errors import (
     as_typed,
     did_you_mean,
 )
-from kafkalog_cli.log.partition import Partition, PartitionPath, Takes, directory_name, open_logdir, open_partition
+from kafkalog_cli.log.log_dir import LogDirs
+from kafkalog_cli.log.partition import Partition, PartitionPath, Takes, directory_name, open_partition, partitions_in
 
 _NOT_SERVED = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 _GLOB = re.compile(r"[*?\[]")
@@ -103,12 +104,16 @@ def _not_found(fs: Filesystem, path: str) -> PathNotFound:
     return PathNotFound(path=path)
 
 
-def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
+def select_partitions(
+    fs: Filesystem, paths: list[str], selection: Selection, log_dirs: LogDirs | None = None
+) -> list[Partition]:
     """Return the selected partitions in `paths` (partition or log directories), as given, then by topic and number.
+
+    `log_dirs` are those that the partitions share; None: new ones.
 
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
     """
-    found = partitions_taken(fs, paths, selection.takes)
+    found = partitions_taken(fs, paths, selection.takes, log_dirs)
     if not found:
         raise nothing_selected(fs, paths, selection)
     return found
@@ -177,7 +182,9 @@ def _distance(selection: Selection, topic: str) -> tuple[float, str]:
     return (-resemblance if resemblance > _RESEMBLES else 0, topic)
 
 
-def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
+def partitions_taken(
+    fs: Filesystem, paths: list[str], takes: Takes, log_dirs: LogDirs | None = None
+) -> list[Partition]:
     """Return the partitions under `paths` whose directory names `takes` selects; other partitions are not opened.
 
     A partition to which several paths lead comes once. Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected
@@ -188,7 +195,8 @@ def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Par
         for partition in partition_paths(fs, in_its_log_dir(fs, _directory(fs, path)), takes):
             if takes(partition.directory):
                 found.setdefault(os.path.realpath(partition.path), partition.path)
-    return [open_partition(fs, path) for path in found.values()]
+    log_dirs = log_dirs or LogDirs(fs)
+    return [open_partition(fs, path, log_dirs) for path in found.values()]
 
 
 def in_its_log_dir(fs: Filesystem, path: str) -> str:
@@ -260,7 +268,7 @@ def partition_paths(fs: Filesystem, path: str, takes: Takes | None = None) -> It
     ):
         yield PartitionPath(trimmed, directory)
     else:
-        yield from open_logdir(fs, trimmed, takes).partitions
+        yield from partitions_in(fs, trimmed, takes)
 
 
 def _directory(fs: Filesystem, path: str) -> str:

@@ -5,16 +5,25 @@ from dataclasses import dataclass, replace
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import CutBatch, Truncated, truncate_to
 from kafkalog_cli.change.changes import in_log_order
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.partition_state import PartitionState
-from kafkalog_cli.ops.plans import LogPlan, LogRequest, PlannedLog, Unready, check_logs, in_place, refused, whole_end_of
+from kafkalog_cli.ops.plans import (
+    LogPlan,
+    LogRequest,
+    Unready,
+    check_logs,
+    fingerprints_of,
+    in_place,
+    open_log,
+    refused,
+    whole_end_of,
+)
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
@@ -56,7 +65,7 @@ class TruncatePlan(LogPlan):
 
 
 def plan_truncate(
-    fs: Filesystem, partition: Partition, root: PartitionState, request: TruncateRequest, *, is_repeated: bool = False
+    fs: Filesystem, partition: Partition, request: TruncateRequest, *, is_repeated: bool = False
 ) -> TruncatePlan:
     """Plan the removal of the records from `request.target_offset` on.
 
@@ -67,22 +76,21 @@ def plan_truncate(
     offset below the log start or above the log end, UnsupportedFormat for 0.7, the exceptions of
     `SettingsSource.metadata`, and those of opening the files.
     """
-    planned, target_offset = PlannedLog(fs, partition, root, request), request.target_offset
-    used = request.used_settings(root.log_dir, partition.topic)
-    plan = planned.plan(TruncatePlan, used, target_offset=target_offset)
+    used, target_offset = request.used_settings(partition.log_dir, partition.topic), request.target_offset
+    prints = fingerprints_of(fs, partition.path)
+    plan = TruncatePlan.of(partition, fingerprints=prints, settings=used, target_offset=target_offset)
     try:
         check_logs(partition)
         new = [one for one in partition.segments[1:] if is_repeated and not one.log.size_bytes]
-        others = partition._replace(segments=tuple(one for one in partition.segments if one not in new))
-        end_offset = whole_end_of(fs, others, root)
+        end_offset = whole_end_of(fs, partition, [one for one in partition.segments if one not in new][-1])
         if is_repeated:
             target_offset = min(target_offset, end_offset)
-        first_offset = max(root.log_start, partition.segments[0].base_offset)
+        first_offset = max(partition.log_start, partition.segments[0].base_offset)
         if not first_offset <= target_offset <= end_offset:
             what = f"offset {target_offset}"
             raise OffsetOutOfRange(path=partition.path, what=what, first=first_offset, last=end_offset)
         draft = Draft(fs, partition.path)
-        log = planned.on_draft(draft, end_offset)
+        log = open_log(draft, partition, request.load_settings_of(used), end_offset)
         log.drop_segments([segment.base_offset for segment in new])
         truncated = truncate_to(log, target_offset)
     except (Unready, LoadFailed) as error:
@@ -90,10 +98,10 @@ def plan_truncate(
     return replace(
         plan,
         changes=in_log_order(draft.changes()),
-        line_edits=_line_edits(root, truncated, log.base_offsets),
+        line_edits=_line_edits(partition, truncated, log.base_offsets),
         log_start_offset=truncated.log_start_offset,
         log_end_offset=truncated.log_end_offset,
-        high_watermark=root.high_watermark(truncated.log_end_offset),
+        high_watermark=partition.high_watermark(truncated.log_end_offset),
         old_end_offset=end_offset,
         removed=tuple(sorted(truncated.removed)),
         cut_batch=truncated.cut_batch,
@@ -101,27 +109,28 @@ def plan_truncate(
     )
 
 
-def _line_edits(root: PartitionState, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:
+def _line_edits(partition: Partition, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:
     """Lower checkpoint lines to the new log end, and the cleaner's line to the active segment's base offset.
 
     See LogManager.truncateTo.
     """
     end_offset, first_base_offset = truncated.log_end_offset, min(base_offsets)
     is_told = truncated.log_start_offset <= first_base_offset
-    log_start = root.edit(FileKind.LOG_START_CHECKPOINT, None) if is_told and truncated.removed else ()
+    log_start = partition.edit(FileKind.LOG_START_CHECKPOINT, None) if is_told and truncated.removed else ()
     return (
-        *root.lower(FileKind.RECOVERY_POINT_CHECKPOINT, end_offset),
-        *root.lower(FileKind.REPLICATION_CHECKPOINT, end_offset),
-        *root.lower(FileKind.CLEANER_CHECKPOINT, max(base_offsets)),
+        *partition.lower(FileKind.RECOVERY_POINT_CHECKPOINT, end_offset),
+        *partition.lower(FileKind.REPLICATION_CHECKPOINT, end_offset),
+        *partition.lower(FileKind.CLEANER_CHECKPOINT, max(base_offsets)),
         *log_start,
     )
 
 
 def _run(work: Work, request: TruncateRequest) -> Changed[TruncatePlan]:
-    root = work.begin()
+    work.begin()
     is_repeated = is_cut_off_for_good(work.fs, work.partition)
-    plan = plan_truncate(work.fs, work.partition, root, request, is_repeated=is_repeated)
-    work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=plan.drops_records and root.is_clean)
+    plan = plan_truncate(work.fs, work.partition, request, is_repeated=is_repeated)
+    drops_records = plan.drops_records and work.partition.is_clean
+    work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=drops_records)
 
     def apply(run: RunInfo) -> Applied | None:
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT

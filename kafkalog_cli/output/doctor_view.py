@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted, shell_word
+from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity, StartAction
 from kafkalog_cli.ops.doctor.broker_pages import Recognised
 from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
 from kafkalog_cli.ops.doctor.examination import Examination, StartStep
-from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, JsonLines, ObjectKind, PathText, lower_names
 from kafkalog_cli.output.stream import Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.verify_view import FINDING, OF_SEVERITY, finding_object

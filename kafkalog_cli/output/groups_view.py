@@ -85,7 +85,7 @@ def _heading(described: GroupDescription) -> str:
         parts.append(f"{'generation' if group.group_type == CLASSIC else 'epoch'} {group.epoch}")
         protocol_type = group.protocol_type if group.protocol_type not in (None, "", "consumer") else None
         parts += [text for text in (protocol_type, group.protocol) if text]
-    place = described.loaded.copy.partition
+    place = described.loaded.copy
     parts.append(f"in {place.name}")
     if described.belongs_in not in (None, place.number):
         parts.append(f"but a coordinator looks for it in partition {described.belongs_in}")
@@ -123,9 +123,7 @@ class CopyObject(TypedDict):
 class GroupCoordinatorObject(TypedDict):
     """The partition of `__consumer_offsets` that has the group."""
 
-    path: Annotated[
-        PathText, From("loaded.copy.partition.path"), "the copy of the partition of __consumer_offsets that was read"
-    ]
+    path: Annotated[PathText, From("loaded.copy.path"), "the copy of the partition of __consumer_offsets that was read"]
     partition: Annotated[int, From("loaded.number")]
     belongs_in: Annotated[
         int | None, "the partition in which a coordinator looks for the group; null if their number is not known"

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import counted
+from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.listing.listing import BytesByKind, ListedPartition, PartitionListing, SegmentListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
-from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.progress import sized

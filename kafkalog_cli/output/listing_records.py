@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypedDict
 
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.ops.listing.root import Shutdown
+from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.output.ndjson import (
     NEGATIVE_IS_NULL,
     DirectoryWord,

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.errors import ExitCode, counted, shell_word
-from kafkalog_cli.log.checkpoints import HighWatermarkOrigin
+from kafkalog_cli.log.log_dir import HighWatermarkOrigin, LineEdit
 from kafkalog_cli.log.settings.topic_config import Origin
 from kafkalog_cli.ops.apply_changes import Applied
 from kafkalog_cli.ops.plans import LogPlan, Remark, describe

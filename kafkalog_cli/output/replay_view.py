@@ -15,7 +15,7 @@ from kafkalog_cli.output.stream import printable
 class PlannedReplayObject(TypedDict):
     """A partition that a replay would send."""
 
-    path: Annotated[PathText, From("copy.partition.path"), "the copy"]
+    path: Annotated[PathText, From("copy.path"), "the copy"]
     topic: Annotated[PathText, From("progress.topic")]
     partition: Annotated[Count, From("progress.partition")]
     target_topic: Annotated[PathText, From("progress.target_topic"), "the topic in the cluster"]
@@ -33,7 +33,7 @@ class PlannedReplayObject(TypedDict):
 class ReplayedObject(TypedDict):
     """A partition that was sent."""
 
-    path: Annotated[PathText, From("planned.copy.partition.path"), "the copy"]
+    path: Annotated[PathText, From("planned.copy.path"), "the copy"]
     topic: Annotated[PathText, From("progress.topic")]
     partition: Annotated[Count, From("progress.partition")]
     target_topic: Annotated[PathText, From("progress.target_topic"), "the topic in the cluster"]
@@ -88,7 +88,7 @@ def plan_lines(plan: ReplayPlan, offsets: int | None) -> Iterator[str]:
         elif one.target_records:
             parts.append(f"the cluster's partition ends at offset {one.target_records}")
         name = _target_name(progress)
-        yield printable(f"send {one.copy.partition.path} to {name}: {', '.join(parts)}")
+        yield printable(f"send {one.copy.path} to {name}: {', '.join(parts)}")
     if offsets is not None:
         yield f"then commit {counted(offsets, 'offset')} of groups"
 
@@ -109,7 +109,7 @@ def replayed_line(done: ReplayedPartition) -> str:
     if done.error is not None:
         parts.append("not complete")
     name = _target_name(progress)
-    return printable(f"{done.planned.copy.partition.path} to {name}: {', '.join(parts)}") + "\n"
+    return printable(f"{done.planned.copy.path} to {name}: {', '.join(parts)}") + "\n"
 
 
 def offset_line(found: ReplayedOffset) -> str:

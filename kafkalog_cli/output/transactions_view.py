@@ -20,9 +20,7 @@ class TransactionPartitionsObject(TypedDict):
 class TransactionCoordinatorObject(TypedDict):
     """The partition of `__transaction_state` that has the transactional id."""
 
-    path: Annotated[
-        PathText, From("copy.partition.path"), "the copy of the partition of __transaction_state that was read"
-    ]
+    path: Annotated[PathText, From("copy.path"), "the copy of the partition of __transaction_state that was read"]
     partition: Annotated[int, From("number")]
 
 

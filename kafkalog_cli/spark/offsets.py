@@ -12,7 +12,6 @@ from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, COORDI
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_time import lookup_time
-from kafkalog_cli.ops.partition_state import BrokerViews, PartitionState, log_bounds
 from kafkalog_cli.ops.read.request import Isolation, growing_end
 from kafkalog_cli.ops.selection import served_partitions
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, RecordRange, TopicPartition, names_of
@@ -25,14 +24,13 @@ _NEVER_MATCHED = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA})
 class OffsetRange(NamedTuple):
     """A range of offsets of a partition: `first` inclusive, `end` exclusive (None: the log's end).
 
-    `log_end` is the log's end at the time of planning, `view` is the state and checkpoints of its broker then.
+    `log_end` is the log's end at the time of planning.
     """
 
     partition: Partition
     first: int
     end: int | None
     log_end: int
-    view: PartitionState
 
 
 def name_of(partition: Partition) -> TopicPartition:
@@ -68,15 +66,14 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
     """Return the range to read of each partition; partitions without any offset to read are left out.
 
     Raises OffsetOutOfRange for offsets that are not on disk (with failOnDataLoss), UsageError for limits that do not
-    fit the partitions, and the exceptions of `log_bounds` and `open_read`.
+    fit the partitions, and the exceptions of `Partition.bounds` and `open_read`.
     """
     for limit, position in ((options.starting, "start"), (options.ending, "end")):
         check_limit(limit, {name_of(one) for one in partitions}, position)
     found = []
-    views = BrokerViews(fs)
     for one in partitions:
         if one.segments:
-            whole = _range(fs, one, options, views.of(one))
+            whole = _range(fs, one, options)
             wanted = wanted_part(fs, whole, options.records)
             if wanted is not None:
                 found.append(wanted)
@@ -127,24 +124,23 @@ class _Log(NamedTuple):
 
     partition: Partition
     bounds: LogBounds
-    view: PartitionState
 
 
-def _log(fs: Filesystem, one: Partition, options: SourceOptions, view: PartitionState) -> _Log:
+def _log(fs: Filesystem, one: Partition, options: SourceOptions) -> _Log:
     """Return the bounds of a partition for this read.
 
     With read_committed, the log ends at its last stable offset; that offset is looked up only if a limit may be after
     it.
     """
-    bounds = log_bounds(fs, one, view)
+    bounds = one.bounds
     kinds = {options.starting.kind, options.ending.kind} - {LimitKind.EARLIEST, LimitKind.LATEST}
     if options.isolation is Isolation.READ_COMMITTED and kinds:
         bounds = bounds._replace(end=min(bounds.end, growing_end(fs, one, options.isolation)))
-    return _Log(one, bounds, view)
+    return _Log(one, bounds)
 
 
-def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: PartitionState) -> OffsetRange:
-    log = _log(fs, one, options, view)
+def _range(fs: Filesystem, one: Partition, options: SourceOptions) -> OffsetRange:
+    log = _log(fs, one, options)
     first = _start(fs, log, options)
     end = _end(fs, log, options)
     if end is not None and first > end:
@@ -152,12 +148,12 @@ def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: Partiti
             reason=f"The resolved start offset {first} is greater than the resolved end offset {end}"
             f" for topic {one.topic} partition {one.number}."
         )
-    return OffsetRange(one, first, end, log.bounds.end, view)
+    return OffsetRange(one, first, end, log.bounds.end)
 
 
-def start_of(fs: Filesystem, one: Partition, options: SourceOptions, view: PartitionState) -> int:
+def start_of(fs: Filesystem, one: Partition, options: SourceOptions) -> int:
     """Return the start of a partition, for a limit other than the log's end. Raises as `ranges_of`."""
-    return _start(fs, _log(fs, one, options, view), options)
+    return _start(fs, _log(fs, one, options), options)
 
 
 def _start(fs: Filesystem, log: _Log, options: SourceOptions) -> int:
@@ -204,7 +200,7 @@ def _at_time(fs: Filesystem, log: _Log, limit: OffsetLimit) -> int | None:
     """
     name = name_of(log.partition)
     time_ms = limit.time_ms if limit.of_partition is None else limit.of_partition[name]
-    found = lookup_time(fs, log.partition, time_ms, view=log.view).offset
+    found = lookup_time(fs, log.partition, time_ms).offset
     if found is not None and found >= log.bounds.end:
         found = None
     if found is None and not limit.or_latest:
@@ -220,7 +216,7 @@ def wanted_part(fs: Filesystem, whole: OffsetRange, wanted: RecordRange) -> Offs
     if wanted.is_empty or (end is not None and first >= end):
         return None
     if wanted.since_ms is not None and wanted.since_ms >= 0:
-        found = lookup_time(fs, whole.partition, wanted.since_ms, view=whole.view).first_to_read(whole.partition)
+        found = lookup_time(fs, whole.partition, wanted.since_ms).first_to_read(whole.partition)
         if found is None or (end is not None and found >= end):
             return None
         first = max(first, found)

@@ -12,13 +12,13 @@ from kafkalog_cli.errors import KafkalogError, OffsetOutOfRange
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.values.decoder import ValueDecoder
+from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.export_files import codec_names
-from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
@@ -75,11 +75,11 @@ def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: SourceOptions) -
     Raises DamagedLog at the first damage (mode failfast), OffsetOutOfRange if offsets were deleted since the task was
     planned (with failOnDataLoss), and the exceptions of `open_read`.
     """
-    views = BrokerViews(fs)
+    log_dirs = LogDirs(fs)
     decoder = None
     if any(column in JSON_COLUMNS or column.is_struct for column in wanted.columns):
         decoder, _ = wanted.decoding.decoder(fs, [piece.path for piece in task])
-    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, views, decoder).batches())
+    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, log_dirs, decoder).batches())
     return capped(parts, arrow_schema(wanted.columns))
 
 
@@ -123,13 +123,13 @@ class _PieceRows:
     """Reads one piece."""
 
     def __init__(
-        self, fs: Filesystem, piece: Piece, wanted: SourceOptions, views: BrokerViews,
+        self, fs: Filesystem, piece: Piece, wanted: SourceOptions, log_dirs: LogDirs,
         decoder: ValueDecoder | None,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._piece = piece
         self._wanted = wanted
-        self._views = views
+        self._log_dirs = log_dirs
         self._constants: dict[str, tuple[str | int, Any]] = {}
         self._decoded = None if decoder is None else DecodedColumns(decoder, piece.topic)
         self._structs = {} if decoder is None else _structs(decoder, piece.topic, wanted.columns)
@@ -181,7 +181,7 @@ class _PieceRows:
         except OffsetOutOfRange:  # retention deleted segments since the task was planned
             if self._wanted.fail_on_data_loss:
                 raise
-            bounds = log_bounds(self._fs, open_partition(self._fs, self._piece.path))
+            bounds = open_partition(self._fs, self._piece.path).bounds
             return self._log_from(min(max(self._piece.first, bounds.start), bounds.end))
 
     def _log_from(self, first: int) -> LogRead:
@@ -190,8 +190,7 @@ class _PieceRows:
             first, to_offset=piece.end, until_ms=wanted.records.until_ms, isolation=wanted.isolation,
             since_ms=wanted.records.since_ms, with_control=wanted.include_control,
         )  # fmt: skip
-        partition = open_partition(self._fs, piece.path)
-        return LogRead(self._fs, partition, request, self._views.of(partition))
+        return LogRead(self._fs, open_partition(self._fs, piece.path, self._log_dirs), request)
 
     def _made(self, segment: SegmentRead, part: Any) -> Any:
         import pyarrow as pa

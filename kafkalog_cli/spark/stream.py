@@ -13,7 +13,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.request import growing_end
 from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
@@ -39,12 +38,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._partitions()
         check_limit(options.starting, set(found), "start")
         latest = {name for name in found if is_latest(options.starting, name)}
-        views = BrokerViews(fs)
         return _as_json(
             {
-                name: growing_end(fs, one, options.isolation)
-                if name in latest
-                else start_of(fs, one, options, views.of(one))
+                name: growing_end(fs, one, options.isolation) if name in latest else start_of(fs, one, options)
                 for name, one in found.items()
             }
         )
@@ -87,14 +83,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         fs, options = RealFilesystem(), self._options
         begun, found = _of_json(start), self._partitions()
         ranges = []
-        views = BrokerViews(fs)
         for name, behind in _of_json(end).items():
             partition = found.get(name)
             if partition is None:
                 self._lose(NothingSelected(reason=f"{name} was there when the stream began, and is missing now"))
                 continue
-            view = views.of(partition)
-            bounds = log_bounds(fs, partition, view)
+            bounds = partition.bounds
             first = begun.get(name, bounds.start)
             if first >= behind:
                 continue
@@ -102,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 what = f"offset {first} of {name}, where the stream is,"
                 self._lose(OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=bounds.end))
             if bounds.start < behind:
-                ranges.append(OffsetRange(partition, max(first, bounds.start), behind, behind, view))
+                ranges.append(OffsetRange(partition, max(first, bounds.start), behind, behind))
         tasks = tasks_of(fs, ranges, options.min_partitions, options.max_records)
         return planned(tasks)
 
@@ -121,9 +115,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @staticmethod
     def _starts_of(partitions: dict[TopicPartition, Partition]) -> Offsets:
-        fs = RealFilesystem()
-        views = BrokerViews(fs)
-        return {name: log_bounds(fs, one, views.of(one)).start for name, one in partitions.items()}
+        return {name: one.bounds.start for name, one in partitions.items()}
 
     def _check_loss(self, name: TopicPartition, offset: int, partition: Partition | None, end: int | None) -> None:
         """Report a loss if a log is gone, or ends before the offset that was read already."""
@@ -131,7 +123,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lose(NothingSelected(reason=f"{name} was there when the stream began, and is missing now"))
         elif end is not None and end < offset:
             what = f"offset {offset} of {name}, where the stream is,"
-            first = log_bounds(RealFilesystem(), partition).start
+            first = partition.bounds.start
             self._lose(OffsetOutOfRange(path=partition.path, what=what, first=first, last=end))
 
     def _lose(self, error: NothingSelected | OffsetOutOfRange) -> None:

@@ -3,7 +3,8 @@
 # ruff: noqa: E402, F401, I001 names for other files, in the order of their purposes
 
 # A change of one partition with its run, which tests cut off at each call.
-from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
+from kafkalog_cli.change.checkpoint_lines import change_lines
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.change.journal import CheckpointEdits, apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import RunInfo, RunState, read_manifest, snapshot

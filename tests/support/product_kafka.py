@@ -9,7 +9,8 @@ from pathlib import Path
 from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
-from kafkalog_cli.broker.log_loader import LogLoader, StartState
+from kafkalog_cli.broker.log_loader import LogLoader
+from kafkalog_cli.log.log_dir import StartState
 from kafkalog_cli.broker.open_log import OpenLog, truncate_to
 from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.checkpoint_lines import change_lines
@@ -29,7 +30,6 @@ from kafkalog_cli.ops.apply_changes import MarkerState, MarkerUse, apply_changes
 from kafkalog_cli.ops.compact.plan import CompactRequest, plan_compact
 from kafkalog_cli.ops.compact.verb import apply_compact
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
-from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.retain.plan import RetainRequest
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.ops.roll import RollRequest, plan_roll
@@ -38,7 +38,7 @@ from kafkalog_cli.ops.truncate import TruncatePlan, TruncateRequest, plan_trunca
 from tests.support.plain_changes import make
 
 # Rules, tables and formats that are compared with Kafka's own one by one.
-from kafkalog_cli.change.checkpoint_lines import LineEdit
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.disk.names import DirectoryKind, classify_directory
 from kafkalog_cli.format.checkpoint import (
     BrokerReading,
@@ -104,9 +104,8 @@ class OnePartition:
     """The partition `directory` of the log directory `root`, under settings of its topic and of the broker."""
 
     def __init__(self, root, directory, settings, broker, now_ms):
-        self.root, self.now_ms = str(root), now_ms
+        self.now_ms = now_ms
         self.partition = open_partition(FS, str(directory))
-        self.state = Roots(FS).state(self.root, self.partition)
         self.source = SettingsSource(FS, {name: str(value) for name, value in settings.items()}, broker)
 
     def _run(self, verb):
@@ -115,12 +114,12 @@ class OnePartition:
     def retain(self, *, explains):
         """Each verb returns its plan, whether a segment was rolled, and what was done."""
         request = RetainRequest(self.now_ms, self.source, now_is_given=True, explains=explains)
-        plan = plan_retain(FS, self.partition, self.state, request)
+        plan = plan_retain(FS, self.partition, request)
         return plan, None, apply_retain(FS, plan, self._run("retain"), request, held=None)
 
     def roll(self, *, force, arriving_bytes):
         request = RollRequest(self.now_ms, self.source, force=force, arriving_bytes=arriving_bytes)
-        plan = plan_roll(FS, self.partition, self.state, request)
+        plan = plan_roll(FS, self.partition, request)
         done = apply_changes(FS, plan, self._run("roll"), MarkerUse.GIVEN_BACK, request, held=None)
         return plan, force or plan.cause is not None or done is not None, done
 
@@ -128,16 +127,16 @@ class OnePartition:
         request = TruncateRequest(self.now_ms, self.source, target_offset=offset)
         if not log_start <= offset <= log_end:
             with suppress(OffsetOutOfRange):
-                plan_truncate(FS, self.partition, self.state, request)
+                plan_truncate(FS, self.partition, request)
                 raise AssertionError("it is outside the log")
-            return self._truncate_outside(offset, log_end, request.load_settings(self.state.log_dir, "t")), None, None
-        plan = plan_truncate(FS, self.partition, self.state, request)
+            return self._truncate_outside(offset, log_end, request.load_settings(self.partition)), None, None
+        plan = plan_truncate(FS, self.partition, request)
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
         return plan, None, apply_changes(FS, plan, self._run("truncate"), marker, request, held=None)
 
     def _truncate_outside(self, offset, log_end, settings):
         """The command refuses an offset outside the log; a follower's broker does not."""
-        path, state = self.partition.path, self.state
+        path, state = self.partition.path, self.partition
         draft = Draft(FS, path)
         truncated = truncate_to(OpenLog(draft, settings, state.log_start, log_end, is_clean=True), offset)
         edits = (
@@ -152,7 +151,7 @@ class OnePartition:
 
     def delete_records(self, offset):
         request = DeleteRecordsRequest(self.now_ms, self.source, before_offset=offset)
-        plan = plan_delete_records(FS, self.partition, self.state, request)
+        plan = plan_delete_records(FS, self.partition, request)
         return plan, None, apply_changes(FS, plan, self._run("delete-records"), MarkerUse.LEFT, request, held=None)
 
     def compact(self, *, force, most_keys, version):
@@ -166,7 +165,7 @@ class OnePartition:
             version=version,
         )
         try:
-            plan = plan_compact(FS, self.partition, self.state, request)
+            plan = plan_compact(FS, self.partition, request)
             done = None if plan.is_refused else apply_compact(FS, plan, self._run("compact"), request, held=None)
         except Damaged as error:
             raise ValueError(str(error)) from error
@@ -175,7 +174,7 @@ class OnePartition:
     def append(self, writing):
         """The plan of an append; `writing` has the fields of Writing."""
         request = AppendRequest(self.now_ms, self.source, writing=Writing(**writing))
-        return PlannedAppend(self, request, plan_append(FS, self.partition, self.state, request))
+        return PlannedAppend(self, request, plan_append(FS, self.partition, request))
 
 
 class PlannedAppend:
@@ -187,7 +186,7 @@ class PlannedAppend:
     def sent(self, records, log_end):
         """The batches as a producer would send them, and the marker as the coordinator would."""
         request, plan = self._request, self.plan
-        settings = request.load_settings(self._to.root, "t")
+        settings = request.load_settings(self._to.partition)
         log = OpenLog(Draft(FS, plan.path), settings, self._to.state.log_start, log_end, is_clean=True)
         sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, request.writing)
         style = replace(plan.style, append_time_ms=None)

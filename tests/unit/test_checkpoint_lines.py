@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.change import checkpoint_lines
-from kafkalog_cli.change.checkpoint_lines import LineEdit, OldLines, change_lines, read_old_lines, restore_lines
+from kafkalog_cli.change.checkpoint_lines import OldLines, change_lines, read_old_lines, restore_lines
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError, Locked, Refused
 from kafkalog_cli.format.checkpoint import encode_offsets
-from kafkalog_cli.log.checkpoints import HighWatermarkOrigin, high_watermark, read_root_checkpoints
+from kafkalog_cli.log.log_dir import HighWatermarkOrigin, LineEdit, read_log_dir
+from kafkalog_cli.log.partition import open_partition
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.watched_fs import CHANGES, RecordingFilesystem, every_fault
 
@@ -100,7 +101,7 @@ def test_only_the_lines_of_the_run_come_back(first, second, contents):
     change_lines(fs, "/d", second)
     restore_lines(fs, "/d", old)
     change_lines(alone, "/d", second)
-    ours, theirs = read_root_checkpoints(fs, "/d"), read_root_checkpoints(alone, "/d")
+    ours, theirs = read_log_dir(fs, "/d"), read_log_dir(alone, "/d")
     assert not ours.faults
     for kind in KINDS:
         assert ours.offsets.get(kind, {}) == theirs.offsets.get(kind, {})
@@ -153,7 +154,7 @@ def test_a_file_that_no_broker_reads_is_not_touched(data):
     with pytest.raises(Refused, match="no broker can read it"):
         change_lines(fs, "/d", edit)
     assert fs.tree() == before
-    assert read_root_checkpoints(fs, "/d").faults
+    assert read_log_dir(fs, "/d").faults
 
 
 def test_a_linked_file_is_refused(tmp_path):
@@ -212,12 +213,12 @@ OLD, NEW = (1, 4, None, None), (2, None, 2, 5)
 
 
 def check_old_or_new(fs):
-    found = read_root_checkpoints(fs, "/d")
+    found = read_log_dir(fs, "/d")
     assert found.faults == ()
-    assert found.offset(RECOVERY, "b", 0) == 7
+    assert found.line(RECOVERY, "b", 0) == 7
     for kind, old, new in zip(KINDS, OLD, NEW, strict=True):
-        assert found.offset(kind, "a", 0) in (old, new)
-    return tuple(found.offset(kind, "a", 0) for kind in KINDS)
+        assert found.line(kind, "a", 0) in (old, new)
+    return tuple(found.line(kind, "a", 0) for kind in KINDS)
 
 
 @pytest.mark.parametrize("back", [False, True])
@@ -278,16 +279,19 @@ def test_no_fault_of_the_disk_spoils_a_file(monkeypatch):
         (100, 101, 100, HighWatermarkOrigin.LOG_END),
     ],
 )
-def test_the_high_watermark_is_the_checkpoint_up_to_the_log_end(log_end, line, offset, origin):
-    assert high_watermark(log_end, line) == (offset, origin)
+def test_the_high_watermark_is_the_checkpoint_up_to_the_log_end(tmp_path, log_end, line, offset, origin):
+    lines = "0\n0\n" if line is None else f"0\n1\na 0 {line}\n"
+    (tmp_path / REPLICATION.value).write_text(lines)
+    (tmp_path / "a-0").mkdir()
+    assert open_partition(RealFilesystem(), str(tmp_path / "a-0")).high_watermark(log_end) == (offset, origin)
 
 
 def test_checkpoints_of_a_broker_are_read(corpus):
-    found = read_root_checkpoints(RealFilesystem(), str(corpus / "internal" / "data"))
-    assert found.offset(REPLICATION, "in-a", 0) == 93
-    assert found.offset(RECOVERY, "__consumer_offsets", 0) == 89
-    assert found.offset(RECOVERY, "in-c", 0) is None
-    assert found.offset(FileKind.CLEANER_CHECKPOINT, "in-a", 0) is None
+    found = read_log_dir(RealFilesystem(), str(corpus / "internal" / "data"))
+    assert found.line(REPLICATION, "in-a", 0) == 93
+    assert found.line(RECOVERY, "__consumer_offsets", 0) == 89
+    assert found.line(RECOVERY, "in-c", 0) is None
+    assert found.line(FileKind.CLEANER_CHECKPOINT, "in-a", 0) is None
     assert found.faults == ()
 
 
@@ -302,7 +306,7 @@ def test_old_lines_with_a_wrong_field_are_refused():
 def test_a_checkpoint_that_was_mended_meanwhile_stays():
     fs = disk({REPLICATION: {("a", 0): 5}, RECOVERY: {("a", 0): 5}})
     fs.add(f"/d/{REPLICATION.value}", b"0\n1\na 0\n")
-    known = read_root_checkpoints(fs, "/d")
+    known = read_log_dir(fs, "/d")
     fs.add(f"/d/{REPLICATION.value}", text_of({("a", 0): 7, ("b", 0): 0}))
     assert checkpoint_lines.rebuild_damaged(fs, known, "run") == []
     assert read(fs, REPLICATION.value) == text_of({("a", 0): 7, ("b", 0): 0})
@@ -311,7 +315,7 @@ def test_a_checkpoint_that_was_mended_meanwhile_stays():
 def test_lines_from_offset_0_on_are_kept():
     fs = disk({RECOVERY: {("a", 0): 5}})
     fs.add(f"/d/{REPLICATION.value}", b"0\n4\na 0 3\na 1 0\na 2 -1\na 0 7\n")
-    rebuilt = checkpoint_lines.rebuild_damaged(fs, read_root_checkpoints(fs, "/d"), "run")
+    rebuilt = checkpoint_lines.rebuild_damaged(fs, read_log_dir(fs, "/d"), "run")
     assert [one.lines for one in rebuilt] == [2]
     assert read(fs, REPLICATION.value) == text_of({("a", 0): 7, ("a", 1): 0})
 
@@ -326,7 +330,7 @@ def test_a_damaged_checkpoint_is_kept_as_a_copy_where_there_are_no_hard_links():
     damaged = b"0\n1\na 0\n"
     fs.add(f"/d/{REPLICATION.value}", damaged)
     fs.__class__ = NoHardLinks
-    (rebuilt,) = checkpoint_lines.rebuild_damaged(fs, read_root_checkpoints(fs, "/d"), "run")
+    (rebuilt,) = checkpoint_lines.rebuild_damaged(fs, read_log_dir(fs, "/d"), "run")
     assert rebuilt.kept_as == f"/d/{REPLICATION.value}.damaged-run"
     assert read(fs, f"{REPLICATION.value}.damaged-run") == damaged
     assert read(fs, REPLICATION.value) == text_of({})

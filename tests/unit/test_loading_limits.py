@@ -9,7 +9,7 @@ from kafkalog_cli.broker import producer_state, valid_rows
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
-from kafkalog_cli.broker.log_loader import LogLoader, StartState, complete_swaps
+from kafkalog_cli.broker.log_loader import LogLoader, complete_swaps
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots, segments_between
 from kafkalog_cli.broker.producer_state import AbortedTransactions, CompletedTxn, ProducerReplay, ProducerState
 from kafkalog_cli.change.draft import Draft
@@ -18,6 +18,7 @@ from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.log_dir import StartState
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.scan import Scan

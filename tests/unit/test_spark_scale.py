@@ -4,10 +4,8 @@ from collections import Counter
 
 import pytest
 
-from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
 from kafkalog_cli.ops.export_request import ExportRequest
-from kafkalog_cli.ops.listing.root import root_above
-from kafkalog_cli.ops.partition_state import BrokerViews, broker_view, state_in
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark import planned_tasks
@@ -62,9 +60,8 @@ def test_an_export_is_planned_with_one_look_at_the_log_directory(folder, wanted)
     seen = of_the_root(fs, folder)
     assert seen["list_directory", str(folder)] == 0
     files = {call: n for call, n in seen.items() if call[0] == "open_read"}
-    assert files == {
-        ("open_read", f"{folder}/{name}"): 1 for name in ("log-start-offset-checkpoint", "meta.properties")
-    }
+    names = (*(kind.value for kind in OFFSET_CHECKPOINTS), "meta.properties")
+    assert files == {("open_read", f"{folder}/{name}"): 1 for name in names}
     assert all(count <= 3 for call, count in seen.items() if call[0] == "status"), seen
 
 
@@ -85,18 +82,3 @@ def test_so_is_a_read_and_each_of_its_tasks(folder, monkeypatch, options, count)
     seen = of_the_root(fs, folder)
     assert seen["list_directory", str(folder)] == 0
     assert seen["open_read", f"{folder}/log-start-offset-checkpoint"] == 2  # for the plan, and for the task
-
-
-def test_a_broker_s_view_is_what_the_whole_root_tells(folder):
-    fs = RealFilesystem()
-    views = BrokerViews(fs)
-    logs = exported_partitions(fs, [str(folder)], Selection())
-    for one in logs:
-        whole = root_above(fs, one.path)
-        assert views.of(one) == broker_view(fs, one)
-        assert views.of(one) == state_in(whole, one)
-    assert {views.of(one).line(FileKind.LOG_START_CHECKPOINT) for one in logs} == {None, 7}
-    (folder / ".kafka_cleanshutdown").unlink()
-    (folder / "log-start-offset-checkpoint").unlink()
-    assert root_above(fs, logs[0].path) is None
-    assert broker_view(fs, logs[0]).line(FileKind.LOG_START_CHECKPOINT) is None

@@ -9,9 +9,8 @@ from typing import NamedTuple, cast
 
 from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget, Rolled
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
-from kafkalog_cli.broker.open_log import OpenLog, RollLimits
+from kafkalog_cli.broker.open_log import RollLimits
 from kafkalog_cli.broker.producer_state import ProducerState
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.growing_run import GrowingRun
 from kafkalog_cli.change.journal import CheckpointEdits
@@ -23,20 +22,21 @@ from kafkalog_cli.errors import BadInput, ExitCode, NotChanged
 from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
 from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
 from kafkalog_cli.ops.append.batching import BLOCK_RECORDS, ENDS, BatchMaker, BatchStyle, Block, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.columns import Arriving
 from kafkalog_cli.ops.apply_changes import Applied, MarkerState, marker_after, marker_away
-from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import (
     LogPlan,
     LogRequest,
-    PlannedLog,
     Unready,
     check_logs,
     check_unchanged,
+    fingerprints_of,
+    open_log,
     refused,
     whole_end_of,
 )
@@ -92,7 +92,7 @@ class AppendPlan(LogPlan):
     the run was interrupted, and only the records that had come by then were appended.
     """
 
-    root: PartitionState = field(default=PartitionState(None, "", -1))
+    view: Partition | None = None
     style: BatchStyle = field(default=BatchStyle())
     appended: AppendCounts | None = None
     is_cut_short: bool = False
@@ -112,25 +112,26 @@ class AppendPlan(LogPlan):
         return replace(self, appended=appended, log_end_offset=appended.end_offset, is_cut_short=is_cut_short)
 
 
-def plan_append(fs: Filesystem, partition: Partition, root: PartitionState, request: AppendRequest) -> AppendPlan:
+def plan_append(fs: Filesystem, partition: Partition, request: AppendRequest) -> AppendPlan:
     """Plan where and how records are appended; reads headers, the ends of indexes, and the producers' state.
 
     Raises UnsupportedFormat for 0.7. Raises BadInput for a producer that a broker would refuse, or for a leader epoch
     older than the log's. Raises as `SettingsSource.metadata` does, and as opening the files does.
     """
-    planned = PlannedLog(fs, partition, root, request)
-    config = planned.config
-    plan = planned.plan(AppendPlan, _used(config), root=root)
+    config, prints = request.config(partition), fingerprints_of(fs, partition.path)
+    plan = AppendPlan.of(partition, fingerprints=prints, settings=_used(config), view=partition)
     try:
         check_logs(partition)
-        end_offset = whole_end_of(fs, partition, root)
+        end_offset = whole_end_of(fs, partition)
         plan = replace(plan, log_end_offset=end_offset)
-        target = AppendTarget(planned.on_draft(Draft(fs, partition.path), end_offset))
+        target = AppendTarget(
+            open_log(Draft(fs, partition.path), partition, request.load_settings(partition), end_offset)
+        )
         next_sequence(target.producers.state, request.writing)
         return replace(
             plan,
             log_start_offset=target.log.log_start_offset,
-            high_watermark=root.high_watermark(end_offset),
+            high_watermark=partition.high_watermark(end_offset),
             style=_style(config, target, request),
         )
     except (Unready, LoadFailed) as error:
@@ -258,12 +259,14 @@ class _Append:
 
     def __init__(self, fs: WritableFilesystem, plan: AppendPlan, run: RunInfo, request: AppendRequest) -> None:
         self._fs, self._plan, self._info, self._request = fs, plan, run, request
-        self._config = request.settings.topic_config(plan.log_dir, plan.topic)
-        self._settings = request.load_settings(plan.log_dir, plan.topic)  # now: reading the metadata log may fail
         assert plan.log_end_offset is not None
-        root = plan.root
-        log = OpenLog(Draft(fs, plan.path), self._settings, root.log_start, plan.log_end_offset, is_clean=root.is_clean)
-        self._target = AppendTarget(log)
+        assert plan.view is not None
+        self._partition = plan.view
+        self._config = request.config(self._partition)
+        self._settings = request.load_settings(self._partition)  # now: reading the metadata log may fail
+        self._target = AppendTarget(
+            open_log(Draft(fs, plan.path), self._partition, self._settings, plan.log_end_offset)
+        )
         self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
         sequence = next_sequence(self._target.producers.state, request.writing)
         self._maker = BatchMaker(plan.style, sequence)
@@ -358,8 +361,8 @@ class _Append:
         A broker does not check records below the recovery point. So the line moves only if it was at the log's end
         before, or if the broker stopped cleanly.
         """
-        line, was = self._plan.root.line(_RECOVERY_POINT) or 0, self._target.end_offset
-        if self._plan.log_dir is None or (line < was and not self._plan.root.is_clean):
+        line, was = self._partition.line(_RECOVERY_POINT) or 0, self._target.end_offset
+        if self._plan.log_dir is None or (line < was and not self._partition.is_clean):
             return ()
         return (LineEdit(_RECOVERY_POINT, self._plan.topic, self._plan.partition, end_offset),)
 

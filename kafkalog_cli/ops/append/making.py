@@ -14,10 +14,10 @@ from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import KafkalogError, PartitionLeft, SyncFailed, Unreadable, UsageError
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid
-from kafkalog_cli.log.partition import Partition, directory_name, open_partition
+from kafkalog_cli.log.partition import Partition, directory_name, open_partition, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.ops.append.append import AppendPlan
-from kafkalog_cli.ops.partition_facts import registered_topic, topic_id_of, topic_id_on_disk
+from kafkalog_cli.ops.partition_facts import registered_topic
 from kafkalog_cli.ops.plans import RECOVER_FIRST
 from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
@@ -38,7 +38,7 @@ def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:
     if fs.status(path) is not None and not is_unfinished(fs, path):
         return None
     check_new_directory(fs, full_path)
-    return Partition(full_path, name, ())
+    return Partition(fs, full_path)
 
 
 def is_topic_id(text: str) -> bool:
@@ -84,7 +84,7 @@ def is_left_empty(fs: WritableFilesystem, path: str, topic_id: str | None) -> bo
         return False
     if not has_no_record(fs, path):
         return False
-    return topic_id is None or topic_id_of(fs, open_partition(fs, path)) == canonical_uuid(topic_id)
+    return topic_id is None or open_partition(fs, path).topic_id == canonical_uuid(topic_id)
 
 
 @contextmanager
@@ -132,12 +132,12 @@ def refused_to_make(plan: AppendPlan) -> AppendPlan:
 
     Such a partition cannot be recovered, but its log directory can.
     """
-    root, log_dir = plan.root, plan.log_dir or ""
-    damaged = {path for path, _ in root.faults}
+    assert plan.view is not None
+    log_dir, damaged = plan.log_dir or "", {path for path, _ in plan.view.checkpoint_faults}
     again = Step("then the same command again")
     rebuild = (Step("", ("kafkalog", "recover", path_word(log_dir)), " rebuilds the checkpoint", "; "), again)
     remove = Step(
-        f'an earlier partition of this name left the line "{plan.topic} {plan.partition} {root.log_start}" in'
+        f'an earlier partition of this name left the line "{plan.topic} {plan.partition} {plan.view.log_start}" in'
         f" {log_dir}/{FileKind.LOG_START_CHECKPOINT.value}: while no broker runs, remove the line, and lower the number"
         " of lines in the second line of the file by one",
         end="; ",

@@ -36,7 +36,7 @@ from kafkalog_cli.ops.append.reading import (
     read_records,
 )
 from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.partition_facts import facts_of_new, places_of_partitions, registered_topic, topic_id_of
+from kafkalog_cli.ops.partition_facts import facts_of_new, places_of_partitions, registered_topic
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
@@ -133,7 +133,7 @@ class Appending:
         """
         wanted = self._options.topic_id
         for partition in partitions if wanted is not None else ():
-            if topic_id_of(self._session.fs, partition) != wanted:
+            if partition.topic_id != wanted:
                 raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {partition.path}")
 
     def _of_one_topic(self, paths: list[str]) -> list[Partition]:
@@ -249,14 +249,14 @@ class Appending:
             return self._apply(work, plan)
 
     def _plan(self, work: Work) -> AppendPlan:
-        root = work.begin()
-        plan = plan_append(work.fs, work.partition, root, self._request(work))
+        work.begin()
+        plan = plan_append(work.fs, work.partition, self._request(work))
         last = work.partition.segments[-1].base_offset if work.partition.segments else 0
         work.check(
             Action.APPEND,
             in_place=frozenset({segment_file_name(last, FileKind.LOG)}),
             makes_directory=self._made is not None,
-            topic_id=topic_id_of(work.fs, work.partition),
+            topic_id=work.partition.topic_id,
         )
         return plan
 

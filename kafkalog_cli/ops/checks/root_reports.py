@@ -16,8 +16,9 @@ from kafkalog_cli.disk.names import (
 from kafkalog_cli.errors import KafkalogError, NothingSelected
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import PartitionOffset
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, directory_name, open_partition
+from kafkalog_cli.log.partition import directory_name, open_partition
 from kafkalog_cli.ops.checks.file_report import FileReport, fault_note
 from kafkalog_cli.ops.checks.fresh_looks import settled_reports
 from kafkalog_cli.ops.checks.index_reports import PartitionReports, small_report

@@ -18,7 +18,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.values.decoder import ValueDecoder
 from kafkalog_cli.format.values.value_format import ValueFormat
-from kafkalog_cli.log.partition import Partition, open_logdir, open_partition
+from kafkalog_cli.log.partition import Partition, open_partition, partitions_in
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.append.reading import bad_line, file_pieces, parse_ndjson
 from kafkalog_cli.ops.compact.plan import (
@@ -232,7 +232,7 @@ class ErasureProof:
         """Yield other directories of the same partition in the log directory: -delete, -stray and -future."""
         if log_dir is None:
             return
-        for found in open_logdir(self._fs, log_dir).partitions:
+        for found in partitions_in(self._fs, log_dir):
             directory = found.directory
             topic = directory.topic or ""
             is_same = topic == partition.topic or (directory.topic_may_be_cut and partition.topic.startswith(topic))

@@ -25,26 +25,26 @@ from kafkalog_cli.broker.cleaning.marking import MEMORY_BYTES
 from kafkalog_cli.broker.cleaning.marks import Causes
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import ProducerState
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.checkpoints import HighWatermark
+from kafkalog_cli.log.log_dir import HighWatermark, LineEdit
 from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.partition_facts import Places
-from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import (
     LogPlan,
     LogRequest,
-    PlannedLog,
     Unready,
     check_finished,
     check_logs,
+    delay_ms,
+    fingerprints_of,
+    open_log,
     refused,
     whole_end_of,
 )
@@ -250,7 +250,6 @@ USED_SETTINGS = (
 def plan_compact(
     fs: WritableFilesystem,
     partition: Partition,
-    root: PartitionState,
     request: CompactRequest,
     places: Places | None = None,
 ) -> CompactPlan:
@@ -259,10 +258,14 @@ def plan_compact(
     Reads headers, indexes, producer snapshots and checkpoints. Raises as `SettingsSource.metadata` does, and the
     exceptions of listing and opening the files.
     """
-    planned = _CleanedLog(fs, partition, root, request)
+    planned = _CleanedLog(fs, partition, request)
     config = planned.config
-    used = (*(config[name] for name in USED_SETTINGS), config.segment_size)
-    plan = planned.plan(CompactPlan, used, delay_ms=planned.delay_ms(request.delay_ms))
+    plan = CompactPlan.of(
+        partition,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=(*(config[name] for name in USED_SETTINGS), config.segment_size),
+        delay_ms=delay_ms(config, request.delay_ms),
+    )
     try:
         if not config.is_compacted and request.erased is None:
             return plan
@@ -276,19 +279,25 @@ def plan_compact(
         return refused(plan, error)
 
 
-class _CleanedLog(PlannedLog[WritableFilesystem, CompactRequest]):
+class _CleanedLog:
     """The log of one partition whose cleaning is planned."""
+
+    def __init__(self, fs: WritableFilesystem, partition: Partition, request: CompactRequest) -> None:
+        self.fs = fs
+        self.partition = partition
+        self.request = request
+        self.config = request.config(partition)
 
     def complete(self, plan: CompactPlan) -> CompactPlan:
         """Return the plan of a log that has segments, with its changes. Raises Unready, LoadFailed."""
-        partition, root = self.partition, self.root
-        log_end = whole_end_of(self.fs, partition, root)
-        log_start = max(root.log_start, partition.segments[0].base_offset)
-        high_watermark = root.high_watermark(log_end)
+        partition = self.partition
+        log_end = whole_end_of(self.fs, partition)
+        log_start = max(partition.log_start, partition.segments[0].base_offset)
+        high_watermark = partition.high_watermark(log_end)
         producers = self._producers(log_end)
         sizes = CleanableLog(self.fs, partition.segments).sizes
         ends = LogEnds(log_start, log_end, producers.stable_below(high_watermark.offset))
-        checkpoint = root.line(FileKind.CLEANER_CHECKPOINT)
+        checkpoint = partition.line(FileKind.CLEANER_CHECKPOINT)
         times = SegmentTimes(self._largest_ms, self._first_batch_ms)
         if not self.config.is_compacted:
             return self._erasing_only(plan, ends, high_watermark, producers)
@@ -356,14 +365,15 @@ class _CleanedLog(PlannedLog[WritableFilesystem, CompactRequest]):
     def _edits(self, dirt: Dirt, choice: Choice) -> tuple[LineEdit, ...]:
         """Return the edit of the cleaner checkpoint: the cleaned end, or a correction of a line outside the log."""
         if choice.is_cleaned:
-            return self.root.edit(FileKind.CLEANER_CHECKPOINT, max(dirt.first_dirty, dirt.first_uncleanable))
+            return self.partition.edit(FileKind.CLEANER_CHECKPOINT, max(dirt.first_dirty, dirt.first_uncleanable))
         is_wrong = dirt.checkpoint in (CheckpointState.BELOW_LOG_START, CheckpointState.ABOVE_LOG_END)
-        return self.root.edit(FileKind.CLEANER_CHECKPOINT, dirt.first_dirty) if is_wrong else ()
+        return self.partition.edit(FileKind.CLEANER_CHECKPOINT, dirt.first_dirty) if is_wrong else ()
 
     def _producers(self, log_end: int) -> ProducerState:
         """Return the producer state of a broker that starts now. Raises LoadFailed."""
         draft = Draft(self.fs, self.partition.path)
-        return self.on_draft(draft, log_end).producers_at_end(draft.fork()).state
+        log = open_log(draft, self.partition, self.request.load_settings(self.partition), log_end)
+        return log.producers_at_end(draft.fork()).state
 
     def _largest_ms(self, at: int) -> int:
         enough_ms = self.request.now_ms - self.config.min_compaction_lag_ms + 1

@@ -11,7 +11,6 @@ from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.broker.cleaning.marks import causes_in_words
 from kafkalog_cli.change import journal
 from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.journal import CheckpointEdits, StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.change.removal import partly
@@ -30,6 +29,7 @@ from kafkalog_cli.errors import (
     shell_word,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.append.reading import PieceLines, file_pieces
@@ -56,7 +56,6 @@ from kafkalog_cli.ops.compact.plan import (
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.keys import stored_forms
 from kafkalog_cli.ops.partition_facts import PartitionFacts
-from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.plans import Remark, in_place
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainRequest
@@ -124,8 +123,7 @@ def _ratio(session: Session, partition: Partition, request: CompactRequest) -> f
     """Return the dirty ratio of a partition, 0 if it cannot be found."""
     fs = session.context.fs
     try:
-        root = session.shared.roots.state(session.log_dir(partition.path), partition)
-        plan = plan_compact(fs, partition, root, request, session.shared.places)
+        plan = plan_compact(fs, partition, request, session.shared.places)
     except (KafkalogError, OSError, Damaged):
         return 0.0
     return plan.dirt.ratio if plan.dirt is not None else 0.0
@@ -184,7 +182,7 @@ def _check_others(work: Work, what: CompactWork, plan: CompactPlan, facts: Parti
 
 
 def _plan(work: Work, what: CompactWork) -> tuple[CompactPlan, PartitionFacts]:
-    root = work.begin()
+    work.begin()
     try:
         facts = work.check(Action.COMPACT, erases=what.request.erased is not None)
     except Skipped as skipped:
@@ -193,7 +191,7 @@ def _plan(work: Work, what: CompactWork) -> tuple[CompactPlan, PartitionFacts]:
         named = f"or name the topic with --topic {shell_word(work.partition.topic)}"
         reason = f"{skipped.details['reason']}, {named} to erase exactly the records of the keys"
         raise Skipped(path=work.partition.path, reason=reason) from skipped
-    plan = plan_compact(work.fs, work.partition, root, what.request, work.places)
+    plan = plan_compact(work.fs, work.partition, what.request, work.places)
     if what.keys is not None:
         known = replication_words(facts.replication, facts.unknown_because)
         plan = replace(plan, erasure=Erasure(known, len(what.keys.shown())))
@@ -204,7 +202,7 @@ def _plan(work: Work, what: CompactWork) -> tuple[CompactPlan, PartitionFacts]:
     except Refused as refused:
         work.note("retention", f"cleaned, but retention removed nothing: {refused}", work.partition.path)
         return plan, facts
-    retention = plan_retain(work.fs, work.partition, root, _retention(what.request), work.places)
+    retention = plan_retain(work.fs, work.partition, _retention(what.request), work.places)
     return plan.followed_by(retention), facts
 
 
@@ -236,8 +234,8 @@ def _change(work: Work, what: CompactWork, plan: CompactPlan) -> Changed[Compact
 
 
 def _planned_roll(work: Work, what: CompactWork) -> RollPlan:
-    state = Roots(work.fs).state(work.log_dir, work.partition)
-    return plan_roll(work.fs, work.partition, state, _roll_request(what.request))
+    partition = open_partition(work.fs, work.partition.path)
+    return plan_roll(work.fs, partition, _roll_request(what.request))
 
 
 def _rolled(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
@@ -249,8 +247,7 @@ def _rolled(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
     done = apply_changes(work.fs, rolling, run, MarkerUse.GIVEN_BACK, request, held=work.lock)
     work.changed(rolling, done)
     work.partition = open_partition(work.fs, plan.path)
-    state = Roots(work.fs).state(work.log_dir, work.partition)
-    again = plan_compact(work.fs, work.partition, state, what.request, work.places)
+    again = plan_compact(work.fs, work.partition, what.request, work.places)
     if again.is_refused:
         return again
     return replace(again, groups=plan.groups, erasure=plan.erasure, estimate=plan.estimate, rolls=True)
@@ -276,8 +273,8 @@ def _retain(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
     if plan.retention is None:
         return plan
     partition = open_partition(work.fs, work.partition.path)
-    root, request = Roots(work.fs).state(work.log_dir, partition), _retention(what.request)
-    retention = plan_retain(work.fs, partition, root, request, work.places)
+    request = _retention(what.request)
+    retention = plan_retain(work.fs, partition, request, work.places)
     run = replace(work.run_info(retention.settings), run_id=new_run_id("retain", begun_ms(work.run_id)))
     done = apply_retain(work.fs, retention, run, request, held=work.lock)
     return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)

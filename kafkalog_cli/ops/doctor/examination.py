@@ -24,6 +24,7 @@ from kafkalog_cli.errors import (
     combined_exit_code,
     counted,
 )
+from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import NEVER_LED, SET_ALL_ASIDE, FindingKind, StartAction
@@ -36,7 +37,7 @@ from kafkalog_cli.ops.doctor.commands import (
     commands_of_page,
     in_safe_order,
 )
-from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown, read_root
+from kafkalog_cli.ops.listing.root import LogDirRoot, read_root
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest
 from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover

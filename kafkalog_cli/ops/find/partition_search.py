@@ -16,7 +16,6 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.engine import InOrder
 from kafkalog_cli.ops.find.conditions import FindRequest, Matcher
 from kafkalog_cli.ops.find.context import FoundBlock, SurroundingRecords, chosen_records
-from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import NO_END, Start, read_range
 from kafkalog_cli.ops.read.visible import ReadNote
@@ -85,13 +84,12 @@ class PartitionSearch:
         `copies`: records stay valid after the next event, except those of blocks of more than 16 MiB.
         """
         try:
-            view = broker_view(self._fs, self._partition)
-            start = self._start(view)
+            start = self._start()
             if start is not None and self._request.last is not None:
-                start = self._start_of_last(view, start)
+                start = self._start_of_last(start)
             if start is not None:
                 self._matcher.undecoded.failures()  # the search for the last matches met them already
-                yield from self._read(self._log(start, view), copies=copies)
+                yield from self._read(self._log(start), copies=copies)
             for failures in self._matcher.undecoded.failures():
                 self._codes.add(ExitCode.WARNINGS)
                 yield ReadNote("undecoded", self._partition.path, failures.message)
@@ -103,14 +101,14 @@ class PartitionSearch:
             yield self._not_read(self._partition.path, error)
         self.result.code = worst_exit_code(self._codes)
 
-    def _start(self, view: PartitionState) -> int | None:
+    def _start(self) -> int | None:
         """Return the first offset to search, None if the partition has nothing of the range."""
         read = self._request.read
-        bounds = log_bounds(self._fs, self._partition, view)
+        bounds = self._partition.bounds
         start = read.start
         if read.from_time_ms is not None:
             try:
-                start = read_range(self._fs, self._partition, read, view).first
+                start = read_range(self._fs, self._partition, read).first
             except OffsetOutOfRange:
                 return None
         if isinstance(start, Start):
@@ -118,14 +116,14 @@ class PartitionSearch:
         start = max(start, bounds.start)
         return None if start > bounds.end else start
 
-    def _log(self, start: int, view: PartitionState, to_offset: int | None = None) -> LogRead:
+    def _log(self, start: int, to_offset: int | None = None) -> LogRead:
         read = self._request.read._replace(start=start, from_time_ms=None)
         read = read if to_offset is None else read._replace(to_offset=to_offset)
         # The records around a match are of any batch.
         rows_to_read = None if self._request.has_context else self._matcher.rows_to_read
-        return LogRead(self._fs, self._partition, read, view, rows_to_read=rows_to_read)
+        return LogRead(self._fs, self._partition, read, rows_to_read=rows_to_read)
 
-    def _start_of_last(self, view: PartitionState, start: int) -> int | None:
+    def _start_of_last(self, start: int) -> int | None:
         """Return the offset from which on to read for the last matches, None if there is no match and no damage.
 
         The segments are searched from the last to the first, until there are enough matches, and records before them.
@@ -141,7 +139,7 @@ class PartitionSearch:
             if base >= end:
                 continue
             is_enough = len(known) == request.last
-            matches, records, has_damage = self._matches_of(base, end, view)
+            matches, records, has_damage = self._matches_of(base, end)
             is_damaged |= has_damage
             if is_enough:
                 before += records
@@ -153,7 +151,7 @@ class PartitionSearch:
                 return base
         return start if known or is_damaged else None
 
-    def _matches_of(self, base: int, end: int, view: PartitionState) -> tuple[deque[_Match], int, bool]:
+    def _matches_of(self, base: int, end: int) -> tuple[deque[_Match], int, bool]:
         """Return the last matches between two offsets, which are those of one segment.
 
         With them comes the number of records that were decoded, and whether there is damage.
@@ -161,7 +159,7 @@ class PartitionSearch:
         matches: deque[_Match] = deque(maxlen=self._request.last)
         records, is_damaged = 0, False
         try:
-            log = self._log(base, view, end)
+            log = self._log(base, end)
         except OffsetOutOfRange:  # the log ends at damage before this segment
             return matches, 0, True
         with closing(log.segments()) as segments:

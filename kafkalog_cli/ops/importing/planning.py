@@ -28,7 +28,7 @@ from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.importing.building import Built, TopicStyle
 from kafkalog_cli.ops.importing.scattering import Part
 from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
-from kafkalog_cli.ops.partition_facts import Places, facts_of_new, registered_topic, topic_id_of
+from kafkalog_cli.ops.partition_facts import Places, facts_of_new, registered_topic
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest, Start
 from kafkalog_cli.ops.read.visible import ReadNote
@@ -133,7 +133,7 @@ class Planner:
         for job in jobs:
             if not is_topic_name(job.topic):
                 raise UsageError(reason=f"{job.topic!r} is not a topic name")
-            partition = Partition(f"{self.log_dir}/{job.name}", classify_directory(job.name), ())
+            partition = Partition(self.fs, f"{self.log_dir}/{job.name}")
             if partition.directory.kind is not DirectoryKind.PARTITION:
                 raise UsageError(reason=f"{job.name} is not a partition name")
             self._check_place(job, partition)
@@ -171,7 +171,7 @@ class Planner:
                 if is_empty:
                     way_out = "it never held a record: --replace-empty takes its place"
                 raise Refused(path=partition.path, reason=f"it already exists; {way_out}")
-            self.empty_ids[job.topic] = topic_id_of(self.fs, open_partition(self.fs, partition.path))
+            self.empty_ids[job.topic] = open_partition(self.fs, partition.path).topic_id
         for entry in self.fs.list_directory(self.log_dir):
             found = classify_directory(entry.path.rpartition("/")[2])
             if found.kind is DirectoryKind.FUTURE and (found.topic, found.partition) == (job.topic, job.partition):

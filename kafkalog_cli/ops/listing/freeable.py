@@ -15,7 +15,6 @@ from kafkalog_cli.ops.compact.cleaning import LogCleaning, MeasuredGroup, log_of
 from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest, plan_compact
 from kafkalog_cli.ops.listing.usage import Freeable
 from kafkalog_cli.ops.partition_facts import PartitionFacts
-from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import LogPlan
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
@@ -77,11 +76,11 @@ def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict
 def _run(work: Work, request: PlanRequests) -> FreeablePart:
     path = work.partition.path
     try:
-        root = work.begin()
+        work.begin()
         facts = work.facts()
     except (KafkalogError, OSError) as error:
         return FreeablePart(path, Freeable(unknown_because=(_reason(error),), partitions=1, unknown_partitions=1))
-    return FreeablePart(path, Plans(work, request, root, facts).freeable())
+    return FreeablePart(path, Plans(work, request, facts).freeable())
 
 
 FREEABLE = Verb("ls", _run)
@@ -94,7 +93,6 @@ class Plans:
 
     work: Work
     request: PlanRequests
-    root: PartitionState
     facts: PartitionFacts
     unknown: list[str] = field(default_factory=list)
 
@@ -138,7 +136,7 @@ class Plans:
     def _plan(self, action: Action, plan: Callable[..., _PlanT], request: RetainRequest | CompactRequest) -> _PlanT:
         work = self.work
         work.check(action, facts=self.facts)
-        found = plan(work.fs, work.partition, self.root, request, work.places)
+        found = plan(work.fs, work.partition, request, work.places)
         if found.is_refused:
             raise Refused(path=found.path, reason="; ".join(remark.message for remark in found.remarks))
         return found

@@ -27,7 +27,8 @@ from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.format.json_files import QuorumState, decode_quorum_state
 from kafkalog_cli.format.txnindex import ABORTED_TXN
-from kafkalog_cli.log.log_end import SegmentEnd, last_entries, segment_end
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.log_end import SegmentEnd, last_entries, segment_end, seven_end
 from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
     headers_of,
@@ -38,7 +39,7 @@ from kafkalog_cli.log.open_transactions import (
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, PartitionFile, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.listing.root import CheckpointedOffsets, FaultNotes, LocatedFault, LogDirRoot, Shutdown
+from kafkalog_cli.ops.listing.root import CheckpointedOffsets, FaultNotes, LocatedFault, LogDirRoot
 
 REPLAY_BYTES = 4 << 30
 """If more bytes than this must be skipped to find the open transactions, they are not searched for."""
@@ -168,10 +169,8 @@ def list_partition(
     with suppress(Unreadable):  # this user may not list `.kafkalog`: the log can be read all the same
         for path, what in odd_entries(fs, partition.path, entries):
             notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: skipped")])
-    offsets = CheckpointedOffsets()
-    if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
-        offsets = root.offsets_of(partition.topic, partition.number)
-    clean = broker_believes_indexes(partition, root)
+    offsets = CheckpointedOffsets(*map(partition.line, OFFSET_CHECKPOINTS))
+    clean = broker_believes_indexes(partition)
     log = _log_range(partition, offsets, notes, clean=clean)
     epochs = notes.decoded(partition.leader_epochs, checkpoint.decode_leader_epochs)
     metadata = notes.decoded(partition.metadata, partition_metadata.decode)
@@ -195,11 +194,10 @@ def list_partition(
     )
 
 
-def broker_believes_indexes(partition: Partition, root: LogDirRoot | None) -> bool:
+def broker_believes_indexes(partition: Partition) -> bool:
     """Whether a broker that starts uses this partition's indexes unchecked: no recovery, and no deletion."""
-    clean = root is not None and root.shutdown is Shutdown.CLEAN
     kept = partition.directory.kind in (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
-    return clean and kept and not partition.directory.is_metadata_log
+    return partition.is_clean and kept and not partition.directory.is_metadata_log
 
 
 def bytes_by_kind(entries: Iterable[FileStatus]) -> BytesByKind:
@@ -442,9 +440,5 @@ def _first_record(log: ReadableFile, header: Batch) -> tuple[int | None, int | N
 def _seven_end(segment: Segment, notes: FaultNotes, *, clean: bool) -> SegmentEnd:
     """Return the end of a 0.7 segment: offsets are byte positions, so it is the end of the last whole message."""
     size = segment.log.size_bytes
-    if clean or not size or size > SEVEN_SCAN_BYTES:
-        return SegmentEnd(segment.base_offset + size, size)
-    with notes.fs.open_read(segment.log.path) as log:
-        reader = SegmentReader(log, seven_base_offset=segment.base_offset).run()
-        faults = () if reader.fault is None else (reader.fault,)
-        return SegmentEnd(segment.base_offset + reader.end_position, reader.end_position, faults=faults)
+    is_by_size = clean or not size or size > SEVEN_SCAN_BYTES
+    return SegmentEnd(segment.base_offset + size, size) if is_by_size else seven_end(notes.fs, segment)

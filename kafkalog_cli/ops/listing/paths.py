@@ -7,6 +7,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout
+from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition
 from kafkalog_cli.ops.listing.listing import (
     PartitionListing,
@@ -74,6 +75,7 @@ class Lister:
         self._selection = selection
         self._wants_segments = segments
         self._wants_transactions = transactions
+        self._log_dirs = LogDirs(fs)
         self._roots: dict[str, LogDirRoot | None] = {}
         self._partitions: dict[str, Partition] = {}
 
@@ -105,7 +107,7 @@ class Lister:
 
     def _partition(self, at: PartitionPath, root: LogDirRoot | None, listing: Listing) -> None:
         try:
-            partition = open_partition(self._fs, at.path)
+            partition = open_partition(self._fs, at.path, self._log_dirs)
             found = list_partition(self._fs, partition, root, with_transactions=self._wants_transactions)
         except KafkalogError as error:
             if at.path != listing.path and self._fs.status(at.path) is None:
@@ -115,7 +117,7 @@ class Lister:
             return
         listing.partitions.append(found)
         if self._wants_segments:
-            clean = broker_believes_indexes(partition, root)
+            clean = broker_believes_indexes(partition)
             listing.segments += [list_segment(self._fs, partition, s, clean=clean) for s in partition.segments]
 
     def _file(self, path: str, status: FileStatus, listing: Listing) -> None:
@@ -129,7 +131,7 @@ class Lister:
             listing.files.append(FileListing(name, status))
             return
         partition = self._partition_of(_parent(path))
-        clean = broker_believes_indexes(partition, root)
+        clean = broker_believes_indexes(partition)
         for segment in partition.segments:
             if segment.log.path.rpartition("/")[2] == name.name:
                 listing.segments.append(list_segment(self._fs, partition, segment, clean=clean))

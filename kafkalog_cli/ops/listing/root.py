@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from enum import Enum, unique
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.change.new_partitions import ImportLeftovers, import_leftovers
-from kafkalog_cli.disk.directory_contents import is_root_file, is_sign_of_broker, root_files
+from kafkalog_cli.disk.directory_contents import is_sign_of_broker, root_files
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, classify_directory
 from kafkalog_cli.disk.posix_lock import LockOwner, import_owner, lock_owner
@@ -21,7 +20,8 @@ from kafkalog_cli.format import checkpoint, meta_properties
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.json_files import UNKNOWN_BROKER_EPOCH, decode_clean_shutdown
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, OddFile, odd_files
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown, shutdown_of
+from kafkalog_cli.log.partition import OddFile, odd_files
 from kafkalog_cli.ops.listing.broker_user import BrokerUser, broker_user
 
 ValueT = TypeVar("ValueT")
@@ -72,16 +72,6 @@ class FaultNotes:
         value, faults = decode(data)
         self.add(status.path, faults)
         return value
-
-
-@unique
-class Shutdown(Enum):
-    """How the broker of the directory stopped. The value is the word that machine output uses."""
-
-    CLEAN = "clean"
-    UNCLEAN = "unclean"
-    RUNNING = "running"  # a broker holds the lock
-    UNKNOWN = "unknown"  # no root file at all: a copy of partition directories
 
 
 class CheckpointedOffsets(NamedTuple):
@@ -171,21 +161,6 @@ def root_above(fs: Filesystem, partition_path: str) -> LogDirRoot | None:
     return _root(fs, path, entries, directories)
 
 
-def broker_root(fs: Filesystem, path: str) -> LogDirRoot | None:
-    """Read only how the broker stopped and the checkpoints of the log directory `path`; None if it has no root file.
-
-    Root files are looked up by name, so thousands of partition directories beside them cost nothing.
-    """
-    found = ((kind, fs.status(f"{path}/{kind.value}")) for kind in ROOT_KINDS)
-    files = {kind: status for kind, status in found if status is not None and status.is_file}
-    if not any(map(is_root_file, files.values())):
-        return None
-    owner, problem = _ask(lock_owner, path)
-    return LogDirRoot(
-        path, _shutdown(files, owner), lock_owner=owner, lock_problem=problem, offsets=_offsets(files, FaultNotes(fs))
-    )
-
-
 def _root(fs: Filesystem, path: str, entries: list[FileStatus], partitions: frozenset[str]) -> LogDirRoot:
     notes = FaultNotes(fs)
     files = root_files(entries)
@@ -194,7 +169,7 @@ def _root(fs: Filesystem, path: str, entries: list[FileStatus], partitions: froz
     imports = _imports(fs, path, entries, files, notes)
     return LogDirRoot(
         path,
-        _shutdown(files, owner),
+        shutdown_of(owner, has_marker=FileKind.CLEAN_SHUTDOWN in files) if files else Shutdown.UNKNOWN,
         _broker_epoch(files, notes),
         owner,
         problem,
@@ -231,14 +206,6 @@ def _unknown(
         elif not root_files([entry]):
             others.append(name)
     return tuple(foreign), tuple(others)
-
-
-def _shutdown(files: dict[FileKind, FileStatus], owner: LockOwner | None) -> Shutdown:
-    if owner is not None and owner.is_exclusive:
-        return Shutdown.RUNNING
-    if FileKind.CLEAN_SHUTDOWN in files:
-        return Shutdown.CLEAN
-    return Shutdown.UNCLEAN if files else Shutdown.UNKNOWN
 
 
 def _ask(ask_lock: Callable[[str], LockOwner | None], path: str) -> tuple[LockOwner | None, str | None]:

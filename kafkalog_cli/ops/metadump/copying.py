@@ -14,7 +14,7 @@ from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, classify_directory, classify_file
 from kafkalog_cli.errors import Refused, UnsupportedFormat, UsageError, shell_word
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.log.partition import open_logdir
+from kafkalog_cli.log.partition import partitions_in
 from kafkalog_cli.ops.metadump.files import COPIED_KINDS, LOG_KINDS, Counts, FileCopier
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords, Pseudonyms
 from kafkalog_cli.ops.same_place import is_of_a_broker
@@ -62,7 +62,7 @@ def metadump(  # noqa: PLR0913
     """Copy log directories to the new directory `out`; several become directories in it. The sources are only read.
 
     `begin` gets the number of bytes, and `report` each piece with its path. Raises UsageError, Refused if `out` exists
-    or would be in a log directory, UnsupportedFormat for Kafka 0.7, and what `open_logdir` raises. Raises NoSpace and
+    or would be in a log directory, UnsupportedFormat for Kafka 0.7, and what `partitions_in` raises. Raises NoSpace and
     other errors of the disk after the incomplete copy was removed.
     """
     pseudonyms = Pseudonyms(secrets.token_bytes(32), hashes_names=hash_names)
@@ -117,7 +117,7 @@ def _plan(
     sources: list[_Source] = []
     directories: list[str] = []
     for path, below in zip(log_dirs, _names(log_dirs), strict=True):
-        open_logdir(fs, path)
+        partitions_in(fs, path)
         if below:
             directories.append(below.rstrip("/"))
         for entry in fs.list_directory(path):

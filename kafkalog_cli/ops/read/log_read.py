@@ -20,7 +20,6 @@ from kafkalog_cli.log.reading.read_ahead import Work
 from kafkalog_cli.log.reading.scan import Chunk, Rows
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
-from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
 from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, Start, read_range
 from kafkalog_cli.ops.read.visible import Committed, ReadNote, Visibility, VisibleChunk
@@ -42,13 +41,12 @@ class LogRead:
         fs: Filesystem,
         partition: Partition,
         request: ReadRequest,
-        view: PartitionState | None = None,
         *,
         rows_to_read: RowsToRead | None = None,
     ) -> None:
         self.partition = partition
         self.request = request
-        self.range: ReadRange = read_range(fs, partition, request, view)
+        self.range: ReadRange = read_range(fs, partition, request)
         self.notes: deque[ReadNote] = deque()
         self.shown_records = 0
         self.shown_end = self.range.first

@@ -20,7 +20,6 @@ from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.choices import Isolation as Isolation  # noqa: PLC0414 - others import it from here
 from kafkalog_cli.ops.lookup_time import lookup_time, outside_times
 from kafkalog_cli.ops.option_values import time_words
-from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
 from kafkalog_cli.ops.ranges import part_of
 
 if TYPE_CHECKING:
@@ -74,23 +73,19 @@ class ReadRange(NamedTuple):
     bounds: LogBounds
 
 
-def read_range(
-    fs: Filesystem, partition: Partition, request: ReadRequest, view: PartitionState | None = None
-) -> ReadRange:
+def read_range(fs: Filesystem, partition: Partition, request: ReadRequest) -> ReadRange:
     """Return the range of offsets for a request.
 
     Raises OffsetOutOfRange if a fetch would fail or no record is at or after the time. Raises NothingSelected for a
     partition without segments, and as `open_read` does.
     """
-    view = view or broker_view(fs, partition)
-    bounds = log_bounds(fs, partition, view)
-    end = NO_END if request.to_offset is None else request.to_offset
-    return ReadRange(_first(fs, partition, request, bounds, view), end, bounds)
+    bounds, end = partition.bounds, NO_END if request.to_offset is None else request.to_offset
+    return ReadRange(_first(fs, partition, request, bounds), end, bounds)
 
 
-def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds, view: PartitionState) -> int:
+def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds) -> int:
     if request.from_time_ms is not None:
-        answer = lookup_time(fs, partition, request.from_time_ms, request.limits, view)
+        answer = lookup_time(fs, partition, request.from_time_ms, request.limits)
         first = answer.first_to_read(partition)
         if first is None:
             raise outside_times(fs, partition, time_words(request.from_time_ms), answer)
@@ -113,7 +108,7 @@ def growing_end(fs: Filesystem, partition: Partition, isolation: Isolation = Iso
     offset). Raises NothingSelected for a partition without segments, and as `open_read` does.
     """
     if not partition.segments or partition.segments[-1].is_seven:
-        return log_bounds(fs, partition).end
+        return partition.bounds.end
     end = _good_end(fs, partition.segments[-1])
     return end if isolation is Isolation.READ_UNCOMMITTED else _stable(fs, partition, end)
 

@@ -7,12 +7,12 @@ from enum import Enum, unique
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import CutSegment
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import unreadable_ranges

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
-from kafkalog_cli.broker.log_loader import LoadedLog, LogLoader, StartState
+from kafkalog_cli.broker.log_loader import LoadedLog, LogLoader
 from kafkalog_cli.change.changes import Put
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import Content
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
@@ -17,12 +16,12 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
+from kafkalog_cli.log.log_dir import LineEdit, StartState
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.settings.metadata_image import TopicState
 from kafkalog_cli.ops.checks.finding_kinds import StartAction
 from kafkalog_cli.ops.partition_facts import topic_of_directory
-from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import LogRequest, Remark, fingerprints_of
 from kafkalog_cli.ops.recover.plan import UNREADABLE_STEPS, RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
@@ -42,27 +41,25 @@ class RecoverRequest(LogRequest):
     discard: bool = False
 
 
-def plan_recovery(fs: Filesystem, partition: Partition, root: PartitionState, request: RecoverRequest) -> RecoverPlan:
+def plan_recovery(fs: Filesystem, partition: Partition, request: RecoverRequest) -> RecoverPlan:
     """Plan the recovery of a partition, with the settings that are used. Raises Unreadable as `plan_repair` does."""
-    root.check_start(fs)
-    start, log_dir = root.start, root.log_dir
-    used = request.used_settings(log_dir, partition.topic)
+    partition.check_start()
+    start, log_dir = partition.start(), partition.log_dir
+    used = request.used_settings(partition.log_dir, partition.topic)
     settings = request.load_settings_of(used)
     if request.mode is RecoverMode.LIKE_BROKER:
-        plan = refused_by_checkpoint(partition, root) or plan_like_broker(
-            fs, partition, root.broker_start, settings, has_root=log_dir is not None
-        )
+        plan = refused_by_checkpoint(partition) or plan_like_broker(fs, partition, settings)
     else:
         since = start.recovery_point if request.since_recovery_point else None
-        scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since, dict(root.lines))
+        scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since, partition.lines)
         draft = Draft(fs, partition.path)
         plan = plan_repair(draft, partition, start, settings, scope)
         if request.mode is RecoverMode.REPAIR:
-            plan = with_topic_id(draft, partition, replace(plan, log_dir=log_dir), request.settings)
+            plan = with_topic_id(draft, partition, plan, request.settings)
     is_like_broker = request.mode is RecoverMode.LIKE_BROKER
-    line = root.broker_line if is_like_broker else root.line
+    line = partition.broker_line if is_like_broker else partition.line
     edits = tuple(edit for edit in plan.line_edits if log_dir is not None and line(edit.kind) != edit.offset)
-    return replace(plan, settings=used, log_dir=log_dir, line_edits=edits)
+    return replace(plan, settings=used, line_edits=edits)
 
 
 _MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
@@ -73,14 +70,9 @@ KafkaException.
 """
 
 
-def plan_like_broker(
-    fs: Filesystem, partition: Partition, start: StartState, settings: LoadSettings, *, has_root: bool
-) -> RecoverPlan:
-    """Plan the changes of a broker that starts and then stops cleanly.
-
-    `has_root`: the partition is in a log directory, whose checkpoints get its lines.
-    """
-    draft = Draft(fs, partition.path)
+def plan_like_broker(fs: Filesystem, partition: Partition, settings: LoadSettings) -> RecoverPlan:
+    """Plan the changes of a broker that starts and then stops cleanly."""
+    draft, start = Draft(fs, partition.path), partition.start(like_broker=True)
     prints = fingerprints_of(draft, partition.path)
     try:
         loaded = LogLoader(draft, start, settings).load()
@@ -90,7 +82,7 @@ def plan_like_broker(
         partition,
         mode=RecoverMode.LIKE_BROKER,
         changes=tuple(draft.changes()),
-        line_edits=tuple(_line_edits(partition, start, loaded, settings)) if has_root else (),
+        line_edits=tuple(_line_edits(partition, start, loaded, settings)) if partition.log_dir else (),
         log_start_offset=loaded.log_start_offset,
         log_end_offset=loaded.log_end_offset,
         recovered=loaded.recovered,
@@ -101,9 +93,9 @@ def plan_like_broker(
     )
 
 
-def refused_by_checkpoint(partition: Partition, root: PartitionState) -> RecoverPlan | None:
+def refused_by_checkpoint(partition: Partition) -> RecoverPlan | None:
     """Return the refusal if a checkpoint of the log directory stops a broker before it loads partitions; else None."""
-    failing = root.failing_checkpoint
+    failing = partition.failing_checkpoint
     if failing is None:
         return None
     path, fault, reading = failing
@@ -111,7 +103,7 @@ def refused_by_checkpoint(partition: Partition, root: PartitionState) -> Recover
     if reading is BrokerReading.OUT_OF_MEMORY:
         at_start = StartAction.DOES_NOT_START
         effect = "a broker runs out of memory when it reads this file, and does not start"
-    command = ("kafkalog", "recover", path_word(root.log_dir or ""))
+    command = ("kafkalog", "recover", path_word(partition.log_dir or ""))
     rebuilds = ", without --like-broker, rebuilds the file from the lines that can be read"
     steps = (Step("", command, rebuilds),)
     remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, steps)

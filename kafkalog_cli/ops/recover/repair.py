@@ -10,10 +10,9 @@ from typing import NamedTuple
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, Rebuilt, SegmentOverflow
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
-from kafkalog_cli.broker.log_loader import CutSegment, StartState, complete_swaps
+from kafkalog_cli.broker.log_loader import CutSegment, complete_swaps
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.broker.producer_state import ProducerState
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.names import (
     SEGMENT_KINDS,
@@ -26,6 +25,7 @@ from kafkalog_cli.disk.names import (
 from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
 from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.log.log_dir import LineEdit, StartState
 from kafkalog_cli.log.log_end import LogBounds, entries_in_use
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.checks.file_report import FileReport

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
-from kafkalog_cli.broker.log_loader import LogLoader, StartState
+from kafkalog_cli.broker.log_loader import LogLoader
 from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.directory_contents import check_layout
@@ -24,6 +24,7 @@ from kafkalog_cli.format.batch import CONTROL_MASK, BatchColumns
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
+from kafkalog_cli.log.log_dir import StartState
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import SegmentReader

@@ -11,8 +11,8 @@ from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, NothingSelected, Refused, counted, shell_word
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.log.checkpoints import read_root_checkpoints
-from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, read_log_dir
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.partition_facts import path_of_stray
 from kafkalog_cli.ops.plans import in_place
@@ -116,15 +116,14 @@ def _damaged_log_dirs(session: Session, paths: list[str], others: Collection[str
     for path in map(os.path.abspath, log_dirs_of(fs, paths)):
         if path in others or session.is_left_alone(path):
             continue
-        if any(map(read_root_checkpoints(fs, path).needs_rebuild, OFFSET_CHECKPOINTS)):
+        if any(map(read_log_dir(fs, path).needs_rebuild, OFFSET_CHECKPOINTS)):
             yield path
 
 
 def _report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
     """Report the checkpoints that would be rebuilt."""
     for log_dir in dict.fromkeys((*session.log_dirs(partitions), *session.log_dirs_alone)):
-        checkpoints = session.shared.roots.checkpoints(log_dir)
-        for path, fault in () if checkpoints is None else checkpoints.faults:
+        for path, fault in session.shared.roots.read(log_dir).faults:
             if fault.kind is not FaultKind.UNREADABLE:
                 message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
                 session.observer.report(Note("checkpoint-damaged", message, path))
@@ -137,8 +136,7 @@ def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest
     """
     if request.mode is not RecoverMode.REPAIR:
         return
-    checkpoints = session.shared.roots.checkpoints(log_dir)
-    for rebuilt in () if checkpoints is None else rebuild_damaged(session.fs, checkpoints, session.shared.run_id):
+    for rebuilt in rebuild_damaged(session.fs, session.shared.roots.read(log_dir), session.shared.run_id):
         session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path))
 
 
@@ -153,13 +151,14 @@ def _rebuilt_words(rebuilt: RebuiltCheckpoint) -> str:
 
 
 def _run(work: Work, request: RecoverRequest) -> Recovered:
-    root = work.roots.state(work.log_dir, work.partition)
     live, kept_away = None, None
+    if work.partition.directory.kind is DirectoryKind.STRAY:
+        work.partition.has_lines = True  # the directory gets the name back to which they belong
     try:
         live = _path_of_stray(work, request)
     except Refused as error:  # a broker leaves the directory alone: its files can be repaired where they are
         kept_away = error
-    plan = plan_recovery(work.fs, work.partition, root, request)
+    plan = plan_recovery(work.fs, work.partition, request)
     if kept_away is not None and not plan.has_work:
         raise kept_away
     try:
@@ -201,9 +200,8 @@ def _path_of_stray(work: Work, request: RecoverRequest) -> str | None:
 
 def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
     """Rebuild checkpoints that a broker cannot read, as a broker's clean stop would."""
-    checkpoints = work.roots.checkpoints(work.log_dir)
-    if plan.mode is RecoverMode.LIKE_BROKER and checkpoints is not None and not plan.is_refused:
-        for rebuilt in rebuild_damaged(work.fs, checkpoints, work.run_id, like_broker=True):
+    if plan.mode is RecoverMode.LIKE_BROKER and work.partition.root is not None and not plan.is_refused:
+        for rebuilt in rebuild_damaged(work.fs, work.partition.root, work.run_id, like_broker=True):
             work.note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path)
 
 
@@ -310,7 +308,7 @@ def _salvage(work: Work, request: SalvageRequest) -> Copied:
     if partition.directory.is_metadata_log:
         steps = filled((Step(_NO_METADATA_LOG), *AS_A_NODE), partition.path, partition.path)
         raise Refused(path=partition.path, reason=text_of(steps))
-    settings = request.recovery.load_settings(work.log_dir, partition.topic)
+    settings = request.recovery.load_settings(partition)
     target = f"{request.target.rstrip('/')}/{partition.name}"
     try:
         salvaged = salvage(work.fs, partition, target, settings)

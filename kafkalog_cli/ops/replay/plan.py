@@ -8,16 +8,15 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import is_topic_name
 from kafkalog_cli.errors import OffsetOutOfRange, Refused, UsageError
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.partition_facts import registered_topic
-from kafkalog_cli.ops.partition_state import broker_view
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, read_range
 from kafkalog_cli.ops.replay.cluster import Cluster, ClusterTopic
 from kafkalog_cli.ops.replay.state import ReplayState, SentProgress, TargetProgress
-from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import Note
 
@@ -70,7 +69,7 @@ class PlannedPartition:
     `is_resumed`: an earlier run with the state has begun.
     """
 
-    copy: Copy
+    copy: Partition
     progress: SentProgress
     is_created: bool
     target_records: int | None
@@ -79,7 +78,7 @@ class PlannedPartition:
     @property
     def size_bytes(self) -> int:
         """The size of the log files."""
-        return log_bytes(self.copy.partition)
+        return log_bytes(self.copy)
 
 
 class PlannedTopic(NamedTuple):
@@ -110,8 +109,8 @@ def plan_replay(
     """
     copies = _copies(log_dirs, request)
     plan = ReplayPlan([], [], [])
-    for source in sorted({copy.partition.topic for copy in copies}):
-        of_topic = [copy for copy in copies if copy.partition.topic == source]
+    for source in sorted({copy.topic for copy in copies}):
+        of_topic = [copy for copy in copies if copy.topic == source]
         name = request.renames.get(source, source)
         known = cluster.topic(name)
         topic = _topic(log_dirs, request, source, known, of_topic)
@@ -121,7 +120,7 @@ def plan_replay(
         if request.partitioner is None:
             plan.notes.extend(_moved_keys(log_dirs, topic, of_topic))
         plan.notes.extend(_retention(log_dirs.fs, topic.name, settings, of_topic, now_ms))
-        own = [copy.partition.number for copy in of_topic]
+        own = [copy.number for copy in of_topic]
         numbers = own if request.partitioner is None else range(topic.partitions)
         ends = {number: 0 if topic.is_new else cluster.end_offset(name, number) for number in numbers}
         for copy in of_topic:
@@ -129,7 +128,7 @@ def plan_replay(
     return plan
 
 
-def _copies(log_dirs: LogDirs, request: ReplayRequest) -> list[Copy]:
+def _copies(log_dirs: LogDirs, request: ReplayRequest) -> list[Partition]:
     """Return the copies to send. Topics that brokers write themselves are left out."""
     if request.with_groups and request.partitioner is not None:
         reason = "the records after a committed offset of a partition are in several partitions then"
@@ -141,26 +140,24 @@ def _copies(log_dirs: LogDirs, request: ReplayRequest) -> list[Copy]:
     if internal:
         reason = f"only brokers write {internal[0]}. --groups commits the offsets of groups"
         raise UsageError(reason=reason)
-    copies = [
-        copy for copy in log_dirs.best_copies(request.selection) if copy.partition.topic not in COORDINATOR_TOPICS
-    ]
+    copies = [copy for copy in log_dirs.best_copies(request.selection) if copy.topic not in COORDINATOR_TOPICS]
     sources: dict[str, str] = {}
-    for topic in {copy.partition.topic for copy in copies}:
+    for topic in {copy.topic for copy in copies}:
         other = sources.setdefault(request.renames.get(topic, topic), topic)
         if other != topic:
             names = " and ".join(sorted((other, topic)))
             raise UsageError(reason=f"--rename: {names} would become one topic; replay them with two commands")
-    unknown = sorted(set(request.renames) - {copy.partition.topic for copy in copies})
+    unknown = sorted(set(request.renames) - {copy.topic for copy in copies})
     if unknown:
         raise UsageError(reason=f"--rename {unknown[0]}={request.renames[unknown[0]]}: no topic {unknown[0]} is sent")
     return copies
 
 
 def _topic(
-    log_dirs: LogDirs, request: ReplayRequest, source: str, known: ClusterTopic | None, copies: Sequence[Copy]
+    log_dirs: LogDirs, request: ReplayRequest, source: str, known: ClusterTopic | None, copies: Sequence[Partition]
 ) -> PlannedTopic:
     name = request.renames.get(source, source)
-    needed = 1 + max(copy.partition.number for copy in copies)
+    needed = 1 + max(copy.number for copy in copies)
     metadata = log_dirs.metadata
     registered = None if metadata is None else metadata.topics.get(source)
     if known is not None:
@@ -188,10 +185,10 @@ def _notes(topic: PlannedTopic, settings: Mapping[str, str], *, is_known: bool) 
         yield Note("settings", message)
 
 
-def _moved_keys(log_dirs: LogDirs, topic: PlannedTopic, copies: Sequence[Copy]) -> Iterator[Note]:
+def _moved_keys(log_dirs: LogDirs, topic: PlannedTopic, copies: Sequence[Partition]) -> Iterator[Note]:
     """Yield a note if producers choose among another number of partitions in the cluster than they did here."""
     registered = registered_topic(log_dirs.metadata, topic.source)
-    count = 1 + max(copy.partition.number for copy in copies) if registered is None else len(registered.partitions)
+    count = 1 + max(copy.number for copy in copies) if registered is None else len(registered.partitions)
     if topic.is_new or topic.partitions == count:
         return
     here = "the metadata log" if registered is not None else "the log directories"
@@ -204,18 +201,18 @@ def _moved_keys(log_dirs: LogDirs, topic: PlannedTopic, copies: Sequence[Copy]) 
 
 
 def _retention(
-    fs: Filesystem, topic: str, settings: Mapping[str, str], copies: Sequence[Copy], now_ms: int
+    fs: Filesystem, topic: str, settings: Mapping[str, str], copies: Sequence[Partition], now_ms: int
 ) -> Iterator[Note]:
     """Yield a note if the cluster soon removes records, as they are older than its retention."""
     retention_ms = int(settings.get("retention.ms", -1))
     if retention_ms < 0 or "delete" not in settings.get("cleanup.policy", "delete"):
         return
     for copy in copies:
-        found = lookup_time(fs, copy.partition, now_ms - retention_ms).offset
+        found = lookup_time(fs, copy, now_ms - retention_ms).offset
         if found is None or found > copy.bounds.start:
             message = (
                 f"{topic} has retention.ms={retention_ms} ({retention_ms / 3_600_000:g} h): the cluster removes older"
-                f" records, such as the first records of {copy.partition.directory.name}"
+                f" records, such as the first records of {copy.directory.name}"
             )
             yield Note("retention", message)
             return
@@ -224,13 +221,13 @@ def _retention(
 def _partition(  # noqa: PLR0913, PLR0917
     log_dirs: LogDirs,
     request: ReplayRequest,
-    copy: Copy,
+    copy: Partition,
     topic: PlannedTopic,
     ends: Mapping[int, int],
     state: ReplayState,
 ) -> PlannedPartition:
     """Plan a partition. `ends` has the ends of the cluster's partitions that records of the topic go to."""
-    number = copy.partition.number
+    number = copy.number
     targets = ends if request.partitioner is not None else {number: ends[number]}
     end = None if topic.is_new or request.partitioner is not None else ends[number]
     known = state.partitions.get((topic.source, number))
@@ -261,14 +258,13 @@ def _check_targets(topic: PlannedTopic, known: SentProgress, targets: Mapping[in
             raise Refused(path=state.path, reason=reason)
 
 
-def _first_offset(log_dirs: LogDirs, request: ReplayRequest, copy: Copy) -> int:
+def _first_offset(log_dirs: LogDirs, request: ReplayRequest, copy: Partition) -> int:
     """Return the first offset to send; the end of the log if it has nothing of the range."""
-    view = broker_view(log_dirs.fs, copy.partition)
     read = request.read
     if isinstance(read.start, int):
         start = min(max(read.start, copy.bounds.start), copy.bounds.end)
         read = ReadRequest(start, from_time_ms=read.from_time_ms)
     try:
-        return read_range(log_dirs.fs, copy.partition, read, view).first
+        return read_range(log_dirs.fs, copy, read).first
     except OffsetOutOfRange:
         return copy.bounds.end

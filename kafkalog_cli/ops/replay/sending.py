@@ -167,7 +167,7 @@ class Replay:
         self.state.load()
         self.plan: ReplayPlan = plan_replay(self._log_dirs, request, cluster, self.state, context.now_ms())
         self.groups = GroupOffsetsToMove(self._log_dirs, self.plan) if request.with_groups else None
-        partitions = [one.copy.partition for one in self.plan.partitions]
+        partitions = [one.copy for one in self.plan.partitions]
         check_outside(context.fs, request.state_path, "the state", partitions)
         self._rate: IoRate | None = None
         if request.bytes_per_second is not None:
@@ -222,13 +222,13 @@ class Replay:
             code = combined_exit_code(log.codes)
         except ClusterError as failure:
             error = NotSent(
-                path=planned.copy.partition.path, offset=sending.first_not_acknowledged,
+                path=planned.copy.path, offset=sending.first_not_acknowledged,
                 cluster=failure.details["cluster"], reason=failure.details["reason"],
             )  # fmt: skip
         except KafkalogError as failure:
             error = failure
         except OSError as failure:
-            path = failure.filename or planned.copy.partition.path
+            path = failure.filename or planned.copy.path
             error = Unreadable(path=path, reason=unreadable(failure).message)
         return ReplayedPartition(
             planned, sending.sent, sending.recognised, code if error is None else error.exit_code, error
@@ -236,7 +236,7 @@ class Replay:
 
     def _log(self, planned: PlannedPartition, fs: Filesystem) -> LogRead:
         read = self._request.read._replace(start=planned.progress.next_offset, from_time_ms=None)
-        return LogRead(fs, planned.copy.partition, read)
+        return LogRead(fs, planned.copy, read)
 
     def _target(self, progress: SentProgress, key: bytes | None) -> int:
         """Return the partition of a record in the cluster; the same in each run, so that the record is recognised."""
@@ -308,7 +308,7 @@ class Replay:
                     f"it is sent after {name}, which is not complete in the cluster: repeat the command when the cause"
                     " is removed"
                 )
-                raise Refused(path=planned.copy.partition.path, reason=reason)
+                raise Refused(path=planned.copy.path, reason=reason)
         for number in progress.targets:
             end = self._cluster.end_offset(progress.target_topic, number)
             progress.targets[number] = TargetProgress(progress.next_offset, end)

@@ -21,7 +21,6 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places
-from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark, Unready, check_finished, end_of
 from kafkalog_cli.ops.purge import NEVER_MS, PurgePlan, plan_purge
 from kafkalog_cli.ops.retain.retain import line_edits
@@ -51,7 +50,7 @@ class FreePlan(LogPlan):
     `protected_by` says why nothing may be removed, "" if something may.
     """
 
-    root: PartitionState | None = None
+    view: Partition | None = None
     segments: tuple[FreeSegment, ...] = ()
     deleted: PurgePlan | None = None
     orphans: tuple[FileStatus, ...] = ()
@@ -103,7 +102,6 @@ class Freed:
 def plan_free(
     fs: WritableFilesystem,
     partition: Partition,
-    root: PartitionState,
     request: FreeRequest,
     places: Places | None = None,
 ) -> FreePlan:
@@ -112,41 +110,42 @@ def plan_free(
     Compacted and internal topics, the active segment, and segments at or above the high watermark are never removed.
     Raises as `SettingsSource.metadata` does, and the exceptions of listing and opening the files.
     """
-    config = request.settings.topic_config(root.log_dir, partition.topic)
+    config = request.config(partition)
     device = fs.room(partition.path).device
-    plan = FreePlan.of(partition, root.log_dir, settings=(config[CLEANUP_POLICY],), root=root, device=device)
-    why = _protected_by(partition, root, config, request)
+    plan = FreePlan.of(partition, settings=(config[CLEANUP_POLICY],), view=partition, device=device)
+    why = _protected_by(partition, config, request)
     if why:
         return replace(plan, protected_by=why)
     try:
-        return _with_leftovers(fs, partition, root, request, plan, places)
+        return _with_leftovers(fs, partition, request, plan, places)
     except Unready as unready:
         return replace(plan, remarks=(unready.remark,), is_refused=True)
 
 
-def _protected_by(partition: Partition, root: PartitionState, config: TopicConfig, request: FreeRequest) -> str:
+def _protected_by(partition: Partition, config: TopicConfig, request: FreeRequest) -> str:
     """Return why no part of a log may be removed, even if the command line sets its policy; "" if parts may be."""
-    own = request.settings.config_without_command_line(root.log_dir, partition.topic)
+    own = request.settings.config_without_command_line(partition.log_dir, partition.topic)
     if partition.topic.startswith("__"):
         return "the topic is internal"
     for settings in (own, config):
         if settings.is_compacted or not settings.is_deleted:
             return settings[CLEANUP_POLICY].explanation
-    if root.topic_was_cleaned:
+    if partition.topic_was_cleaned:
         return f"{FileKind.CLEANER_CHECKPOINT.value} lists it, so that it was compacted"
     is_known = own.is_known(CLEANUP_POLICY)
-    if not is_known and any(path.endswith(FileKind.CLEANER_CHECKPOINT.value) for path, _ in root.faults):
+    if not is_known and any(
+        path.endswith(FileKind.CLEANER_CHECKPOINT.value) for path, _ in partition.checkpoint_faults
+    ):
         return f"{FileKind.CLEANER_CHECKPOINT.value} is damaged, and may have listed it as compacted"
-    metadata = request.settings.metadata(root.log_dir)
+    metadata = request.settings.metadata(partition.log_dir)
     if metadata is not None and not metadata.is_complete:
         return "the metadata log is damaged, and may have said that the topic is compacted"
     return ""
 
 
-def _with_leftovers(  # noqa: PLR0913, PLR0917
+def _with_leftovers(
     fs: WritableFilesystem,
     partition: Partition,
-    root: PartitionState,
     request: FreeRequest,
     plan: FreePlan,
     places: Places | None,
@@ -159,18 +158,16 @@ def _with_leftovers(  # noqa: PLR0913, PLR0917
     first = partition.segments[0].base_offset
     left = (*partition.orphans, *partition.snapshots)
     orphans = tuple(file.status for file in left if file.name.offset is not None and file.name.offset < first)
-    return _with_segments(fs, partition, root, request, replace(plan, deleted=deleted, orphans=orphans))
+    return _with_segments(fs, partition, request, replace(plan, deleted=deleted, orphans=orphans))
 
 
-def _with_segments(
-    fs: WritableFilesystem, partition: Partition, root: PartitionState, request: FreeRequest, plan: FreePlan
-) -> FreePlan:
+def _with_segments(fs: WritableFilesystem, partition: Partition, request: FreeRequest, plan: FreePlan) -> FreePlan:
     segments = partition.segments
     if segments[-1].is_seven:
         end_offset = high_watermark = segments[-1].base_offset + segments[-1].log.size_bytes
     else:
-        end_offset = end_of(fs, partition, root).next_offset
-        high_watermark = root.high_watermark(end_offset).offset
+        end_offset = end_of(fs, partition, segments[-1]).next_offset
+        high_watermark = partition.high_watermark(end_offset).offset
     total = sum(segment.log.size_bytes for segment in segments)
     left_behind = (total - gone for gone in accumulate(segment.log.size_bytes for segment in segments))
     found: list[FreeSegment] = []
@@ -182,9 +179,9 @@ def _with_segments(
     return replace(
         plan,
         segments=tuple(found),
-        log_start_offset=max(segments[0].base_offset, root.log_start),
+        log_start_offset=max(segments[0].base_offset, partition.log_start),
         log_end_offset=end_offset,
-        high_watermark=None if segments[-1].is_seven else root.high_watermark(end_offset),
+        high_watermark=None if segments[-1].is_seven else partition.high_watermark(end_offset),
     )
 
 
@@ -241,7 +238,7 @@ def record_freed(fs: WritableFilesystem, freed: Freed, run: RunInfo, *, held: Lo
     Returns a remark if the leader epochs are unreadable. Raises the exceptions of `journal.apply`.
     """
     plan = freed.plan
-    if not freed.segments or plan.root is None or freed.log_start_offset is None or plan.high_watermark is None:
+    if not freed.segments or plan.view is None or freed.log_start_offset is None or plan.high_watermark is None:
         return None
     draft, remark = Draft(fs, plan.path), None
     try:
@@ -250,7 +247,7 @@ def record_freed(fs: WritableFilesystem, freed: Freed, run: RunInfo, *, held: Lo
     except LoadFailed as failure:
         name = FileKind.LEADER_EPOCH_CHECKPOINT.value
         remark = Remark(f"{plan.path}/{name}", str(failure), ExitCode.WARNINGS)
-    edits = line_edits(plan.root, freed.log_start_offset, freed.segments[-1].next_offset)
+    edits = line_edits(plan.view, freed.log_start_offset, freed.segments[-1].next_offset)
     checkpoints = CheckpointEdits(plan.log_dir, edits) if plan.log_dir and edits else None
     facts = {"unlinked": [segment.segment.base_offset for segment in freed.segments], "disk_bytes": freed.disk_bytes}
     journal.apply(

@@ -35,8 +35,7 @@ def _run(work: Work, request: FreeRequest) -> FreePlan:
     """
     _check_finished(work)
     work.check(Action.RETAIN, has_own_limit=True)
-    root = work.roots.state(work.log_dir, work.partition)
-    return plan_free(work.fs, work.partition, root, request, work.places)
+    return plan_free(work.fs, work.partition, request, work.places)
 
 
 def _check_finished(work: Work) -> None:

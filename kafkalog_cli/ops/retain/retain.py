@@ -11,7 +11,6 @@ from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted, roll
 from kafkalog_cli.broker.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits, retain
 from kafkalog_cli.change.changes import Change, Drop, in_log_order, keeping
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.change.removal import partly
@@ -19,22 +18,23 @@ from kafkalog_cli.disk.durable import NOTHING_CHANGED, tells_nothing_changed
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, NoSpace, NoSpaceToRetain, Refused
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.log_end import LargestTimestamp, largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places
-from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.plans import (
     RECOVER_FIRST,
-    PlannedLog,
     Remark,
     Unready,
     check_finished,
     check_unchanged,
+    delay_ms,
     end_of,
     fingerprints_of,
+    open_log,
     refused,
 )
 from kafkalog_cli.ops.purge import DELAY, NEVER_MS, apply_purge, plan_purge
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 def plan_retain(
     fs: WritableFilesystem,
     partition: Partition,
-    root: PartitionState,
     request: RetainRequest,
     places: Places | None = None,
 ) -> RetainPlan:
@@ -68,15 +67,19 @@ def plan_retain(
     Reads headers, the ends of indexes, and checkpoints. Raises as `SettingsSource.metadata` does, and the exceptions of
     listing and opening the files.
     """
-    planned = PlannedLog(fs, partition, root, request)
-    used = [planned.config[name] for name in (CLEANUP_POLICY, TIME_LIMIT, SIZE_LIMIT, DELAY)]
-    plan = planned.plan(RetainPlan, used, delay_ms=planned.delay_ms(request.delay_ms))
+    config = request.config(partition)
+    plan = RetainPlan.of(
+        partition,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=tuple(config[name] for name in (CLEANUP_POLICY, TIME_LIMIT, SIZE_LIMIT, DELAY)),
+        delay_ms=delay_ms(config, request.delay_ms),
+    )
     try:
         check_finished(partition)
         if not partition.segments:
             return plan
         due = plan_purge(fs, partition, NEVER_MS, request.clock, places)
-        return _Planning(planned).complete(replace(plan, due=due))
+        return _Planning(fs, partition, request).complete(replace(plan, due=due))
     except Unready as unready:
         return refused(plan, unready)
 
@@ -140,10 +143,13 @@ def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
 class _Planning:
     """Plans retention for one partition that has segments."""
 
-    def __init__(self, log: PlannedLog[WritableFilesystem, RetainRequest]) -> None:
-        self._log = log
-        self._segments = log.partition.segments
-        self._limits = followed_limits(log.config)
+    def __init__(self, fs: WritableFilesystem, partition: Partition, request: RetainRequest) -> None:
+        self._fs = fs
+        self._partition = partition
+        self._request = request
+        self._config = request.config(partition)
+        self._segments = partition.segments
+        self._limits = followed_limits(self._config)
         self._times: dict[int, LargestTimestamp] = {}
         self._remarks: list[Remark] = []
         self._is_seven = self._segments[-1].is_seven
@@ -152,20 +158,20 @@ class _Planning:
         """Return the plan with its changes. Raises Unready."""
         bounds = self._bounds()
         sizes = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in self._segments]
-        retention = retain(sizes, bounds, self._limits, self._log.request.now_ms, self._largest_ms)
-        if self._log.request.explains:
+        retention = retain(sizes, bounds, self._limits, self._request.now_ms, self._largest_ms)
+        if self._request.explains:
             for at in range(len(self._segments)):
                 self._largest_ms(at)
-        now_ms = self._log.request.now_ms
+        now_ms = self._request.now_ms
         retained = Retained(self._segments, bounds, self._limits, retention, self._times, now_ms)
-        fates = tuple(fates_of(retained, self._log.config))
+        fates = tuple(fates_of(retained, self._config))
         paths = (segment.log.path for segment in self._segments)
         remarks = (*self._remarks, *remarks_of(paths, fates, map(self._is_disputable, range(len(self._segments)))))
         plan = replace(
             plan,
             log_start_offset=retention.log_start_offset,
             log_end_offset=bounds.log_end_offset,
-            high_watermark=None if self._is_seven else self._log.root.high_watermark(bounds.log_end_offset),
+            high_watermark=None if self._is_seven else self._partition.high_watermark(bounds.log_end_offset),
             fates=fates,
             rolls=retention.rolls,
             remarks=remarks,
@@ -177,14 +183,12 @@ class _Planning:
         if self._is_seven:
             end_offset = last.base_offset + last.log.size_bytes
             return RetentionBounds(first.base_offset, end_offset, end_offset)
-        end = end_of(self._log.fs, self._log.partition, self._log.root)
-        log_start_offset = max(first.base_offset, self._log.root.log_start)
+        end = end_of(self._fs, self._partition, last)
+        log_start_offset = max(first.base_offset, self._partition.log_start)
         if end.next_offset < log_start_offset:
-            raise Unready(
-                self._log.partition.path, f"it ends at {end.next_offset}, but would start at {log_start_offset}"
-            )
-        high_watermark = self._log.root.high_watermark(end.next_offset).offset
-        faults = (*end.faults, *(end.index_faults if self._log.root.is_clean else ()))
+            raise Unready(self._partition.path, f"it ends at {end.next_offset}, but would start at {log_start_offset}")
+        high_watermark = self._partition.high_watermark(end.next_offset).offset
+        faults = (*end.faults, *(end.index_faults if self._partition.is_clean else ()))
         if faults:
             message = f"it is damaged at its end, and stays: {faults[0].message}"
             self._remarks.append(Remark(last.log.path, message, ExitCode.WARNINGS, faults[0].position, RECOVER_FIRST))
@@ -194,19 +198,19 @@ class _Planning:
     def _largest_ms(self, at: int) -> int:
         if at not in self._times:
             limit_ms = self._limits.retention_ms
-            is_for_sure = not self._log.request.explains and limit_ms >= 0
-            enough_ms = self._log.request.now_ms - limit_ms if is_for_sure else None
-            self._times[at] = largest_timestamp(self._log.fs, self._segments[at], enough_ms)
+            is_for_sure = not self._request.explains and limit_ms >= 0
+            enough_ms = self._request.now_ms - limit_ms if is_for_sure else None
+            self._times[at] = largest_timestamp(self._fs, self._segments[at], enough_ms)
         return self._times[at].timestamp_ms
 
     def _is_disputable(self, at: int) -> bool:
         """Whether a broker uses the time index as it is. After an unclean stop it rebuilds the last segment's."""
-        return self._log.root.is_clean or at + 1 < len(self._segments)
+        return self._partition.is_clean or at + 1 < len(self._segments)
 
     # -- changes
 
     def _with_changes(self, plan: RetainPlan, bounds: RetentionBounds, count: int) -> RetainPlan:
-        draft = Draft(self._log.fs, self._log.partition.path)
+        draft = Draft(self._fs, self._partition.path)
         gone = self._segments[:count]
         log_start_offset = plan.log_start_offset or 0
         try:
@@ -220,21 +224,22 @@ class _Planning:
                 with changed_epochs(draft) as epochs:
                     epochs.truncate_from_start(log_start_offset)
                 first = bounds.log_end_offset if plan.rolls else self._segments[count].base_offset
-                edits = line_edits(self._log.root, log_start_offset, first)
+                edits = line_edits(self._partition, log_start_offset, first)
         except LoadFailed as failure:
-            raise Unready(self._log.partition.path, str(failure)) from failure
+            raise Unready(self._partition.path, str(failure)) from failure
         due = {file.name for file in plan.due.files} if plan.due is not None else set()
         changes: list[Change] = [c for c in draft.changes() if not (isinstance(c, Drop) and c.name in due)]
         ordered = in_log_order(changes)
-        return replace(plan, changes=keeping(ordered) if self._log.request.keeps else ordered, line_edits=edits)
+        return replace(plan, changes=keeping(ordered) if self._request.keeps else ordered, line_edits=edits)
 
     def _mark_deleted(self, draft: Draft, gone: tuple[Segment, ...], bounds: RetentionBounds, *, rolls: bool) -> None:
         if rolls:
-            roll(self._log.on_draft(draft, bounds.log_end_offset))
+            settings = self._request.load_settings(self._partition)
+            roll(open_log(draft, self._partition, settings, bounds.log_end_offset))
         mark_deleted(draft, [segment.base_offset for segment in gone])
 
 
-def line_edits(root: PartitionState, log_start_offset: int, first_base_offset: int) -> tuple[LineEdit, ...]:
+def line_edits(partition: Partition, log_start_offset: int, first_base_offset: int) -> tuple[LineEdit, ...]:
     """Return the edits of checkpoint lines for a log that starts at `log_start_offset`.
 
     The log start has a line only if it is above the first segment's base offset. Recovery point and cleaner checkpoint
@@ -242,9 +247,9 @@ def line_edits(root: PartitionState, log_start_offset: int, first_base_offset: i
     """
     is_told = log_start_offset <= first_base_offset
     return (
-        *root.edit(FileKind.LOG_START_CHECKPOINT, None if is_told else log_start_offset),
-        *root.lift(FileKind.RECOVERY_POINT_CHECKPOINT, log_start_offset),
-        *root.lift(FileKind.CLEANER_CHECKPOINT, log_start_offset),
+        *partition.edit(FileKind.LOG_START_CHECKPOINT, None if is_told else log_start_offset),
+        *partition.lift(FileKind.RECOVERY_POINT_CHECKPOINT, log_start_offset),
+        *partition.lift(FileKind.CLEANER_CHECKPOINT, log_start_offset),
     )
 
 
@@ -259,17 +264,17 @@ def _mark_seven_deleted(draft: Draft, gone: tuple[Segment, ...], new_base_offset
 
 def _run(work: Work, request: RetainRequest) -> Changed[RetainPlan]:
     """Run retention on one partition. With `explains`, a refusal still gets a plan, which explains the segments."""
-    root = work.begin()
+    work.begin()
     try:
         work.check(Action.RETAIN)
     except Refused as refused:
         if not request.explains:
             raise
-        plan = plan_retain(work.fs, work.partition, root, request, work.places)
+        plan = plan_retain(work.fs, work.partition, request, work.places)
         remark = Remark(plan.path, str(refused.details["reason"]), ExitCode.REFUSED)
         plan = replace(plan, remarks=(remark, *plan.remarks), is_refused=True, changes=(), line_edits=(), due=None)
     else:
-        plan = plan_retain(work.fs, work.partition, root, request, work.places)
+        plan = plan_retain(work.fs, work.partition, request, work.places)
     return work.change(plan, lambda run: apply_retain(work.fs, plan, run, request, held=work.lock))
 
 

@@ -183,7 +183,7 @@ def _settings(broker: Broker, kind: int, name: str) -> Iterable[tuple[str, str |
     found: Iterable[Setting] = ()
     topic = broker.catalog.topics.get(name) if kind == _TOPIC else None
     if topic is not None:
-        log_dir = next(iter(topic.partitions.values())).copy.partition.path.rpartition("/")[0]
+        log_dir = next(iter(topic.partitions.values())).copy.path.rpartition("/")[0]
         found = settings.topic_config(log_dir, name).values()
     elif kind == _BROKER and name == str(broker.catalog.node_id):
         found = settings.broker_settings(log_dir).values()
@@ -212,9 +212,9 @@ def describe_log_dirs(broker: Broker, request: Request) -> Message:
     for log_dir in broker.catalog.log_dirs.replicas.log_dirs:
         topics: dict[str, list[Message]] = {}
         for copy in broker.catalog.copies_in(log_dir):
-            name, number = copy.partition.topic, copy.partition.number
+            name, number = copy.topic, copy.number
             if wanted is None or number in wanted.get(name, ()):
-                size = sum(segment.log.size_bytes for segment in copy.partition.segments)
+                size = sum(segment.log.size_bytes for segment in copy.segments)
                 topics.setdefault(name, []).append({"partitionIndex": number, "partitionSize": size})
         found = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
         results.append({"logDir": log_dir, "topics": found})

@@ -6,13 +6,14 @@ from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.java_text import ZERO_UUID
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.selection import nothing_selected
 from kafkalog_cli.ops.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
@@ -96,7 +97,7 @@ class ServedCatalog:
         found = self.topics.get(topic)
         return None if found is None or found.topic_id == ZERO_UUID else (found.topic_id, found.partitions)
 
-    def copies_in(self, log_dir: str) -> list[Copy]:
+    def copies_in(self, log_dir: str) -> list[Partition]:
         """Return the copies of served partitions in a log directory."""
         parent = log_dir.rstrip("/")
         copies = (
@@ -105,7 +106,7 @@ class ServedCatalog:
             for number in topic.partitions
             for copy in self.log_dirs.replicas.copies(topic.name, number)
         )
-        return [copy for copy in copies if copy.partition.path.rpartition("/")[0] == parent]
+        return [copy for copy in copies if copy.path.rpartition("/")[0] == parent]
 
     def close(self) -> None:
         """Close all files."""
@@ -114,7 +115,7 @@ class ServedCatalog:
     def _open(self) -> None:
         best = self._best_copies()
         of_best, of_all = (
-            sum(len(copy.partition.segments) for copy in copies)
+            sum(len(copy.segments) for copy in copies)
             for copies in (best, [copy for one in best for copy in self._copies(one)])
         )
         holds_all = self._make_room(of_best, of_all)
@@ -133,9 +134,9 @@ class ServedCatalog:
                 self.decoding,
             )  # fmt: skip
             if own.segments[-1].is_seven:
-                self.sevens[copy.partition.topic, copy.partition.number] = served
+                self.sevens[copy.topic, copy.number] = served
             else:
-                found.setdefault(copy.partition.topic, {})[copy.partition.number] = served
+                found.setdefault(copy.topic, {})[copy.number] = served
         ids = self.log_dirs.topic_ids_on_disk
         if self.log_dirs.metadata is not None:
             ids = ids | {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
@@ -144,40 +145,40 @@ class ServedCatalog:
         if not self.partitions:
             raise nothing_selected(self.fs, list(self._options.paths), self._options.selection)
 
-    def _copies(self, best: Copy) -> Sequence[Copy]:
+    def _copies(self, best: Partition) -> Sequence[Partition]:
         """Return the copies of a partition, the best first. Logs of Kafka 0.7 have no replicas."""
-        if best.partition.segments[-1].is_seven:
+        if best.segments[-1].is_seven:
             return [best]
-        copies = self.log_dirs.replicas.copies(best.partition.topic, best.partition.number)
-        return [copy for copy in copies if not any(segment.is_seven for segment in copy.partition.segments)]
+        copies = self.log_dirs.replicas.copies(best.topic, best.number)
+        return [copy for copy in copies if not any(segment.is_seven for segment in copy.segments)]
 
-    def _opened(self, copy: Copy, *, has_gaps: bool) -> ServedCopy | None:
+    def _opened(self, copy: Partition, *, has_gaps: bool) -> ServedCopy | None:
         """Open the logs of a copy. A copy that cannot be opened is reported: None."""
         try:
-            self.fs.hold(copy.partition)
+            self.fs.hold(copy)
             return ServedCopy(self.fs, copy, self._tell_cut, has_gaps=has_gaps)
         except (KafkalogError, OSError) as error:
             message = f"not served: {unreadable(error).message}"
             self._report(
-                Note("unreadable", message, copy.partition.path, is_error=True, exit_code=ExitCode.PARTIAL)
+                Note("unreadable", message, copy.path, is_error=True, exit_code=ExitCode.PARTIAL)
             )  # fmt: skip
             return None
 
-    def _may_have_gaps(self, copies: Sequence[Copy]) -> bool:
+    def _may_have_gaps(self, copies: Sequence[Partition]) -> bool:
         """Whether the cleaner may have removed offsets between the segments of a partition."""
-        partition = copies[0].partition
-        if partition.topic in INTERNAL_COMPACTED or any(copy.was_cleaned for copy in copies):
+        partition = copies[0]
+        if partition.topic in INTERNAL_COMPACTED or any(FileKind.CLEANER_CHECKPOINT in copy.lines for copy in copies):
             return True
         log_dir = partition.path.rpartition("/")[0] or "/"
         return self.settings.topic_config(log_dir, partition.topic).is_compacted
 
-    def _best_copies(self) -> list[Copy]:
+    def _best_copies(self) -> list[Partition]:
         best = []
         for copy in self.log_dirs.best_copies(self._options.selection):
-            sevens = {segment.is_seven for segment in copy.partition.segments}
+            sevens = {segment.is_seven for segment in copy.segments}
             if sevens != {False} and (self._options.old_clients_port is None or sevens != {True}):
                 message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads (--old-clients PORT)"
-                self._report(Note("unsupported", message, copy.partition.path, exit_code=ExitCode.PARTIAL))
+                self._report(Note("unsupported", message, copy.path, exit_code=ExitCode.PARTIAL))
                 continue
             best.append(copy)
         return best

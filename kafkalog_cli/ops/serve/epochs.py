@@ -7,9 +7,8 @@ from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.format.checkpoint import EpochEntry
-from kafkalog_cli.log.checkpoints import read_leader_epochs
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, read_leader_epochs
 
 NO_EPOCH = -1
 NO_OFFSET = -1

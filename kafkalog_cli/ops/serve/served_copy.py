@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.errors import NotLookedUp
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
-from kafkalog_cli.ops.replicas import Copy
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
 from kafkalog_cli.ops.serve.segment_map import CheckedBytes, PartNotServed, SegmentMap, headers_between
@@ -108,15 +108,15 @@ class ServedCopy:
     """
 
     def __init__(
-        self, fs: HeldFilesystem, copy: Copy, tell_cut: Callable[[str], None],
+        self, fs: HeldFilesystem, copy: Partition, tell_cut: Callable[[str], None],
         *, has_gaps: bool,
     ) -> None:  # fmt: skip
         """`has_gaps`: offsets may be missing between segments, as in a compacted topic. Raises as `open_read`."""
         self.copy = copy
-        self.segments = copy.partition.segments
+        self.segments = copy.segments
         self.start = copy.bounds.start
         self.next_offset = copy.bounds.next_offset
-        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition, copy.bounds)
+        self.epochs: EpochHistory = leader_epochs_of(fs, copy, copy.bounds)
         self._fs = fs
         self._tell_cut = tell_cut
         self._has_gaps = has_gaps
@@ -128,7 +128,7 @@ class ServedCopy:
     @property
     def path(self) -> str:
         """The directory of the copy."""
-        return self.copy.partition.path
+        return self.copy.path
 
     def map(self, number: int) -> SegmentMap:
         """Return the map of a segment."""

@@ -13,7 +13,6 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_offset import Found
 from kafkalog_cli.ops.lookup_time import TimeSearch, offsets_before
-from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.serve.options import DamageAnswer
 from kafkalog_cli.ops.serve.segment_map import Event, PartNotServed, events_of
@@ -26,14 +25,14 @@ _PART_BYTES = 1 << 20
 class OtherCopies(NamedTuple):
     """The other copies of a partition, the best first, and the function that opens one; None if it cannot be opened."""
 
-    copies: Sequence[Copy] = ()
-    opener: Callable[[Copy], ServedCopy | None] = lambda _: None
+    copies: Sequence[Partition] = ()
+    opener: Callable[[Partition], ServedCopy | None] = lambda _: None
 
     def opened(self) -> OtherCopies:
         """Return the same copies, opened. A copy that cannot be opened is left out."""
-        found = {copy.partition.path: self.opener(copy) for copy in self.copies}
-        copies = [copy for copy in self.copies if found[copy.partition.path] is not None]
-        return OtherCopies(copies, lambda copy: found[copy.partition.path])
+        found = {copy.path: self.opener(copy) for copy in self.copies}
+        copies = [copy for copy in self.copies if found[copy.path] is not None]
+        return OtherCopies(copies, lambda copy: found[copy.path])
 
 
 TellDamage = Callable[[str, str], None]
@@ -95,7 +94,7 @@ class ServedPartition:
     def last_stable_offset(self) -> int:
         """The offset up to which read_committed consumers read."""
         with self._building:
-            first = first_open_offset(self._fs, self.copy.partition, self.own.next_offset, self._events)
+            first = first_open_offset(self._fs, self.copy, self.own.next_offset, self._events)
         return self.high_watermark if first is None else max(self.start, min(first, self.high_watermark))
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
@@ -105,7 +104,7 @@ class ServedPartition:
     @cached_property
     def _all_aborted(self) -> list[Aborted]:
         with self._building:
-            return aborted_transactions(self._fs, self.copy.partition, self._events)
+            return aborted_transactions(self._fs, self.copy, self._events)
 
     def _events(self, number: int) -> Sequence[Event]:
         """Return the events of a segment, with those of other copies where it is damaged."""
@@ -139,7 +138,7 @@ class ServedPartition:
 
     def producers(self) -> Sequence[ProducerEntry]:
         """Return the producers at the end of the log. Raises as `producers_of`."""
-        return producers_of(self._fs, self.copy.partition, self.own.next_offset)
+        return producers_of(self._fs, self.copy, self.own.next_offset)
 
     def records(
         self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
@@ -219,7 +218,7 @@ class ServedPartition:
 
     def offsets_before(self, time_ms: int, most: int, now_ms: int) -> list[int]:
         """Return at most `most` offsets before a time. See `offsets_before` of lookup_time."""
-        return offsets_before(self.copy.partition, time_ms, max(0, most), self.copy.bounds, now_ms)
+        return offsets_before(self.copy, time_ms, max(0, most), self.copy.bounds, now_ms)
 
     def first_at(self, timestamp_ms: int) -> Found | None:
         """Return the first record at or after a time, from the start of the log on. Raises OSError for a cut log."""
@@ -243,7 +242,7 @@ class ServedPartition:
         best: Found | None = None
         for copy in (self.copy, *self._other_copies.copies):
             with self._decoding:
-                found = find(TimeSearch(self._fs, DEFAULT_LIMITS), copy.partition)
+                found = find(TimeSearch(self._fs, DEFAULT_LIMITS), copy)
             if found is None or (best is not None and (rank(found), -_offset(found)) <= (rank(best), -_offset(best))):
                 continue
             if copy is self.copy or self._is_hidden(found):

@@ -1,23 +1,22 @@
 """Runs a verb on several partitions at a time, each under its lock, and reports results in the partitions' order."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog_cli.change.runs import new_run_id
-from kafkalog_cli.disk.lock import Held, lock_log_dir, log_dir_of
+from kafkalog_cli.disk.lock import Held, lock_log_dir
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
+from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.engine import InOrder, Sized, log_bytes
 from kafkalog_cli.ops.forks import Apart, InForks, may_fork
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import places_of_partitions
-from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
@@ -57,7 +56,7 @@ class Session:
         now_ms = context.now_ms()
         clock = Clock(now_ms if options.now_ms is None else options.now_ms, options.now_ms is not None)
         run_id = new_run_id(verb.name, now_ms) if verb.changes else ""  # its import takes 3 ms
-        self.shared = SharedState(verb, context, options, clock, run_id, argv, Roots(context.fs))
+        self.shared = SharedState(verb, context, options, clock, run_id, argv, LogDirs(context.fs))
         self.observer = observer
         self.interruptions = interruptions or Interruptions()
         self.log_dirs_alone: tuple[str, ...] = ()
@@ -71,7 +70,6 @@ class Session:
         self._held: list[Held] = []
         self._has_changed = False
         self._locked: dict[str, KafkalogError | None] = {}
-        self._log_dirs: dict[str, str | None] = {}
         self._left_alone: dict[str, bool] = {}
 
     # -- what it is about
@@ -87,11 +85,8 @@ class Session:
         return self.shared.options
 
     def log_dir(self, path: str) -> str | None:
-        """Return the log directory of a partition at `path`, None if it is in none. Each parent is looked up once."""
-        parent = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120  (links are not followed)
-        if parent not in self._log_dirs:
-            self._log_dirs[parent] = log_dir_of(self.context.fs, path)
-        return self._log_dirs[parent]
+        """Return the log directory of a partition at `path`, None if it is in none."""
+        return self.shared.roots.path_above(path)
 
     def log_dirs(self, partitions: Sequence[Partition]) -> list[str]:
         """Return the log directories of the partitions, each once."""
@@ -105,7 +100,7 @@ class Session:
         """
         named = ((path, in_its_log_dir(self.fs, path)) for path in paths)
         self.shared.named_paths = frozenset(path.rstrip("/") for pair in named for path in pair)
-        found = select_partitions(self.fs, paths, self.options.selection)
+        found = select_partitions(self.fs, paths, self.options.selection, self.shared.roots)
         return [one for one in found if not self.is_left_alone(self.log_dir(one.path))]
 
     def is_left_alone(self, log_dir: str | None) -> bool:

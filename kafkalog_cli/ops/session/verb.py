@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places
-from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.settings import SettingsSource
@@ -61,7 +61,7 @@ class SharedState:
     clock: Clock
     run_id: str
     argv: tuple[str, ...]
-    roots: Roots
+    roots: LogDirs
     request: Any = None
     settings: SettingsSource | None = None
     places: Places = field(default_factory=dict)

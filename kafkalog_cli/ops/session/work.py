@@ -14,7 +14,6 @@ from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.engine import Elsewhere, log_bytes
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.partition_state import PartitionState, Roots
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.settings import SettingsSource
@@ -121,11 +120,6 @@ class Work:
         return self._shared.settings
 
     @property
-    def roots(self) -> Roots:
-        """The state of the log directories before anything was changed."""
-        return self._shared.roots
-
-    @property
     def run_id(self) -> str:
         """The name of the run."""
         return self._shared.run_id
@@ -177,8 +171,8 @@ class Work:
 
     # -- before the change
 
-    def begin(self) -> PartitionState:
-        """Undo a run that was interrupted on this partition, and return the log directory's state for the partition.
+    def begin(self) -> None:
+        """Undo a run that was interrupted on this partition.
 
         A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises
         KafkalogError.
@@ -188,11 +182,11 @@ class Work:
 
         run_id = cut_off_run(self.fs, self.partition)
         if run_id is None:
-            return self.roots.state(self.log_dir, self.partition)
+            return
         path = self.partition.path
         if self.dry_run:
             self.note("cut-off", f"run {run_id} was cut off half way, and would be undone first", path)
-            return self.roots.state(self.log_dir, self.partition)
+            return
         with self.locked():
             try:
                 take_back(self.fs, self.partition, run_id, self.clock, self.places)
@@ -200,7 +194,6 @@ class Work:
             except Refused as refused:
                 self.note("cut-off", f"run {run_id} was cut off half way, and cannot be undone: {refused}", path)
         self.partition = open_partition(self.fs, path)
-        return Roots(self.fs).state(self.log_dir, self.partition)
 
     def facts(self) -> PartitionFacts:
         """Gather the facts of the partition. Raises as `gather_facts`."""
@@ -211,8 +204,7 @@ class Work:
             self.partition,
             self.log_dir,
             self.settings,
-            checkpoints=self.roots.checkpoints(self.log_dir),
-            places=self.places,
+            self.places,
         )
 
     def check(self, action: Action, *, facts: PartitionFacts | None = None, **intent: Any) -> PartitionFacts:

@@ -192,7 +192,7 @@ def check_refusals(  # noqa: PLR0913, PLR0917
     in_place: frozenset[str] = frozenset(),
 ) -> tuple[AppliedRule, ...]:
     """Return the warnings that apply. Raises Refused or UnsupportedFormat for refusals. Reads no metadata log."""
-    facts = gather_facts(fs, partition, None, SettingsSource(fs, {}, None), places=places)
+    facts = gather_facts(fs, partition, None, SettingsSource(fs, {}, None), places or {})
     intent = Intent(action, clock.now_ms, now_is_given=clock.is_given, in_place=in_place)
     verdicts = judge(facts, intent)
     raise_refusals(verdicts)

@@ -13,7 +13,6 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.steps import MOVE_AWAY, REPLICATE, Step, Steps, Word, path_word
 from kafkalog_cli.ops.verify.replica_pairs import is_other_name, not_compared
 from kafkalog_cli.ops.verify.replica_side import Head, ReplicaSide, ReplicaState, first_different, state_at_start
@@ -143,7 +142,7 @@ def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
         return "logs of Kafka 0.7 have no replicas"
     if os.path.realpath(ours.path) == os.path.realpath(theirs.path):
         return f"{ours.path} and {theirs.path} are the same directory"
-    own, other = topic_id_of(fs, ours), topic_id_of(fs, theirs)
+    own, other = ours.topic_id, theirs.topic_id
     is_one_topic = own is not None and own == other
     has_other_name = is_other_name(ours) or is_other_name(theirs)
     is_same = ours.number == theirs.number and (ours.topic == theirs.topic or is_one_topic)

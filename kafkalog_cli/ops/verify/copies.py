@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, classify_directory, partition_directory_name
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, topic_id_on_disk
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.partition_facts import is_set_aside, topic_id_on_disk
+from kafkalog_cli.ops.partition_facts import is_set_aside
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import MOVE_OUT, MOVE_OUT_NEXT, Step, compare_command
 

@@ -19,12 +19,12 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.columns import any_row, is_array, rows_where
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.checkpoints import try_leader_epochs
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.log_dir import Shutdown
+from kafkalog_cli.log.partition import Partition, try_leader_epochs
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.steps import VERIFY, Step
 from kafkalog_cli.ops.verify.places import TopicFacts
 

@@ -178,8 +178,9 @@ class _NodeStart:
         # The loader takes a fifth of the start of verify; most log directories that are verified have no metadata log.
         from kafkalog_cli.broker.load_error import LoadFailed
         from kafkalog_cli.broker.loaded_segment import LoadSettings
-        from kafkalog_cli.broker.log_loader import LogLoader, StartState
+        from kafkalog_cli.broker.log_loader import LogLoader
         from kafkalog_cli.change.draft import Draft
+        from kafkalog_cli.log.log_dir import StartState
 
         self._fs, self._partition = context.fs, partition
         self.failure, self.first, self.cut, self._epoch, self.cuts_bytes = "", 0, 0, 0, False

@@ -5,15 +5,15 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.log.checkpoints import try_leader_epochs
+from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, try_leader_epochs
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault, with_path
 from kafkalog_cli.ops.checks.file_report import findings_of
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
-from kafkalog_cli.ops.listing.root import CheckpointedOffsets, Shutdown
+from kafkalog_cli.ops.listing.root import CheckpointedOffsets
 from kafkalog_cli.ops.verify.advice import advised, with_acknowledged
 from kafkalog_cli.ops.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.ops.verify.gaps import NO_BATCH, NO_RECORD, GapJudge, Gaps, missing_start

@@ -7,7 +7,8 @@ from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind, WorkState, classify_file
 from kafkalog_cli.disk.ownership import is_mounted_read_only
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
 from kafkalog_cli.ops.listing.broker_user import ALL, READ, READ_WRITE, BrokerUser, broker_user

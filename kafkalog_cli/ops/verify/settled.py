@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
+from kafkalog_cli.log.log_dir import read_log_dir
 from kafkalog_cli.log.partition import PartitionPath, open_partition_of
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
-from kafkalog_cli.ops.listing.root import broker_root
 from kafkalog_cli.ops.steps import Step
 from kafkalog_cli.ops.verify.partition import verify_partition
 from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask
@@ -120,9 +120,8 @@ def _reopened(read_context: ReadContext, task: VerifyTask) -> VerifyTask:
     """Return the task with the partition's current files and the current lines of the checkpoints."""
     fs = read_context.fs
     root = task.root
-    now = None if root is None else broker_root(fs, root.path)
-    if root is not None and now is not None:
-        root = replace(root, offsets=now.offsets)
+    if root is not None:
+        root = replace(root, offsets=read_log_dir(fs, root.path).offsets)
     return task._replace(partition=open_partition_of(fs, task.partition.path, task.wanted), root=root)
 
 

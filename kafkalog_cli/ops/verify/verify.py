@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -320,7 +321,7 @@ def _failed(path: str, error: KafkalogError) -> Outcome[Verification]:
 
 
 def _nothing_to_do(path: str) -> Work:
-    return Work(Partition(path, directory_name(path), ()), None)
+    return Work(Partition(RealFilesystem(), path), None)
 
 
 def _run(work: Work, request: VerifyRequest) -> Verification:

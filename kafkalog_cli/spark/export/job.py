@@ -25,8 +25,6 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import JobWatch, JobWatcher
 from kafkalog_cli.ops.export_files import MadeFile
 from kafkalog_cli.ops.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
-from kafkalog_cli.ops.partition_facts import topic_id_of
-from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.request import growing_end
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity, check_outside
@@ -68,17 +66,15 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
     ranges, begun = [], dict(known)
     gaps: list[ReadNote] = []
     refused: list[ReadNote] = []
-    views = BrokerViews(fs)
     records = RecordRange(request.range.from_offset or 0, request.range.to_offset, request.range.since_ms)
     for one in partitions:
         if not one.segments:
             continue
-        view = views.of(one)
-        bounds, topic_id = log_bounds(fs, one, view), topic_id_of(fs, one)
+        bounds, topic_id = one.bounds, one.topic_id
         progress = known.get((one.topic, one.number))
         first = bounds.start
         if progress is not None:
-            change = change_since(fs, one, bounds, topic_id, progress, view)
+            change = change_since(fs, one, progress)
             if change is not None:
                 (gaps if change.is_gap else refused).append(ReadNote("log-changed", one.path, change.reason))
             first = max(first, progress.next_offset)
@@ -86,7 +82,7 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
             next_offset=first, topic_id=topic_id or (progress.topic_id if progress else None)
         )
         end = growing_end(fs, one, request.isolation) if request.is_incremental else None
-        wanted = wanted_part(fs, OffsetRange(one, first, end, bounds.end, view), records)
+        wanted = wanted_part(fs, OffsetRange(one, first, end, bounds.end), records)
         if wanted is not None:
             ranges.append(wanted)
     if refused:

@@ -11,6 +11,7 @@ from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES, MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches
 from kafkalog_cli.ops.choices import OnDamage
@@ -18,8 +19,6 @@ from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_files import MadeFile, PartitionFiles, Source, Target, core_schema, export_schema, exported
 from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, record_digest
-from kafkalog_cli.ops.partition_facts import topic_id_of
-from kafkalog_cli.ops.partition_state import BrokerViews
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import ReadNote
@@ -94,13 +93,13 @@ class ExportTask:
         sights = PartitionIdentities(fs, socket.gethostname())
         for seen in task.seen:
             sights.check(seen)
-        views = BrokerViews(fs)
+        log_dirs = LogDirs(fs)
         done = TaskDone([], [], [], 0, [])
         for number, piece in enumerate(task.pieces):
             request = self.request
             prefix = f"{attempt()}-{number}"
             target = Target(self.staging, request.format, request.codec, request.by_day, prefix, request.decoding)
-            reading = _PieceExport(fs, piece, request, views)
+            reading = _PieceExport(fs, piece, request, log_dirs)
             files = PartitionFiles(fs, target, reading.source)
             try:
                 end = reading.run(files, self.lines)
@@ -120,20 +119,19 @@ class ExportTask:
 class _PieceExport:
     """The export of one piece."""
 
-    def __init__(self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, views: BrokerViews) -> None:
+    def __init__(self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, log_dirs: LogDirs) -> None:
         self.damage: list[DamagedLog] = []
         self.notes: list[ReadNote] = []
         self._fs = fs
         self._piece = piece
         self._request = request
-        self._partition = open_partition(fs, piece.path)
-        self._view = views.of(self._partition)
-        self.source = Source(piece.topic, piece.partition, topic_id_of(fs, self._partition))
+        self._partition = open_partition(fs, piece.path, log_dirs)
+        self.source = Source(piece.topic, piece.partition, self._partition.topic_id)
         wanted = ReadRequest(
             piece.first, to_offset=piece.end, until_ms=request.range.until_ms, isolation=request.isolation,
             since_ms=request.range.since_ms, with_control=request.with_control,
         )  # fmt: skip
-        self._log = LogRead(fs, self._partition, wanted, self._view)
+        self._log = LogRead(fs, self._partition, wanted)
         self._last_offset: int | None = None
         self._decoded: DecodedColumns | None = None
         if request.decoding:
@@ -166,7 +164,7 @@ class _PieceExport:
             codes |= {ExitCode.WARNINGS} if failures else set()
         digest = None
         if self._last_offset is not None and self._request.is_incremental:
-            digest = record_digest(self._fs, self._partition, self._last_offset, self._view)
+            digest = record_digest(self._fs, self._partition, self._last_offset)
         is_whole = log.last_stable_offset is None and not log.is_stuck and self._piece.end is not None
         end = self._piece.end if is_whole else log.next_offset
         assert end is not None

@@ -18,12 +18,12 @@ from kafkalog_cli.cli.session_groups import Conf, OnSpark, Printing, Safety, Wri
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.log.reading.record_arrow import need_pyarrow
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.importing.job import Import, Tasks
 from kafkalog_cli.ops.importing.planning import ImportResult
 from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files, topic_ids
-from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.output.import_view import IMPORTED, import_lines, imported_objects
 
 if TYPE_CHECKING:

@@ -3,10 +3,12 @@
 `change.checkpoint_lines` changes the lines of offset checkpoints.
 """
 
+from __future__ import annotations
+
 import os
 from enum import Enum, unique
 from threading import Lock
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.lock import log_dir_of
@@ -16,6 +18,9 @@ from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.fault import Fault, unreadable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.log.settings.source import SettingsSource
 
 OFFSET_CHECKPOINTS = (
     FileKind.RECOVERY_POINT_CHECKPOINT,
@@ -108,6 +113,7 @@ class LogDirs:
     """
 
     def __init__(self, fs: Filesystem) -> None:
+        self.settings: SettingsSource | None = None
         self._fs = fs
         self._reading = Lock()
         self._above: dict[str, str | None] = {}

@@ -50,6 +50,9 @@ from kafkalog_cli.log.log_dir import (
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.log_end import LogBounds
+    from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
+    from kafkalog_cli.log.settings.source import SettingsSource
+    from kafkalog_cli.log.settings.topic_config import TopicConfig
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 """The largest size of a segment: FileRecords refuses a larger file."""
@@ -143,10 +146,37 @@ class Partition:
 
     # -- its log directory
 
-    @property
+    @cached_property
     def log_dir(self) -> str | None:
         """The path of its log directory, None if it is in none."""
         return self._log_dirs.path_above(self.path)
+
+    @property
+    def settings(self) -> SettingsSource | None:
+        """The source of the settings of the run; None for a run that asks for none, and reads no metadata log."""
+        return self._log_dirs.settings
+
+    @property
+    def config(self) -> TopicConfig:
+        """The settings of the topic. Raises as `SettingsSource.metadata` does."""
+        assert self.settings is not None
+        return self.settings.topic_config(self.log_dir, self.topic)
+
+    @property
+    def own_config(self) -> TopicConfig:
+        """The settings of the topic without those of the command line. Raises as `SettingsSource.metadata` does."""
+        assert self.settings is not None
+        return self.settings.config_without_command_line(self.log_dir, self.topic)
+
+    @property
+    def cluster(self) -> ClusterMetadata | None:
+        """The metadata log of its broker, None if none is known. Raises as `SettingsSource.metadata` does."""
+        return None if self.settings is None else self.settings.metadata(self.log_dir)
+
+    @property
+    def broker_id(self) -> int | None:
+        """The id of its broker, None if it is not known. Raises as `SettingsSource.metadata` does."""
+        return None if self.settings is None else self.settings.broker_id(self.log_dir)
 
     @property
     def root(self) -> LogDir | None:

@@ -12,12 +12,13 @@ from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import PartitionPath, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint
 from kafkalog_cli.log.settings.metadata_image import MIGRATING_DIRECTORY
+from kafkalog_cli.log.settings.source import read_meta
 from kafkalog_cli.ops.cluster_entries import Entries, EntryChange, differences, entries_of, only_topics
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.listing.root import read_root
+from kafkalog_cli.ops.ownership import find_owner
 from kafkalog_cli.ops.selection import log_dirs_of, partition_paths
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.settings import read_meta
 from kafkalog_cli.ops.tables.cluster import furthest_metadata, metadata_logs
 
 LOST_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAg"
@@ -169,20 +170,20 @@ def _misplaced(
 
 def _reason(fs: Filesystem, one: PartitionPath, meta: MetaProperties | None, metadata: ClusterMetadata) -> str:
     """Return why the cluster does not give a partition to its place; "" if it does."""
-    name, topic = one.directory, metadata.topics.get(one.directory.topic or "")
-    if topic is None:
+    name, topic_id = one.directory, topic_id_on_disk(fs, one.path)
+    broker = None if meta is None else meta.node_id
+    own = find_owner(metadata, name.topic or "", name.partition or 0, topic_id, broker)
+    if own.topic is None:
         return "the cluster does not have this topic"
-    topic_id = topic_id_on_disk(fs, one.path)
-    if topic_id is not None and topic_id != topic.topic_id:
-        return f"the topic has the id {topic.topic_id} in the cluster, not {topic_id}"
-    found = topic.partitions.get(name.partition or 0)
+    if own.other_topic_because:
+        return f"the topic has the id {own.topic.topic_id} in the cluster, not {topic_id}"
+    found = own.registration
     if found is None:
         return "the topic does not have this partition"
-    broker = None if meta is None else meta.node_id
+    if own.not_assigned_because:
+        return f"its replicas are {','.join(map(str, found.replicas))}, not {broker}"
     if broker is None:
         return ""
-    if broker not in found.replicas:
-        return f"its replicas are {','.join(map(str, found.replicas))}, not {broker}"
     directory = found.directories[found.replicas.index(broker)] if found.directories else MIGRATING_DIRECTORY
     unknown = (MIGRATING_DIRECTORY, LOST_DIRECTORY, UNASSIGNED_DIRECTORY)
     if meta is None or meta.directory_id is None or directory in (*unknown, meta.directory_id):

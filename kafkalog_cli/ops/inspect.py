@@ -185,16 +185,15 @@ class _Outlook:
         self._now_ms = request.retain.now_ms
         try:
             work.begin()
-            facts = work.facts()
+            self._config = work.partition.config
         except (KafkalogError, OSError) as error:
             self.unknown.append(str(error))
             return
-        if facts.is_metadata_log:
+        if work.partition.directory.is_metadata_log:
             return
-        self._config = facts.config
-        plans = Plans(work, request, facts)
+        plans = Plans(work, request)
         self.retain_plan = plans.planned("retention", plans.retain_plan)
-        if facts.config.is_compacted:
+        if self._config.is_compacted:
             self.compact_plan = plans.planned("compaction", plans.compact_plan)
         self.unknown += plans.unknown
 

@@ -16,9 +16,9 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.log_dir import HighWatermark, LineEdit
 from kafkalog_cli.log.log_end import SegmentEnd, segment_end
 from kafkalog_cli.log.partition import Partition, Segment, entries_of_log, is_passed_over
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, TopicConfig
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import RECOVER, Step, Steps, text_of
 
 ChangePlanT = TypeVar("ChangePlanT", bound="ChangePlan")

@@ -6,57 +6,59 @@ A rule is a function (`Rule.find`) that returns the reason for the refusal, None
 from __future__ import annotations
 
 from enum import Enum, unique
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafkalog_cli.errors import as_typed, shell_word
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Origin, Setting
-from kafkalog_cli.ops.partition_facts import PartitionFacts
+from kafkalog_cli.ops.ownership import Places, owner_of
 
 RETENTION_LIMITS = ("retention.ms", "retention.bytes")
 _OF_BROKERS = (Origin.DYNAMIC_BROKER, Origin.DYNAMIC_DEFAULT_BROKER, Origin.STATIC_BROKER)
 
 
-def _limits(facts: PartitionFacts) -> list[Setting]:
+def _limits(partition: Partition) -> list[Setting]:
     """Return the retention limits that the broker also uses or that the command line sets."""
-    return [facts.config[name] for name in RETENTION_LIMITS if facts.config.is_known(name)]
+    return [partition.config[name] for name in RETENTION_LIMITS if partition.config.is_known(name)]
 
 
-def no_policy(facts: PartitionFacts, intent: Intent) -> str | None:
+def no_policy(partition: Partition, intent: Intent) -> str | None:
     """Refuse if no source has the topic's cleanup.policy. Retain may assume `delete` for a topic that is named alone.
 
     The policy of a broker does not count for a topic that was compacted and whose own settings were not read.
     """
-    policy = facts.config[CLEANUP_POLICY]
+    policy = partition.config[CLEANUP_POLICY]
     if intent.erases:
         return None  # no record of another key is removed unless a source says that the topic is compacted
     was_compacted = ""
     if policy.is_known and not (
         intent.action is Action.RETAIN
         and policy.origin in _OF_BROKERS
-        and facts.config.is_deleted
-        and facts.is_in_cleaner_checkpoint
-        and any(source.is_of_topic for source in facts.config.unread)
+        and partition.config.is_deleted
+        and partition.topic_was_cleaned
+        and any(source.is_of_topic for source in partition.config.unread)
     ):
         return None
     if intent.action is Action.RETAIN:
-        if facts.is_in_cleaner_checkpoint:
+        if partition.topic_was_cleaned:
             if intent.has_own_limit:
                 return None  # the plan leaves the topic unchanged, and says why
             was_compacted = ", and cleaner-offset-checkpoint lists it, so that it was compacted"
-        elif intent.is_named_alone and any(limit.origin is Origin.COMMAND_LINE for limit in _limits(facts)):
+        elif intent.is_named_alone and any(limit.origin is Origin.COMMAND_LINE for limit in _limits(partition)):
             return None
     unknown = "which cleanup.policy this topic has" + (" of its own" if policy.is_known else "")
-    return f"no source says {unknown}{was_compacted}. {_how_to_know(facts)}"
+    return f"no source says {unknown}{was_compacted}. {_how_to_know(partition)}"
 
 
-def _how_to_know(facts: PartitionFacts) -> str:
+def _how_to_know(partition: Partition) -> str:
     """Return a sentence with the options that name the unread sources."""
     give = []
-    own = next((source for source in facts.config.unread if source.is_of_topic), None)
+    own = next((source for source in partition.config.unread if source.is_of_topic), None)
     if own is not None:
-        source = f"the cluster's metadata log with {own.option}" if own.option else _as_options(facts.topic)
+        source = f"the cluster's metadata log with {own.option}" if own.option else _as_options(partition.topic)
         give.append(f"{source} ({own.why})")
-    broker = next((source for source in facts.config.unread if not source.is_of_topic), None)
+    broker = next((source for source in partition.config.unread if not source.is_of_topic), None)
     if broker is not None:
         give.append(f"the broker's server.properties with {broker.option}")
     return f"Give {' and '.join(give)}"
@@ -66,30 +68,30 @@ def _as_options(topic: str) -> str:
     return f"the topic's settings with --topic {shell_word(topic)} and --config NAME=VALUE"
 
 
-def no_limit(facts: PartitionFacts, intent: Intent) -> str | None:
+def no_limit(partition: Partition, intent: Intent) -> str | None:
     """Refuse if no source says how long, or how much, the topic keeps."""
-    is_kept = facts.config.is_known(CLEANUP_POLICY) and not facts.config.is_deleted
-    if intent.has_own_limit or is_kept or _limits(facts) or no_policy(facts, intent):
+    is_kept = partition.config.is_known(CLEANUP_POLICY) and not partition.config.is_deleted
+    if intent.has_own_limit or is_kept or _limits(partition) or no_policy(partition, intent):
         return None
-    return f"no source says which retention.ms or retention.bytes this topic has. {_how_to_know(facts)}"
+    return f"no source says which retention.ms or retention.bytes this topic has. {_how_to_know(partition)}"
 
 
-def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
+def overridden_policy(partition: Partition, intent: Intent) -> str | None:
     """Refuse a command-line policy that deletes from a compacted topic, or compacts an uncompacted topic."""
-    given, own = facts.config[CLEANUP_POLICY], facts.own[CLEANUP_POLICY]
-    is_same = set(facts.config.cleanup_policy) == set(facts.own.cleanup_policy)
-    is_same = is_same and own.is_known and facts.own.is_compacted
+    given, own = partition.config[CLEANUP_POLICY], partition.own_config[CLEANUP_POLICY]
+    is_same = set(partition.config.cleanup_policy) == set(partition.own_config.cleanup_policy)
+    is_same = is_same and own.is_known and partition.own_config.is_compacted
     if given.origin is not Origin.COMMAND_LINE or is_same:
         return None
     if intent.action is Action.COMPACT:
-        is_other = facts.config.is_compacted and own.is_known and not facts.own.is_compacted
+        is_other = partition.config.is_compacted and own.is_known and not partition.own_config.is_compacted
     else:
-        is_other = facts.config.is_deleted and facts.own.is_compacted
+        is_other = partition.config.is_deleted and partition.own_config.is_compacted
     if is_other:
         because = own.explanation
-    elif intent.action is Action.RETAIN and facts.config.is_deleted and facts.is_in_cleaner_checkpoint:
+    elif intent.action is Action.RETAIN and partition.config.is_deleted and partition.topic_was_cleaned:
         because = "cleaner-offset-checkpoint lists it, so that it was compacted"
-    elif facts.metadata_is_damaged:
+    elif _is_damaged(partition):
         because = "the metadata log is damaged, and may have said that the topic is compacted"
     else:
         return None
@@ -100,34 +102,37 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
         return f"{option} overrides this topic's own policy: {because}"
     return (
         f"{option} does not override this topic's own policy: {because}."
-        f" Leave it out, or name this topic alone with --topic {shell_word(facts.topic)}"
+        f" Leave it out, or name this topic alone with --topic {shell_word(partition.topic)}"
     )
 
 
-def unread_policy(facts: PartitionFacts, intent: Intent) -> str | None:
+def unread_policy(partition: Partition, intent: Intent) -> str | None:
     """Warn that records are removed by a policy of the command line or a broker, where the topic's own may be another.
 
     A policy of the command line counts without a warning for a topic that is named alone.
     """
-    given, unread = facts.config[CLEANUP_POLICY], next((one for one in facts.own.unread if one.is_of_topic), None)
+    config, own = partition.config, partition.own_config
+    given, unread = config[CLEANUP_POLICY], next((one for one in own.unread if one.is_of_topic), None)
     retains, is_option = intent.action is Action.RETAIN, given.origin is Origin.COMMAND_LINE
     is_given = (is_option and not intent.is_named_alone) or given.origin in _OF_BROKERS
-    is_used = facts.config.is_deleted if retains else facts.config.is_compacted
-    if not is_given or not is_used or unread is None or overridden_policy(facts, intent) or no_policy(facts, intent):
+    is_used = config.is_deleted if retains else config.is_compacted
+    if not is_given or not is_used or unread is None:
         return None
-    if intent.has_own_limit and facts.is_in_cleaner_checkpoint:
+    if overridden_policy(partition, intent) or no_policy(partition, intent):
+        return None
+    if intent.has_own_limit and partition.topic_was_cleaned:
         return None
     loss = "is compacted, it loses its last values" if retains else "is not compacted, it loses records"
     policy = f"--config {CLEANUP_POLICY}={given.text}" if is_option else given.explanation
     others = "compacted topics" if retains else "topics that are not compacted"
-    source = f" With {unread.option} {others} are skipped" if unread.option else f" Give {_as_options(facts.topic)}"
+    source = f" With {unread.option} {others} are skipped" if unread.option else f" Give {_as_options(partition.topic)}"
     return f"{policy} counts, but the topic's own policy is not known ({unread.why}): if the topic {loss}.{source}"
 
 
-def never_deletes(facts: PartitionFacts, intent: Intent) -> str | None:
+def never_deletes(partition: Partition, intent: Intent) -> str | None:
     """Refuse a topic whose policy has no `delete`, as a broker does (Partition.deleteRecordsOnLeader)."""
-    policy = facts.config[CLEANUP_POLICY]
-    if not policy.is_known or facts.config.is_deleted:
+    policy = partition.config[CLEANUP_POLICY]
+    if not policy.is_known or partition.config.is_deleted:
         return None
     option = intent.with_option(f"--config {CLEANUP_POLICY}=compact,delete")
     more = "" if policy.origin is Origin.INTERNAL_TOPIC else f" (to go on: {option})"
@@ -137,33 +142,37 @@ def never_deletes(facts: PartitionFacts, intent: Intent) -> str | None:
     )
 
 
-def other_topic(facts: PartitionFacts, intent: Intent) -> str | None:
+def other_topic(partition: Partition, intent: Intent) -> str | None:
     """Refuse if the settings in use belong to another topic with the directory's name."""
     sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)
-    is_used = any(facts.config.is_known(n) and facts.config[n].origin not in sure for n in _used(facts, intent))
-    if facts.other_topic_because == "" or not is_used:
-        return None
-    return f"{facts.other_topic_because}, so that its settings do not apply to this directory"
+    used = (partition.config[name] for name in _used(partition, intent))
+    is_used = any(one.is_known and one.origin not in sure for one in used)
+    other = owner_of(partition).other_topic_because
+    return f"{other}, so that its settings do not apply to this directory" if other and is_used else None
 
 
-def _used(facts: PartitionFacts, intent: Intent) -> list[str]:
+def _is_damaged(partition: Partition) -> bool:
+    return partition.cluster is not None and not partition.cluster.is_complete
+
+
+def _used(partition: Partition, intent: Intent) -> list[str]:
     """Return the names of the settings that decide which records are removed."""
     return [CLEANUP_POLICY, *(RETENTION_LIMITS if intent.action is Action.RETAIN else ())]
 
 
-def illegal_setting(facts: PartitionFacts, intent: Intent) -> str | None:
+def illegal_setting(partition: Partition, intent: Intent) -> str | None:
     """Refuse values in the metadata log that no broker accepts."""
-    used = _used(facts, intent)
-    found = [problem for problem in facts.config.problems if problem.name in used]
+    used = _used(partition, intent)
+    found = [problem for problem in partition.config.problems if problem.name in used]
     return "; ".join(f"{p.origin.words}: {p.reason}" for p in found) if found else None
 
 
-def outdated_settings(facts: PartitionFacts, intent: Intent) -> str | None:
+def outdated_settings(partition: Partition, intent: Intent) -> str | None:
     """Refuse settings that later records of a damaged metadata log may have changed."""
-    if not facts.metadata_is_damaged:
+    if not _is_damaged(partition):
         return None
     sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)
-    used = [facts.config[name] for name in _used(facts, intent)]
+    used = [partition.config[name] for name in _used(partition, intent)]
     found = [s.explanation for s in used if s.origin not in sure and s.origin is not Origin.DEFAULT]
     return f"the metadata log is damaged, there may be later settings: {', '.join(found)}" if found else None
 
@@ -191,11 +200,13 @@ class Intent(NamedTuple):
     the files that are changed in place; None: not planned yet, so it may be any file. `has_own_limit`: `--free-bytes`
     is given. `makes_directory`: a new partition is created, with `topic_id` if a topic id is known. `drops_records`:
     records below the log end are removed, in a log directory with the clean shutdown marker. `erases`: all records of
-    some keys are removed, whatever the policy is. `argv` is the command line; () if there is none.
+    some keys are removed, whatever the policy is. `argv` is the command line; () if there is none. `places` are the
+    directories of the partitions in the log directories of the run.
     """
 
     action: Action
     now_ms: int
+    places: Places = MappingProxyType({})
     now_is_given: bool = False
     single_replica: bool = False
     is_named_alone: bool = False

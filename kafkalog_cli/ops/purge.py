@@ -20,7 +20,7 @@ from kafkalog_cli.disk.posix_lock import import_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.refusals import Action, AppliedRule
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work

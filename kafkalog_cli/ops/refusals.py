@@ -1,13 +1,18 @@
 """The table of refusals: when a writer refuses a partition or warns about it, and which option lifts the refusal."""
 
+import os
 from collections.abc import Callable, Iterable
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.disk.names import DirectoryKind, moved_aside, moved_out, place_outside
+from kafkalog_cli.disk.directory_contents import foreign_layout, holds_partition
+from kafkalog_cli.disk.fs import FileStatus
+from kafkalog_cli.disk.lock import real_directory
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, moved_aside, moved_out, place_outside
 from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat, shell_word
 from kafkalog_cli.format.checkpoint import can_name
-from kafkalog_cli.ops.partition_facts import PartitionFacts
+from kafkalog_cli.log.partition import Partition, odd_files
+from kafkalog_cli.ops.ownership import other_directories, owner_of, replication_of
 from kafkalog_cli.ops.policy_rules import Action as Action  # noqa: PLC0414  (re-exported with the table)
 from kafkalog_cli.ops.policy_rules import Intent as Intent  # noqa: PLC0414
 from kafkalog_cli.ops.policy_rules import (
@@ -49,7 +54,7 @@ class Rule(NamedTuple):
     actions: frozenset[Action]
     outcome: RuleOutcome
     when: str
-    find: Callable[[PartitionFacts, Intent], str | None]
+    find: Callable[[Partition, Intent], str | None]
     flag: str = ""
     is_lifted: Callable[[Intent], bool] = lambda _: False
     skips: bool = False
@@ -79,21 +84,21 @@ class AppliedRule(NamedTuple):
         return f"{self.reason} (to go on: {self.way_on or self.rule.flag})" if needs_flag else self.reason
 
 
-def judge(facts: PartitionFacts, intent: Intent) -> tuple[AppliedRule, ...]:
+def judge(partition: Partition, intent: Intent) -> tuple[AppliedRule, ...]:
     """Return the rules that apply, in the order of the table.
 
     For compaction of a topic that is not compacted, only the rules about its policy are checked: nothing else would be
     done to it.
     """
     found = []
-    is_done_with = intent.action is Action.COMPACT and not facts.config.is_compacted and not intent.erases
+    is_done_with = intent.action is Action.COMPACT and not intent.erases and not partition.config.is_compacted
     for rule in RULES:
         if is_done_with and not rule.actions <= _BY_POLICY:
             continue
-        reason = rule.find(facts, intent) if intent.action in rule.actions else None
+        reason = rule.find(partition, intent) if intent.action in rule.actions else None
         if reason is not None:
             way_on = intent.with_option(rule.flag) if rule.flag else ""
-            found.append(AppliedRule(rule, facts.path, reason, rule.is_lifted(intent), way_on))
+            found.append(AppliedRule(rule, partition.path, reason, rule.is_lifted(intent), way_on))
         if found and rule.find is _metadata_log:
             break  # nobody but a controller changes it, whatever the other rules say
     return tuple(found)
@@ -115,106 +120,133 @@ def raise_refusals(verdicts: Iterable[AppliedRule]) -> None:
     raise kind(path=found[0].path, reason="; ".join(verdict.message for verdict in found))
 
 
-def _foreign(facts: PartitionFacts, _: Intent) -> str | None:
-    return None if facts.foreign is None else f"these are files of {facts.foreign}, not of Kafka"
+def _foreign(partition: Partition, intent: Intent) -> str | None:
+    entries: Iterable[FileStatus] = partition.entries
+    if intent.action is Action.IMPORT or intent.makes_directory:  # the directory that it is to be made in
+        entries = partition.fs.list_directory(partition.path.rpartition("/")[0] or "/")
+    found = foreign_layout(partition.fs, entries)
+    return None if found is None else f"these are files of {found}, not of Kafka"
 
 
-def _metadata_log(facts: PartitionFacts, _: Intent) -> str | None:
-    return "only controllers may change the metadata log" if facts.is_metadata_log else None
+def _metadata_log(partition: Partition, _: Intent) -> str | None:
+    return "only controllers may change the metadata log" if partition.directory.is_metadata_log else None
 
 
-def _marked_directory(facts: PartitionFacts, _: Intent) -> str | None:
-    if facts.kind is DirectoryKind.DELETE:
+def _marked_directory(partition: Partition, _: Intent) -> str | None:
+    if partition.directory.kind is DirectoryKind.DELETE:
         return "its topic was deleted, or it was moved: a broker removes the directory at its next start"
-    if facts.kind is DirectoryKind.FUTURE:
+    if partition.directory.kind is DirectoryKind.FUTURE:
         return "it is a copy that a broker was making for another log directory"
     return None
 
 
-def _twins(facts: PartitionFacts, _: Intent) -> str | None:
-    if not facts.twins:
+def _twins(partition: Partition, intent: Intent) -> str | None:
+    twins, is_set_aside = other_directories(partition, intent.places)
+    if not twins:
         return None
-    compare = f"`kafkalog verify {shell_word(facts.path)} --against {shell_word(facts.twins[0])}`"
+    compare = f"`kafkalog verify {shell_word(partition.path)} --against {shell_word(twins[0])}`"
     which = f"{compare} shows which is more complete"
-    where = f"the partition is also in {', '.join(facts.twins)}"
-    if facts.has_no_place:
+    where = f"the partition is also in {', '.join(twins)}"
+    if is_set_aside:
         return f"{where}: this directory is set aside, and no broker serves it. {which}"
     return f"{where}: a broker does not start with both. {which}: keep that directory, and move the other away"
 
 
-def _odd_files(facts: PartitionFacts, _: Intent) -> str | None:
-    if not facts.odd_files:
+def _odd_files(partition: Partition, _: Intent) -> str | None:
+    found = [odd.path.rpartition("/")[2] for odd in odd_files(partition.fs, partition.entries)]
+    if not found:
         return None
-    moves = ", ".join(moved_aside(f"{facts.path}/{name}") for name in facts.odd_files)
-    names = ", ".join(facts.odd_files)
+    moves = ", ".join(moved_aside(f"{partition.path}/{name}") for name in found)
+    names = ", ".join(found)
     return f"these entries have names of Kafka's files, but are directories, pipes or links: {names}; {moves}"
 
 
-def _foreign_link(facts: PartitionFacts, _: Intent) -> str | None:
-    if not facts.is_foreign_link:
+def _foreign_link(partition: Partition, _: Intent) -> str | None:
+    fs, path = partition.fs, partition.path
+    if fs.status(path) is None or real_directory(fs, path) == path or holds_partition(fs, partition.entries):
         return None
-    what = f"it is a symbolic link to {facts.resolved_path}, which holds no file of a partition"
-    return f"{what}; {moved_out(facts.path)} moves the link out of the log directory"
+    what = f"it is a symbolic link to {os.path.realpath(path)}, which holds no file of a partition"
+    return f"{what}; {moved_out(path)} moves the link out of the log directory"
 
 
-def _odd_topic(facts: PartitionFacts, _: Intent) -> str | None:
-    if can_name(facts.topic):
+def _odd_topic(partition: Partition, _: Intent) -> str | None:
+    if can_name(partition.topic):
+        return None
+    what = f"the topic name {partition.topic!r} has blanks or is not UTF-8"
+    return f"{what}: no checkpoint can have it, and no broker made it"
+
+
+_REMOTE = "remote.storage.enable"
+
+
+def _tiered(partition: Partition, intent: Intent) -> str | None:
+    config, cluster = partition.config, partition.cluster
+    if config.remote_storage_enable:
+        return f"the partition is tiered: {config[_REMOTE].explanation}"
+    if cluster is not None and cluster.is_complete and partition.topic in cluster.topics:
+        return None  # the metadata log would have the setting
+    log_start = partition.line(FileKind.LOG_START_CHECKPOINT)
+    if config.is_configured(_REMOTE) or log_start is None or not partition.segments:
+        return None
+    # The log start is also lower if a broker was killed, or freeing was interrupted, before the checkpoint was written.
+    first = partition.segments[0].base_offset
+    if log_start >= first:
         return None
     return (
-        f"the topic name {facts.topic!r} has blanks or is not UTF-8: no checkpoint can have it, and no broker made it"
+        f"the partition is tiered: the log starts at {log_start}, below the first segment here ({first}), and no source"
+        f" has {_REMOTE}=false; if it is not: {intent.with_option(f'--config {_REMOTE}=false')}"
     )
 
 
-def _tiered(facts: PartitionFacts, intent: Intent) -> str | None:
-    if not facts.tiered_because:
+def _not_assigned(partition: Partition, _: Intent) -> str | None:
+    own = owner_of(partition)
+    if not own.not_assigned_because or own.other_topic_because:
         return None
-    reason = f"the partition is tiered: {facts.tiered_because}"
-    if not facts.tiered_is_supposed:
-        return reason
-    return f"{reason}; if it is not: {intent.with_option('--config remote.storage.enable=false')}"
+    return f"{own.not_assigned_because}: a broker sets the directory aside as -stray, and no client sees its records"
 
 
-def _not_assigned(facts: PartitionFacts, _: Intent) -> str | None:
-    if not facts.not_assigned_because:
-        return None
-    return f"{facts.not_assigned_because}: a broker sets the directory aside as -stray, and no client sees its records"
-
-
-def _replicated(facts: PartitionFacts, _: Intent) -> str | None:
-    found = facts.replication
+def _replicated(partition: Partition, _: Intent) -> str | None:
+    found, _because = replication_of(partition)
     if found is None or len(found.replicas) < 2:
         return None
     return f"other replicas will follow or diverge: {found.words}"
 
 
-def _unknown_replication(facts: PartitionFacts, intent: Intent) -> str | None:
-    if facts.replication is not None or (_not_assigned(facts, intent) and intent.action in _GROWING):
+def _unknown_replication(partition: Partition, intent: Intent) -> str | None:
+    found, because = replication_of(partition)
+    if found is not None or (intent.action in _GROWING and _not_assigned(partition, intent)):
         return None
-    return f"whether the partition has other replicas is not known: {facts.unknown_because}"
+    return f"whether the partition has other replicas is not known: {because}"
 
 
-def _linked(facts: PartitionFacts, intent: Intent) -> str | None:
-    found = [name for name in facts.linked if intent.in_place is None or name in intent.in_place]
+def _linked(partition: Partition, intent: Intent) -> str | None:
+    fs, path = partition.fs, partition.path
+    files = [file for s in partition.segments for file in (s.log, s.offset_index, s.time_index, s.txn_index) if file]
+    linked = [file for file in files if file.is_symlink or fs.attributes(file.path).link_count > 1]
+    names = [file.path.rpartition("/")[2] for file in linked]
+    found = [name for name in names if intent.in_place is None or name in intent.in_place]
     if not found:
         return None
-    away = shell_word(place_outside(facts.path))
+    away = shell_word(place_outside(path))
     return (
-        f"symbolic links, or files with more than one hard link: {', '.join(found)}; {moved_out(facts.path)}, then"
-        f" `cp -aL {away} {shell_word(facts.path)}` gives the partition files of its own; then the same command again"
+        f"symbolic links, or files with more than one hard link: {', '.join(found)}; {moved_out(path)}, then"
+        f" `cp -aL {away} {shell_word(path)}` gives the partition files of its own; then the same command again"
     )
 
 
-def _clock(facts: PartitionFacts, intent: Intent) -> str | None:
-    if facts.newest is None or facts.newest.mtime_ms <= intent.now_ms:
+def _clock(partition: Partition, intent: Intent) -> str | None:
+    files = [entry for entry in partition.entries if entry.is_file]
+    newest = max(files, key=lambda entry: entry.mtime_ms, default=None)
+    if newest is None or newest.mtime_ms <= intent.now_ms:
         return None
-    ahead = (facts.newest.mtime_ms - intent.now_ms) / 1000
+    ahead = (newest.mtime_ms - intent.now_ms) / 1000
     return (
-        f"{facts.newest.name} was written {ahead:.0f} s after now: the clock of this machine is wrong, or"
+        f"{newest.path.rpartition('/')[2]} was written {ahead:.0f} s after now: the clock of this machine is wrong, or"
         " was wrong when the file was written"
     )
 
 
-def _no_topic_id(_: PartitionFacts, intent: Intent) -> str | None:
+def _no_topic_id(_: Partition, intent: Intent) -> str | None:
     if not intent.makes_directory or intent.topic_id is not None:
         return None
     return (
@@ -223,7 +255,7 @@ def _no_topic_id(_: PartitionFacts, intent: Intent) -> str | None:
     )
 
 
-def _no_marker(_: PartitionFacts, intent: Intent) -> str | None:
+def _no_marker(_: Partition, intent: Intent) -> str | None:
     if not intent.drops_records:
         return None
     return (
@@ -233,8 +265,9 @@ def _no_marker(_: PartitionFacts, intent: Intent) -> str | None:
     )
 
 
-def _resolved(facts: PartitionFacts, _: Intent) -> str | None:
-    return None if facts.resolved_path is None else f"the path leads to {facts.resolved_path}"
+def _resolved(partition: Partition, _: Intent) -> str | None:
+    path, real = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
+    return None if path == real else f"the path leads to {real}"
 
 
 _EVERY = frozenset(Action)

@@ -16,7 +16,7 @@ from kafkalog_cli.disk.names import FileKind, WorkState, classify_file
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import Partition, directory_name
-from kafkalog_cli.ops.settings import read_meta
+from kafkalog_cli.log.settings.source import read_meta
 
 
 def check_outside(fs: Filesystem, path: str, what: str, partitions: Sequence[Partition] = ()) -> None:

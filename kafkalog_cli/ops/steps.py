@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.errors import as_typed
 from kafkalog_cli.log.partition import directory_name
-from kafkalog_cli.ops.partition_facts import Replication
-from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.ops.ownership import Replication
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.plans import ChangePlan, Remark

@@ -117,7 +117,7 @@ GroupType = Literal["classic", "consumer", "share", "streams"]
 class CopyObject(TypedDict):
     """The copy of a partition in one of the log directories."""
 
-    path: Annotated[PathText, From("partition.path")]
+    path: PathText
 
 
 class GroupCoordinatorObject(TypedDict):

@@ -12,13 +12,13 @@ from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_imports
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.importing.job import Import, Where, scattered
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
 from kafkalog_cli.ops.importing.taking import taken
-from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.options import flag, local_path, positive, word
 

@@ -33,7 +33,7 @@ from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_re
 from kafkalog_cli.ops.retain.plan import RetainRequest
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.ops.roll import RollRequest, plan_roll
-from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.truncate import TruncatePlan, TruncateRequest, plan_truncate
 from tests.support.plain_changes import make
 

@@ -53,7 +53,7 @@ from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_
 from kafkalog_cli.ops.append.partitioning import Partitioner
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.output.export_view import ExportLines
 from kafkalog_cli.spark.export import job as export_job
 from kafkalog_cli.spark.export import task as export_task

@@ -9,11 +9,11 @@ pa = pytest.importorskip("pyarrow")
 
 from kafkalog_cli.change.new_partition import remove_all  # noqa: E402
 from kafkalog_cli.change.new_partitions import staged_name  # noqa: E402
+from kafkalog_cli.log.settings.source import SettingsSource  # noqa: E402
 from kafkalog_cli.ops.append.batching import Writing  # noqa: E402
 from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
 from kafkalog_cli.ops.importing.planning import prove  # noqa: E402
 from kafkalog_cli.ops.importing.taking import line_batches  # noqa: E402
-from kafkalog_cli.ops.settings import SettingsSource  # noqa: E402
 from tests.support.product import BadInput, KafkalogError  # noqa: E402
 
 ROOT, NOW_MS = "/data", 1_700_000_000_000

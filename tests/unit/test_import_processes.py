@@ -13,11 +13,11 @@ from pyarrow import feather
 
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.posix_lock import lock_owner
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.importing import job
 from kafkalog_cli.ops.importing.job import BuildTask, Where, scattered
 from kafkalog_cli.ops.importing.scattering import Places
 from kafkalog_cli.ops.importing.sources import ImportRequest
-from kafkalog_cli.ops.settings import SettingsSource
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
 from tests.spark.test_export_command import ROOT

@@ -14,17 +14,18 @@ from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import KafkalogError, PartitionLeft, SyncFailed, Unreadable, UsageError
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid
+from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.append.append import AppendPlan
-from kafkalog_cli.ops.partition_facts import registered_topic
+from kafkalog_cli.ops.ownership import registered_topic
 from kafkalog_cli.ops.plans import RECOVER_FIRST
 from kafkalog_cli.ops.session.work import of_the_system
-from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import Step, path_word
 
 
-def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:
+def partition_to_make(fs: WritableFilesystem, path: str, log_dirs: LogDirs | None = None) -> Partition | None:
     """Return the partition that `path` is to become.
 
     None if its name is not a partition's, if it exists already, or if its parent directory is missing. A directory that
@@ -38,7 +39,7 @@ def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:
     if fs.status(path) is not None and not is_unfinished(fs, path):
         return None
     check_new_directory(fs, full_path)
-    return Partition(fs, full_path)
+    return Partition(fs, full_path, log_dirs=log_dirs)
 
 
 def is_topic_id(text: str) -> bool:

@@ -11,7 +11,7 @@ from kafkalog_cli.format import native
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.append.reading import NewRecord, Parse
 from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.ownership import Places
 
 _MASK = 0xFFFFFFFF
 

@@ -36,7 +36,7 @@ from kafkalog_cli.ops.append.reading import (
     read_records,
 )
 from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.partition_facts import facts_of_new, places_of_partitions, registered_topic
+from kafkalog_cli.ops.ownership import places_of_partitions, registered_topic
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
@@ -108,7 +108,7 @@ class Appending:
         --topic-id if no partition is to be made.
         """
         session = self._session
-        new = None if more_paths else partition_to_make(session.fs, path)
+        new = None if more_paths else partition_to_make(session.fs, path, session.shared.roots)
         if new is not None:
             self.take(new, is_new=True)
             found = [new]
@@ -206,8 +206,7 @@ class Appending:
         topic_id = topic_id_for(work.fs, work.partition, self._options.topic_id, work.settings, work.log_dir)
         is_missing = work.fs.status(path) is None
         if is_missing:
-            facts = facts_of_new(work.fs, work.partition, work.log_dir, work.settings, work.places)
-            work.check(Action.APPEND, facts=facts, makes_directory=True, topic_id=topic_id)
+            work.check(Action.APPEND, makes_directory=True, topic_id=topic_id)
         if work.dry_run:
             what = "the partition does not exist" if is_missing else "the directory has no segment"
             raise NotChanged(path=path, reason=f"{what} yet, and a dry run makes none")

@@ -32,7 +32,7 @@ from kafkalog_cli.ops.compact.plan import (
     RecordPlace,
 )
 from kafkalog_cli.ops.keys import PrintedKeys, forms_of, stored_forms
-from kafkalog_cli.ops.partition_facts import Replication
+from kafkalog_cli.ops.ownership import Replication
 from kafkalog_cli.ops.plans import Remark
 from kafkalog_cli.ops.steps import Argv, Step, Steps, Word
 from kafkalog_cli.ops.values import UndecodedCounts

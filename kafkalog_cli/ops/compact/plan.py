@@ -35,7 +35,7 @@ from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
-from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.plans import (
     LogPlan,
     LogRequest,

@@ -55,7 +55,6 @@ from kafkalog_cli.ops.compact.plan import (
 )
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.keys import stored_forms
-from kafkalog_cli.ops.partition_facts import PartitionFacts
 from kafkalog_cli.ops.plans import Remark, in_place
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainRequest
@@ -132,12 +131,12 @@ def _ratio(session: Session, partition: Partition, request: CompactRequest) -> f
 def _run(work: Work, what: CompactWork) -> Changed[CompactPlan]:
     if what.keys is not None:
         what = _only_of_named(work, what)
-    plan, facts = _plan(work, what)
+    plan = _plan(work, what)
     try:
         if what.keys is not None and not plan.is_refused:
             plan = ErasureProof(work.fs, what.keys, what.request).look(plan)
             plan = estimate(work.fs, plan, what.request)
-            _check_others(work, what, plan, facts)
+            _check_others(work, what, plan)
         changed = Changed(_looked_into(work, what, plan), None, True) if work.dry_run else _change(work, what, plan)
     except Damaged as damage:
         changed = Changed(damaged(plan, damage), None, work.dry_run)
@@ -154,16 +153,17 @@ def _only_of_named(work: Work, what: CompactWork) -> CompactWork:
     return what._replace(request=replace(what.request, erased=None))
 
 
-def _check_others(work: Work, what: CompactWork, plan: CompactPlan, facts: PartitionFacts) -> None:
+def _check_others(work: Work, what: CompactWork, plan: CompactPlan) -> None:
     """Raise Refused if records of other keys would be removed, although only --config says that they may be.
 
     Records of the keys in the active segment count too: after the roll that they need, others would be removed.
     """
-    own = facts.own[CLEANUP_POLICY]
-    is_compacted = facts.own.is_compacted if own.is_known else facts.is_in_cleaner_checkpoint
-    if not facts.config.is_compacted or is_compacted or what.removes_others or plan.erasure is None:
+    partition = work.partition
+    own, config = partition.own_config[CLEANUP_POLICY], partition.config
+    is_compacted = partition.own_config.is_compacted if own.is_known else partition.topic_was_cleaned
+    if not config.is_compacted or is_compacted or what.removes_others or plan.erasure is None:
         return
-    option = f"--config {CLEANUP_POLICY}={facts.config[CLEANUP_POLICY].text}"
+    option = f"--config {CLEANUP_POLICY}={config[CLEANUP_POLICY].text}"
     active = sum(holder.records for holder in plan.erasure.holders if holder.place is RecordPlace.ACTIVE)
     if plan.estimate is not None and plan.estimate.causes.others:
         others = counted(plan.estimate.causes.others, "record")
@@ -181,10 +181,10 @@ def _check_others(work: Work, what: CompactWork, plan: CompactPlan, facts: Parti
     )
 
 
-def _plan(work: Work, what: CompactWork) -> tuple[CompactPlan, PartitionFacts]:
+def _plan(work: Work, what: CompactWork) -> CompactPlan:
     work.begin()
     try:
-        facts = work.check(Action.COMPACT, erases=what.request.erased is not None)
+        work.check(Action.COMPACT, erases=what.request.erased is not None)
     except Skipped as skipped:
         if what.keys is None or what.request.erased is not None:
             raise
@@ -193,17 +193,18 @@ def _plan(work: Work, what: CompactWork) -> tuple[CompactPlan, PartitionFacts]:
         raise Skipped(path=work.partition.path, reason=reason) from skipped
     plan = plan_compact(work.fs, work.partition, what.request, work.places)
     if what.keys is not None:
-        known = replication_words(facts.replication, facts.unknown_because)
+        known = replication_words(work.replication, work.replication_unknown_because)
         plan = replace(plan, erasure=Erasure(known, len(what.keys.shown())))
-    if plan.is_refused or what.keys is not None or not (facts.config.is_compacted and facts.config.is_deleted):
-        return plan, facts
+    config = work.partition.config
+    if plan.is_refused or what.keys is not None or not (config.is_compacted and config.is_deleted):
+        return plan
     try:
         work.check(Action.RETAIN)
     except Refused as refused:
         work.note("retention", f"cleaned, but retention removed nothing: {refused}", work.partition.path)
-        return plan, facts
+        return plan
     retention = plan_retain(work.fs, work.partition, _retention(what.request), work.places)
-    return plan.followed_by(retention), facts
+    return plan.followed_by(retention)
 
 
 def _looked_into(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:

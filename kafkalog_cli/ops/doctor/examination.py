@@ -26,6 +26,7 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.partition import PartitionPath
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import NEVER_LED, SET_ALL_ASIDE, FindingKind, StartAction
 from kafkalog_cli.ops.doctor.broker_pages import Recognised, messages, recognised
@@ -45,7 +46,6 @@ from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
 from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.identity import lacks_metadata_log
 from kafkalog_cli.ops.verify.task import Level, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest

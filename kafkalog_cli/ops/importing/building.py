@@ -21,6 +21,7 @@ from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
 from kafkalog_cli.ops.append.append import AppendCounts, append_time_of, codec_of, is_codec_forced
 from kafkalog_cli.ops.append.arrow import ArrowReader
@@ -28,7 +29,6 @@ from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, bl
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.columns import Arriving
 from kafkalog_cli.ops.plans import LogRequest, load_settings_of
-from kafkalog_cli.ops.settings import SettingsSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from kafkalog_cli.disk.durable import attributes_in
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.append.partitioning import MisplacedKeys
 from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch, JobWatcher
 from kafkalog_cli.ops.importing.building import TopicStyle, build
@@ -44,9 +45,8 @@ from kafkalog_cli.ops.importing.planning import (
 )
 from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter, in_offset_order
 from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, PLACE_COLUMNS, ImportRequest, InputFile, batches
-from kafkalog_cli.ops.partition_facts import places_of_partitions
+from kafkalog_cli.ops.ownership import places_of_partitions
 from kafkalog_cli.ops.read.visible import ReadNote
-from kafkalog_cli.ops.settings import SettingsSource
 
 _ROWS = "kafkalog-rows"
 """The topic in the names of directories that hold rows of several partitions."""

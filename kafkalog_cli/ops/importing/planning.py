@@ -20,20 +20,21 @@ from kafkalog_cli.disk.names import (
 )
 from kafkalog_cli.errors import ExitCode, NotSame, Refused, UsageError, counted
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.append.arrow import as_records
 from kafkalog_cli.ops.append.making import check_topic_id
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.importing.building import Built, TopicStyle
 from kafkalog_cli.ops.importing.scattering import Part
 from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
-from kafkalog_cli.ops.partition_facts import Places, facts_of_new, registered_topic
+from kafkalog_cli.ops.ownership import Places, registered_topic
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest, Start
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.refusals import Action, Intent, judge, raise_refusals
-from kafkalog_cli.ops.settings import SettingsSource
 
 
 class Job(NamedTuple):
@@ -130,16 +131,17 @@ class Planner:
         """
         self.check_count({job.topic for job in jobs})
         told: set[tuple[str, str]] = set()
+        log_dirs = LogDirs(self.fs)
+        log_dirs.settings = self.source
         for job in jobs:
             if not is_topic_name(job.topic):
                 raise UsageError(reason=f"{job.topic!r} is not a topic name")
-            partition = Partition(self.fs, f"{self.log_dir}/{job.name}")
+            partition = Partition(self.fs, f"{self.log_dir}/{job.name}", log_dirs=log_dirs)
             if partition.directory.kind is not DirectoryKind.PARTITION:
                 raise UsageError(reason=f"{job.name} is not a partition name")
             self._check_place(job, partition)
-            facts = facts_of_new(self.fs, partition, self.log_dir, self.source, self.places)
-            intent = Intent(Action.IMPORT, self.now_ms, single_replica=self.request.single_replica)
-            verdicts = judge(facts, intent)
+            intent = Intent(Action.IMPORT, self.now_ms, self.places, single_replica=self.request.single_replica)
+            verdicts = judge(partition, intent)
             raise_refusals(verdicts)
             for verdict in verdicts:
                 if (verdict.rule.name, job.topic) not in told:

@@ -14,7 +14,6 @@ from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.compact.cleaning import LogCleaning, MeasuredGroup, log_of
 from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest, plan_compact
 from kafkalog_cli.ops.listing.usage import Freeable
-from kafkalog_cli.ops.partition_facts import PartitionFacts
 from kafkalog_cli.ops.plans import LogPlan
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
@@ -77,10 +76,10 @@ def _run(work: Work, request: PlanRequests) -> FreeablePart:
     path = work.partition.path
     try:
         work.begin()
-        facts = work.facts()
+        _ = work.partition.config  # fails if the settings cannot be read
     except (KafkalogError, OSError) as error:
         return FreeablePart(path, Freeable(unknown_because=(_reason(error),), partitions=1, unknown_partitions=1))
-    return FreeablePart(path, Plans(work, request, facts).freeable())
+    return FreeablePart(path, Plans(work, request).freeable())
 
 
 FREEABLE = Verb("ls", _run)
@@ -93,12 +92,11 @@ class Plans:
 
     work: Work
     request: PlanRequests
-    facts: PartitionFacts
     unknown: list[str] = field(default_factory=list)
 
     def freeable(self) -> Freeable:
         """Return the sums of both plans; nothing for the metadata log, which only controllers change."""
-        if self.facts.is_metadata_log:
+        if self.work.partition.directory.is_metadata_log:
             return Freeable(0, 0, 0, (), 1, 0)
         retention = self.planned("retention", self._retention)
         due_bytes, retention_bytes, gone = retention or (0, None, frozenset[int]())
@@ -109,7 +107,7 @@ class Plans:
 
     def _compaction_of(self, gone: frozenset[int], *, is_retention_known: bool) -> int | None:
         """Return the bytes that compaction frees beside retention, None if they are not known."""
-        config = self.facts.config
+        config = self.work.partition.config
         if config.is_compacted:
             return self.planned("compaction", lambda: self._compaction(gone))
         # A policy that retention accepted has no compact.
@@ -135,7 +133,7 @@ class Plans:
 
     def _plan(self, action: Action, plan: Callable[..., _PlanT], request: RetainRequest | CompactRequest) -> _PlanT:
         work = self.work
-        work.check(action, facts=self.facts)
+        work.check(action)
         found = plan(work.fs, work.partition, request, work.places)
         if found.is_refused:
             raise Refused(path=found.path, reason="; ".join(remark.message for remark in found.remarks))

@@ -20,12 +20,12 @@ from kafkalog_cli.log.log_dir import LineEdit, StartState
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.settings.metadata_image import TopicState
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.checks.finding_kinds import StartAction
-from kafkalog_cli.ops.partition_facts import topic_of_directory
+from kafkalog_cli.ops.ownership import find_owner, topic_of_directory
 from kafkalog_cli.ops.plans import LogRequest, Remark, fingerprints_of
 from kafkalog_cli.ops.recover.plan import UNREADABLE_STEPS, RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
-from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import RECOVER, Step, path_word
 
 
@@ -228,6 +228,8 @@ def _topic_here(partition: Partition, log_dir: str | None, settings: SettingsSou
     metadata = settings.metadata(log_dir)
     if metadata is None or not metadata.is_complete:
         return None
-    topic, broker = topic_of_directory(partition, None, metadata), settings.broker_id(log_dir)
-    state = None if topic is None else topic.partitions.get(partition.number)
-    return topic if state is not None and (broker is None or broker in state.replicas) else None
+    topic = topic_of_directory(partition, None, metadata)
+    if topic is None:
+        return None
+    own = find_owner(metadata, topic.name, partition.number, None, settings.broker_id(log_dir))
+    return own.topic if own.is_held else None

@@ -14,7 +14,7 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, read_log_dir
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.partition_facts import path_of_stray
+from kafkalog_cli.ops.ownership import path_of_stray
 from kafkalog_cli.ops.plans import in_place
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest, plan_recovery

@@ -13,7 +13,7 @@ from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.lookup_time import lookup_time
-from kafkalog_cli.ops.partition_facts import registered_topic
+from kafkalog_cli.ops.ownership import registered_topic
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, read_range
 from kafkalog_cli.ops.replay.cluster import Cluster, ClusterTopic
 from kafkalog_cli.ops.replay.state import ReplayState, SentProgress, TargetProgress

@@ -20,7 +20,7 @@ from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark, Unready, check_finished, end_of
 from kafkalog_cli.ops.purge import NEVER_MS, PurgePlan, plan_purge
 from kafkalog_cli.ops.retain.retain import line_edits

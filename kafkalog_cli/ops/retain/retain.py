@@ -24,7 +24,7 @@ from kafkalog_cli.log.partition import Partition, Segment, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.plans import (
     RECOVER_FIRST,
     Remark,

@@ -12,6 +12,7 @@ from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.source import SettingsSource, read_meta
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.selection import nothing_selected
@@ -22,7 +23,6 @@ from kafkalog_cli.ops.serve.served_copy import ServedCopy
 from kafkalog_cli.ops.serve.served_partition import OtherCopies, ServedPartition
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
-from kafkalog_cli.ops.settings import SettingsSource, read_meta
 
 _FREE_DESCRIPTORS = 64
 """Descriptors that are left for files beside the logs and the connections."""

@@ -12,18 +12,18 @@ from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
 from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.engine import InOrder, Sized, log_bytes
 from kafkalog_cli.ops.forks import Apart, InForks, may_fork
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.partition_facts import places_of_partitions
+from kafkalog_cli.ops.ownership import places_of_partitions
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.runner import Interruptions, Runner
 from kafkalog_cli.ops.session.verb import SharedState, Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work, of_the_system
-from kafkalog_cli.ops.settings import SettingsSource
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.plans import LogRequest
@@ -146,10 +146,11 @@ class Session:
 
     def settings(self, partitions: Sequence[Partition]) -> SettingsSource:
         """Return the settings from the options and from the metadata logs beside the partitions. Raises UsageError."""
-        if self.shared.settings is None:
+        roots = self.shared.roots
+        if roots.settings is None:
             config = parse_topic_settings(self.options.config)
-            self.shared.settings = self.settings_with(config, self.log_dirs(partitions))
-        return self.shared.settings
+            roots.settings = self.settings_with(config, self.log_dirs(partitions))
+        return roots.settings
 
     def settings_with(self, config: Mapping[str, str], log_dirs: Sequence[str]) -> SettingsSource:
         """Return the settings from `config`, the options and the metadata logs of log directories. Raises as above."""

@@ -12,10 +12,9 @@ from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.ops.settings import SettingsSource
 
 if TYPE_CHECKING:
     from kafkalog_cli.change.manifest import RunInfo
@@ -63,7 +62,6 @@ class SharedState:
     argv: tuple[str, ...]
     roots: LogDirs
     request: Any = None
-    settings: SettingsSource | None = None
     places: Places = field(default_factory=dict)
     named_paths: frozenset[str] = frozenset()
     named_topics: frozenset[str] = frozenset()

@@ -11,17 +11,17 @@ from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, NoSpace, Refused, Unreadable
 from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.engine import Elsewhere, log_bytes
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
-from kafkalog_cli.ops.settings import SettingsSource
 
 if TYPE_CHECKING:
     from kafkalog_cli.change.manifest import RunInfo
     from kafkalog_cli.ops.apply_changes import Applied
-    from kafkalog_cli.ops.partition_facts import PartitionFacts, Places, Replication
+    from kafkalog_cli.ops.ownership import Places, Replication
     from kafkalog_cli.ops.plans import ChangePlan
     from kafkalog_cli.ops.refusals import Action, AppliedRule
     from kafkalog_cli.ops.session.runner import Runner
@@ -71,7 +71,8 @@ class Work:
         self.must_finish = False
         self._runner: Runner
         self._notes: list[Note] = []
-        self._replication: Replication | None = None
+        self.replication: Replication | None = None
+        self.replication_unknown_because = ""
 
     def bind(self, runner: Runner, fs: WritableFilesystem) -> None:
         """Set the runner that runs this work, and its metered filesystem."""
@@ -116,8 +117,8 @@ class Work:
     @property
     def settings(self) -> SettingsSource:
         """The source of topic and broker settings."""
-        assert self._shared.settings is not None
-        return self._shared.settings
+        assert self._shared.roots.settings is not None
+        return self._shared.roots.settings
 
     @property
     def run_id(self) -> str:
@@ -195,33 +196,24 @@ class Work:
                 self.note("cut-off", f"run {run_id} was cut off half way, and cannot be undone: {refused}", path)
         self.partition = open_partition(self.fs, path)
 
-    def facts(self) -> PartitionFacts:
-        """Gather the facts of the partition. Raises as `gather_facts`."""
-        from kafkalog_cli.ops.partition_facts import gather_facts
+    def check(self, action: Action, **intent: Any) -> None:
+        """Check `action` against the table of refusals, and add its warnings as notes.
 
-        return gather_facts(
-            self.fs,
-            self.partition,
-            self.log_dir,
-            self.settings,
-            self.places,
-        )
-
-    def check(self, action: Action, *, facts: PartitionFacts | None = None, **intent: Any) -> PartitionFacts:
-        """Check `action` against the table of refusals, add its warnings as notes, and return the facts.
-
-        `facts` None: they are gathered here. Raises Refused, UnsupportedFormat.
+        Raises Refused, UnsupportedFormat, and as `SettingsSource.metadata` does.
         """
+        from kafkalog_cli.ops.ownership import replication_of
         from kafkalog_cli.ops.refusals import Intent, judge, raise_refusals
 
         shared, partition = self._shared, self.partition
-        facts = facts or self.facts()
-        self._replication = facts.replication
+        if partition.entries:  # the check is on the files of now
+            partition = open_partition(self.fs, partition.path, shared.roots)
+        self.replication, self.replication_unknown_because = replication_of(partition)
         verdicts = judge(
-            facts,
+            partition,
             Intent(
                 action,
                 self.clock.now_ms,
+                self.places,
                 self.clock.is_given,
                 single_replica=shared.options.single_replica,
                 is_named_alone=shared.named_topics == {partition.topic},
@@ -231,7 +223,6 @@ class Work:
         )
         raise_refusals(verdicts)
         self.warn(verdicts)
-        return facts
 
     def with_next_steps(self, result: ResultT) -> ResultT:
         """Return the result of the verb, with the next steps of its plan's remarks ready to paste."""
@@ -244,9 +235,9 @@ class Work:
             return result
         from kafkalog_cli.ops.steps import with_next_steps
 
-        settings = self._shared.settings
+        settings = self._shared.roots.settings
         metadata = None if settings is None else settings.metadata_option
-        plan = replace(plan, remarks=with_next_steps(plan, self._replication, metadata))
+        plan = replace(plan, remarks=with_next_steps(plan, self.replication, metadata))
         is_plan = isinstance(result, ChangePlan)
         return cast(ResultT, plan if is_plan else replace(cast(Any, result), plan=plan))
 

@@ -18,11 +18,10 @@ from kafkalog_cli.errors import (
     SyncFailed,
     shell_word,
 )
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.partition_facts import Places, gather_facts
+from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.refusals import Action, AppliedRule, Intent, RuleOutcome, judge, raise_refusals
-from kafkalog_cli.ops.settings import SettingsSource
 
 
 class UndoStep(NamedTuple):
@@ -192,9 +191,8 @@ def check_refusals(  # noqa: PLR0913, PLR0917
     in_place: frozenset[str] = frozenset(),
 ) -> tuple[AppliedRule, ...]:
     """Return the warnings that apply. Raises Refused or UnsupportedFormat for refusals. Reads no metadata log."""
-    facts = gather_facts(fs, partition, None, SettingsSource(fs, {}, None), places or {})
-    intent = Intent(action, clock.now_ms, now_is_given=clock.is_given, in_place=in_place)
-    verdicts = judge(facts, intent)
+    intent = Intent(action, clock.now_ms, places or {}, now_is_given=clock.is_given, in_place=in_place)
+    verdicts = judge(open_partition(fs, partition.path), intent)
     raise_refusals(verdicts)
     return tuple(verdict for verdict in verdicts if verdict.outcome is RuleOutcome.WARNING)
 

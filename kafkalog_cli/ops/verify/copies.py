@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, classify_directory, partition_directory_name
 from kafkalog_cli.log.partition import Partition, topic_id_on_disk
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.partition_facts import is_set_aside
-from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.ownership import is_set_aside
 from kafkalog_cli.ops.steps import MOVE_OUT, MOVE_OUT_NEXT, Step, compare_command
 
 
@@ -24,7 +24,7 @@ def future_findings(
     live = f"{log_dir}/{partition_directory_name(partition.topic, partition.number)}"
     if metadata is None or not metadata.is_complete or broker is None:
         return
-    if is_set_aside(partition.topic, partition.number, own_id, metadata, broker):
+    if is_set_aside(partition.number, own_id, metadata, broker):
         message = "a copy for another log directory, of a partition that the metadata log does not have on this broker"
         yield finding(FindingKind.NOT_IN_METADATA, path, message, steps=MOVE_OUT)
         return
@@ -41,7 +41,7 @@ def future_findings(
         return  # the copy goes on
     live_id = topic_id_on_disk(fs, live)
     is_in_the_way = fs.status(live) is not None and bool(fs.list_directory(live))
-    if is_in_the_way and not is_set_aside(partition.topic, partition.number, live_id, metadata, broker):
+    if is_in_the_way and not is_set_aside(partition.number, live_id, metadata, broker):
         shows = " shows which is more complete: keep that directory, and move the other away"
         steps = (Step("", compare_command(live, path), shows), MOVE_OUT_NEXT)
         message = f"a copy that the broker renames to {live}, which exists"

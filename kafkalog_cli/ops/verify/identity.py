@@ -19,10 +19,10 @@ from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.meta_properties import ODD_CLUSTER_ID, MetaProperties
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import NEVER_LED, SET_ALL_ASIDE, VOTES_ALONE, FindingKind, StartAction
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, Word, all_of, path_word
 
 _NO_LEADER = "its partitions have no leader, since the cluster assigns them to another directory id"

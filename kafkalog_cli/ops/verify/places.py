@@ -15,12 +15,12 @@ from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import Partition, PartitionPath
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.ops.partition_facts import Replication, is_set_aside, path_of_stray
-from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.ownership import Replication, is_set_aside, path_of_stray
 from kafkalog_cli.ops.steps import (
     MOVE_ASIDE,
     MOVE_OUT,
@@ -93,7 +93,7 @@ class PartitionPlaces:
         path = self._real_path(partition.path)
         topic_id, problems = read_topic_id(fs, partition.path)
         node = None if meta is None else meta.node_id
-        if not problems and is_set_aside(directory.topic, directory.partition, topic_id, metadata, node):
+        if not problems and is_set_aside(directory.partition, topic_id, metadata, node):
             self._set_aside.add(path)
             return
         self._by_name[broker, directory.topic, directory.partition][path] = None
@@ -338,7 +338,7 @@ def _if_kept(  # noqa: PLR0913, PLR0917
     It looks for the topic id only (LogManager.isStrayKraftReplica), and takes the topic's name from the directory.
     """
     other = metadata.topic_of_id(topic_id)
-    if other is None or is_set_aside(partition.topic, partition.number, topic_id, metadata, broker_id):
+    if other is None or is_set_aside(partition.number, topic_id, metadata, broker_id):
         return problem
     place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
     steps: Steps = (Step("", _rename(place), " gives the records the name of their topic"),)

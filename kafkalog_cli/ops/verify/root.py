@@ -14,10 +14,10 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import OddFile
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
-from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, all_of, compare_command, nothing, path_word
 from kafkalog_cli.ops.verify.identity import identity_findings, of_several_clusters, restore_steps, second_metadata_log
 from kafkalog_cli.ops.verify.metadata_log import bootstrap_findings

@@ -13,6 +13,7 @@ from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, Fi
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
+from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -24,7 +25,6 @@ from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothin
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work
-from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.steps import Step, path_word
 from kafkalog_cli.ops.verify.places import (
     GivenPolicy,

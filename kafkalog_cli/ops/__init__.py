@@ -8,8 +8,8 @@ A verb (`roll`, `retain`, `recover`, `compact` and so on) plans the changes of o
 Modules that the verbs share:
 
 - `plans`, `apply_changes`: plans, and their application through the journal.
-- `refusals`, `partition_facts`, `policy_rules`: when a partition must not be changed, such as a tiered partition.
-- `partition_state`, `settings`: the state of a log directory, and the settings of topics and brokers.
+- `refusals`, `policy_rules`: when a partition must not be changed, such as a tiered partition.
+- `ownership`: whether the cluster gives a partition to the broker that it lies with.
 - `selection`, `ranges`: the choice of partitions and of records.
 - `engine`: where tasks run.
 """

@@ -105,5 +105,5 @@ def _append(run: "VerbRun", appending: "Appending", partitions: "list[Partition]
             run.printer.begin("append", appending.total_bytes)
             summary = run.run(appending, partitions)
     if summary.code is ExitCode.INTERRUPTED and session.interruptions.are_asked_for and not session.options.dry_run:
-        run.printer.report(interruption(appending, session.shared.argv))
+        run.printer.report(interruption(appending, session.argv))
     return run.finish(summary, partitions)

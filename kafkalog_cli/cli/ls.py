@@ -272,7 +272,7 @@ class UsageOfListed:
         # The session only reports progress and notes: its results come back as values.
         view: View[object] = View(PARTITION, lambda _: {}, lambda _: ())
         session = begin(run.environment, FREEABLE, view, self._planning, Printing(output=output)).session
-        session.shared.named_paths = frozenset(path.rstrip("/") for path in self._paths)
+        session.named_paths = frozenset(path.rstrip("/") for path in self._paths)
         partitions, removed = [], {}
         for path in (found.partition.path for found in self._found.values()):
             try:

@@ -11,9 +11,9 @@ from kafkalog_cli.cli.environment import Consent, Environment
 from kafkalog_cli.cli.session_groups import Printing
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.ops.session.interruptions import Interruptions
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import SessionOptions
-from kafkalog_cli.ops.session.runner import Interruptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.output.messages import Messages
@@ -49,16 +49,16 @@ class VerbRun(NamedTuple):
         printer.view.last(printer.out)
         if self.metrics is not None:
             self._write_metrics(self.metrics, summary, len(partitions))
-        printer.end(summary, len(partitions), self.session.runner.seconds)
+        printer.end(summary, len(partitions), self.session.seconds)
         return int(summary.code)
 
     def _write_metrics(self, path: str, summary: Summary, partitions: int) -> None:
         session, context = self.session, self.session.context
-        command, now_ms = session.shared.verb.name, context.now_ms()
+        command, now_ms = session.verb.name, context.now_ms()
         counts = self.printer.counts(partitions)
         counts["failed_partitions"] = summary.failed + self.printer.refused
         counts["partitions_not_done"] = len(summary.not_done)
-        text = metrics_text(command, now_ms, session.runner.seconds, int(summary.code), counts)
+        text = metrics_text(command, now_ms, session.seconds, int(summary.code), counts)
         replace_named_file(context.fs, path, text.encode(), "metrics")
 
 

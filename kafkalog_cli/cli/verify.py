@@ -95,5 +95,5 @@ def verify(  # noqa: PLR0913
             planner = VerifyPlanner(run.session, request)
             forks = level is not Level.DEEP  # threads do better
             summary = run.session.run_work(planner.request, planner.works(paths), forks=forks)
-    shown.end(summary.code, run.session.runner.seconds)
+    shown.end(summary.code, run.session.seconds)
     return run.finish(summary)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.log.log_end import LogBounds
     from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
     from kafkalog_cli.log.settings.source import SettingsSource
-    from kafkalog_cli.log.settings.topic_config import TopicConfig
+    from kafkalog_cli.log.settings.topic_config import Settings
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 """The largest size of a segment: FileRecords refuses a larger file."""
@@ -157,13 +157,13 @@ class Partition:
         return self._log_dirs.settings
 
     @property
-    def config(self) -> TopicConfig:
+    def config(self) -> Settings:
         """The settings of the topic. Raises as `SettingsSource.metadata` does."""
         assert self.settings is not None
         return self.settings.topic_config(self.log_dir, self.topic)
 
     @property
-    def own_config(self) -> TopicConfig:
+    def own_config(self) -> Settings:
         """The settings of the topic without those of the command line. Raises as `SettingsSource.metadata` does."""
         assert self.settings is not None
         return self.settings.config_without_command_line(self.log_dir, self.topic)

@@ -17,7 +17,7 @@ from kafkalog_cli.log.log_dir import HighWatermark, LineEdit
 from kafkalog_cli.log.log_end import SegmentEnd, segment_end
 from kafkalog_cli.log.partition import Partition, Segment, entries_of_log, is_passed_over
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, TopicConfig
+from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.steps import RECOVER, Step, Steps, text_of
 
@@ -153,15 +153,15 @@ class LogRequest:
         """The time, and whether it is given."""
         return Clock(self.now_ms, self.now_is_given)
 
-    def config(self, partition: Partition) -> TopicConfig:
+    def config(self, partition: Partition) -> Settings:
         """Return the settings of a partition's topic. Raises as `SettingsSource.metadata` does."""
         return self.settings.topic_config(partition.log_dir, partition.topic)
 
     def used_settings(self, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
         """Return the settings for opening segments, each with its origin. Raises as `SettingsSource.metadata` does."""
-        config, broker = self.settings.topic_config(log_dir, topic), self.settings.broker_settings(log_dir)
-        used = config["segment.index.bytes"], config["index.interval.bytes"], broker["producer.id.expiration.ms"]
-        return (*used, config[_TIERED]) if _is_tiered(topic, config, broker) else used
+        config = self.settings.topic_config(log_dir, topic)
+        used = config["segment.index.bytes"], config["index.interval.bytes"], config["producer.id.expiration.ms"]
+        return (*used, config[_TIERED]) if _is_tiered(topic, config) else used
 
     def load_settings(self, partition: Partition) -> LoadSettings:
         """Return the settings for opening the segments of a partition, as LoadSettings."""
@@ -179,14 +179,14 @@ def load_settings_of(now_ms: int, used: tuple[Setting, ...], limits: Limits = DE
     return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, is_tiered)
 
 
-def _is_tiered(topic: str, config: TopicConfig, broker: BrokerSettings) -> bool:
+def _is_tiered(topic: str, config: Settings) -> bool:
     """Whether a broker keeps older segments of the topic in remote storage (UnifiedLog.isRemoteLogEnabled).
 
     A broker without remote storage does not start while a topic uses it. So only a setting that disables remote storage
     rules it out.
     """
     system = "remote.log.storage.system.enable"
-    is_ruled_out = broker.is_configured(system) and not broker.remote_storage_system_enable
+    is_ruled_out = config.is_configured(system) and not config.remote_storage_system_enable
     is_local = "compact" in config.cleanup_policy or topic in _NEVER_TIERED
     return config.remote_storage_enable and not is_ruled_out and not is_local
 
@@ -213,7 +213,7 @@ class Unready(Exception):
 PlanT = TypeVar("PlanT", bound=LogPlan)
 
 
-def delay_ms(config: TopicConfig, wanted_ms: int | None) -> int:
+def delay_ms(config: Settings, wanted_ms: int | None) -> int:
     """Return how long `.deleted` files stay: as wanted, or as file.delete.delay.ms says."""
     return config.file_delete_delay_ms if wanted_ms is None else wanted_ms
 

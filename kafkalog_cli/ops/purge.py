@@ -273,7 +273,7 @@ def _run(work: Work, request: PurgeRequest) -> PurgePlan:
         return plan
     if plan.leftover is not None:
         with request.one_leftover:
-            apply_leftover(work.fs, plan, work.lock_policy)
+            apply_leftover(work.fs, plan, work.session.lock_policy)
     elif plan.has_work:
         work.confirm(plan)
         apply_purge(work.fs, plan)

@@ -20,7 +20,7 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import first_timestamp
-from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
+from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.plans import (
     LogPlan,
@@ -102,7 +102,7 @@ def plan_roll(fs: Filesystem, partition: Partition, request: RollRequest) -> Rol
         return refused(plan, error)
 
 
-def _used(config: TopicConfig) -> tuple[Setting, ...]:
+def _used(config: Settings) -> tuple[Setting, ...]:
     times = ("segment.ms", "max.compaction.lag.ms") if config.is_compacted else ("segment.ms",)
     return (config.segment_size, *(config[name] for name in times), config["segment.index.bytes"])
 

@@ -83,7 +83,7 @@ from kafkalog_cli.disk import durable
 from kafkalog_cli.ops import apply_changes
 from kafkalog_cli.ops.recover import salvage
 from kafkalog_cli.ops.retain import freeing
-from kafkalog_cli.ops.session.runner import AGAIN_SECONDS, Interruptions
+from kafkalog_cli.ops.session.interruptions import AGAIN_SECONDS, Interruptions
 from kafkalog_cli.ops.undo import plan as undo_plan
 
 _BUGS = {

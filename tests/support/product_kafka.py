@@ -57,15 +57,13 @@ from kafkalog_cli.format.varint import encode_unsigned
 from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.settings.cluster_metadata import read_cluster_metadata
 from kafkalog_cli.log.settings.topic_config import (
-    ConfigLayers,
+    Origin,
     read_broker_properties,
-    resolve_broker_settings,
-    resolve_topic_config,
+    resolve,
 )
 from kafkalog_cli.log.settings.topic_config_table import (
     BROKER_KEYS,
     TOPIC_KEYS,
-    IllegalValue,
     NumberRange,
     config_text,
     parse_config,

@@ -9,7 +9,7 @@ from tests.support.strategies import contents, headers
 
 pa = pytest.importorskip("pyarrow")
 
-from kafkalog_cli.log.settings.topic_config import ConfigLayers, resolve_topic_config  # noqa: E402
+from kafkalog_cli.log.settings.topic_config import resolve  # noqa: E402
 from kafkalog_cli.ops.append import arrow  # noqa: E402
 from kafkalog_cli.ops.append.arrow import ArrowReader  # noqa: E402
 from kafkalog_cli.ops.append.batching import MOST_DELTA, BatchMaker, BatchStyle, blocks  # noqa: E402  # noqa: E402
@@ -55,7 +55,7 @@ def encoded(parts):
         for part in parts:
             yield from ArrowReader(0, with_origin=True).records([part])
 
-    checks = Checks(resolve_topic_config("t", ConfigLayers()), STYLE, 0, 0)
+    checks = Checks(resolve("t", {}), STYLE, 0, 0)
     maker, found = BatchMaker(STYLE), []
     for block in blocks(checks.records(arriving()), STYLE, 0):
         made = maker.encode(block, 99)

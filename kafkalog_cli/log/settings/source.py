@@ -12,15 +12,9 @@ from kafkalog_cli.format import meta_properties
 from kafkalog_cli.format.json_files import decode_quorum_state
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
-from kafkalog_cli.log.settings.topic_config import (
-    BrokerSettings,
-    ConfigLayers,
-    TopicConfig,
-    UnreadSource,
-    resolve_broker_settings,
-    resolve_topic_config,
-)
+from kafkalog_cli.log.settings.topic_config import Origin, Settings, UnreadSource, resolve
 
+_Unread = tuple[UnreadSource, ...]
 BROKER_CONFIG, METADATA = "--broker-config FILE", "--metadata DIR"
 
 
@@ -50,7 +44,7 @@ class SettingsSource:
         self._working = RLock()
         self._meta: dict[str, MetaProperties | None] = {}
         self._metadata: dict[str, ClusterMetadata] = {}
-        self._topics: dict[tuple[str | None, str, bool], TopicConfig] = {}
+        self._topics: dict[tuple[str | None, str, bool], Settings] = {}
 
     @property
     def metadata_option(self) -> str | None:
@@ -133,46 +127,39 @@ class SettingsSource:
                 self._metadata[metadata_log] = read_cluster_metadata(self._fs, metadata_log)
             return self._metadata[metadata_log]
 
-    def topic_config(self, log_dir: str | None, topic: str) -> TopicConfig:
+    def topic_config(self, log_dir: str | None, topic: str) -> Settings:
         """Return the settings of a topic. Raises as `metadata` does."""
         return self._topic_config(log_dir, topic, with_command_line=True)
 
-    def config_without_command_line(self, log_dir: str | None, topic: str) -> TopicConfig:
+    def config_without_command_line(self, log_dir: str | None, topic: str) -> Settings:
         """Return the settings of a topic as a broker has them, without `--config`. Raises as `metadata` does."""
         return self._topic_config(log_dir, topic, with_command_line=False)
 
-    def _topic_config(self, log_dir: str | None, topic: str, *, with_command_line: bool) -> TopicConfig:
+    def _topic_config(self, log_dir: str | None, topic: str, *, with_command_line: bool) -> Settings:
         key = (log_dir, topic, with_command_line)
         with self._working:
             if key not in self._topics:
-                layers = self._layers(log_dir, topic)
-                layers = layers if with_command_line else layers._replace(command_line={})
-                self._topics[key] = resolve_topic_config(topic, layers)
+                layers, unread = self._layers(log_dir, topic)
+                if not with_command_line:
+                    del layers[Origin.COMMAND_LINE]
+                self._topics[key] = resolve(topic, layers, unread)
             return self._topics[key]
 
-    def broker_settings(self, log_dir: str | None) -> BrokerSettings:
-        """Return the settings of the broker itself. Raises as `metadata` does."""
-        return resolve_broker_settings(self._layers(log_dir, None))
-
-    def _layers(self, log_dir: str | None, topic: str | None) -> ConfigLayers:
+    def _layers(self, log_dir: str | None, topic: str) -> tuple[dict[Origin, Mapping[str, str]], _Unread]:
+        """Return the settings of each source, and the sources that were not read."""
         metadata = self.metadata(log_dir)
-        layers = ConfigLayers(
-            command_line=self._command_line,
-            static_broker=self._broker_properties,
-            unread=(
-                *_unread_in(metadata, topic, has_none=metadata is None and self._is_of_zookeeper(log_dir)),
-                *self._unread_of_broker(log_dir, metadata),
-            ),
+        unread = (
+            *_unread_in(metadata, topic, has_none=metadata is None and self._is_of_zookeeper(log_dir)),
+            *self._unread_of_broker(log_dir, metadata),
         )
-        if metadata is None:
-            return layers
-        return layers._replace(
-            topic={} if topic is None else metadata.topic_settings(topic),
-            dynamic_broker=metadata.broker_settings(self._settings_broker_id(log_dir)),
-            dynamic_default_broker=metadata.default_broker_settings(),
-        )
+        layers = {Origin.COMMAND_LINE: self._command_line, Origin.STATIC_BROKER: self._broker_properties}
+        if metadata is not None:
+            layers[Origin.TOPIC] = metadata.topic_settings(topic)
+            layers[Origin.DYNAMIC_BROKER] = metadata.broker_settings(self._settings_broker_id(log_dir))
+            layers[Origin.DYNAMIC_DEFAULT_BROKER] = metadata.default_broker_settings()
+        return layers, unread
 
-    def _unread_of_broker(self, log_dir: str | None, metadata: ClusterMetadata | None) -> tuple[UnreadSource, ...]:
+    def _unread_of_broker(self, log_dir: str | None, metadata: ClusterMetadata | None) -> _Unread:
         if not self._has_broker_properties:
             return (UnreadSource("--broker-config was not given", BROKER_CONFIG),)
         if metadata is not None and self._settings_broker_id(log_dir) is None and metadata.has_broker_settings:
@@ -234,8 +221,8 @@ class SettingsSource:
         return None if meta is None else meta.cluster_id
 
 
-def _unread_in(metadata: ClusterMetadata | None, topic: str | None, *, has_none: bool) -> tuple[UnreadSource, ...]:
-    """Return why the metadata log does not have all settings of a topic (None: of the broker); empty if it has.
+def _unread_in(metadata: ClusterMetadata | None, topic: str, *, has_none: bool) -> _Unread:
+    """Return why the metadata log does not have all settings of a topic; empty if it has.
 
     `has_none`: the broker is one with ZooKeeper.
     """
@@ -245,8 +232,9 @@ def _unread_in(metadata: ClusterMetadata | None, topic: str | None, *, has_none:
         why = "no metadata log was found"
     elif not metadata.is_complete:
         why = f"the metadata log {metadata.path} is damaged"
-    elif topic is not None and topic not in metadata.topics:
+    elif topic not in metadata.topics:
         why = f"the metadata log {metadata.path} has no such topic"
+        return (UnreadSource(why, METADATA, is_of_topic=True, is_of_broker=False),)
     else:
         return ()
     return (UnreadSource(why, METADATA, is_of_topic=True),)

@@ -17,10 +17,8 @@ from kafkalog_cli.log.settings.topic_config_table import (
     FIXED_SETTINGS,
     INTERNAL_SEGMENT_BYTES,
     TOPIC_KEYS,
-    BrokerName,
-    ConfigKey,
     ConfigValue,
-    IllegalValue,
+    Key,
     config_text,
     parse_config,
 )
@@ -110,26 +108,13 @@ class ConfigProblem(NamedTuple):
 class UnreadSource(NamedTuple):
     """A source of settings that was not read: the reason, and the option that names the source, "" if none does.
 
-    `is_of_topic`: the source has the topic's own settings; otherwise it has broker-level settings.
+    `is_of_topic`: the source has the topic's own settings. `is_of_broker`: it has broker-level settings.
     """
 
     why: str
     option: str
     is_of_topic: bool = False
-
-
-class ConfigLayers(NamedTuple):
-    """The configured settings of each source, name to text: topic-level names in the first two, else broker-level.
-
-    `unread` lists the sources that were not read; a default that they could override is not known to apply.
-    """
-
-    command_line: Texts = _NOTHING
-    topic: Texts = _NOTHING
-    dynamic_broker: Texts = _NOTHING
-    dynamic_default_broker: Texts = _NOTHING
-    static_broker: Texts = _NOTHING
-    unread: tuple[UnreadSource, ...] = ()
+    is_of_broker: bool = True
 
 
 class _Value(Generic[ValueT]):
@@ -149,9 +134,10 @@ class _Value(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class Settings(Mapping[str, Setting]):
-    """Settings by Kafka's name; attributes have the values in Kafka's units.
+    """The settings of a topic's logs (LogConfig) and of its broker, by Kafka's name.
 
-    `problems` lists the values that were ignored, `unread` the sources that were not read.
+    Attributes have the values in Kafka's units. `problems` lists the values that were ignored, `unread` the sources
+    that were not read.
     """
 
     settings: dict[str, Setting]
@@ -175,29 +161,18 @@ class Settings(Mapping[str, Setting]):
         """Whether the value is certain: a source sets it, or every source was read and none sets it."""
         return self.settings[name].is_known
 
-
-@dataclass(frozen=True, slots=True)
-class BrokerSettings(Settings):
-    """The settings that concern all logs of a broker (BROKER_KEYS)."""
-
-    cleaner_threads = _Value("log.cleaner.threads", int)
-    producer_id_expiration_ms = _Value("producer.id.expiration.ms", int)
-    remote_storage_system_enable = _Value("remote.log.storage.system.enable", bool)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicConfig(Settings):
-    """The settings of a topic's logs (LogConfig)."""
-
     cleanup_policy = _Value(CLEANUP_POLICY, tuple[str, ...])
     delete_retention_ms = _Value("delete.retention.ms", int)
     file_delete_delay_ms = _Value("file.delete.delay.ms", int)
     index_interval_bytes = _Value("index.interval.bytes", int)
     max_compaction_lag_ms = _Value("max.compaction.lag.ms", int)
+    cleaner_threads = _Value("log.cleaner.threads", int)
     max_message_bytes = _Value("max.message.bytes", int)
     min_cleanable_dirty_ratio = _Value("min.cleanable.dirty.ratio", float)
     min_compaction_lag_ms = _Value("min.compaction.lag.ms", int)
+    producer_id_expiration_ms = _Value("producer.id.expiration.ms", int)
     remote_storage_enable = _Value("remote.storage.enable", bool)
+    remote_storage_system_enable = _Value("remote.log.storage.system.enable", bool)
     retention_bytes = _Value("retention.bytes", int)
     retention_ms = _Value("retention.ms", int)
     segment_index_bytes = _Value("segment.index.bytes", int)
@@ -241,30 +216,28 @@ class TopicConfig(Settings):
         return min(lag, self.segment_ms)
 
 
-def resolve_topic_config(topic: str, layers: ConfigLayers) -> TopicConfig:
-    """Return the settings of a topic, each from the strongest layer with a legal value."""
+Layers = Mapping[Origin, Texts]
+"""The configured settings of each source, name to text: broker-level names from DYNAMIC_BROKER on."""
+
+
+def resolve(topic: str, layers: Layers, unread: tuple[UnreadSource, ...] = ()) -> Settings:
+    """Return the settings of a topic and of its broker, each from the strongest layer with a legal value.
+
+    `unread` lists the sources that were not read; a default that they could override is not known to apply.
+    """
     problems: list[ConfigProblem] = []
     settings = {}
-    for name, row in TOPIC_KEYS.items():
-        own = BrokerName(row.key)
-        places = ((Origin.COMMAND_LINE, layers.command_line, (own,)), (Origin.TOPIC, layers.topic, (own,)))
-        is_read = not any(source.is_of_topic or row.broker_names for source in layers.unread)
-        found = _strongest(row.key, (*places, *_broker_places(layers, row.broker_names)), problems)
-        settings[name] = _as_known(found, is_read=is_read)
+    is_topic_read = not any(source.is_of_topic for source in unread)
+    for name, key in TOPIC_KEYS.items():
+        is_read = not unread if key.broker_names else is_topic_read
+        settings[name] = _as_known(_strongest(key, (key,), key.broker_names, layers, problems), is_read=is_read)
     for name, value in FIXED_SETTINGS.get(topic, {}).items():
         settings[name] = Setting(name, value, Origin.INTERNAL_TOPIC, name, config_text(value))
         problems = [problem for problem in problems if problem.name != name]
-    return TopicConfig(settings, tuple(problems), layers.unread)
-
-
-def resolve_broker_settings(layers: ConfigLayers) -> BrokerSettings:
-    """Return the settings of a broker that concern all its logs."""
-    problems: list[ConfigProblem] = []
-    settings = {
-        name: _as_known(_strongest(row.key, _broker_places(layers, (row,)), problems), is_read=not layers.unread)
-        for name, row in BROKER_KEYS.items()
-    }
-    return BrokerSettings(settings, tuple(problems), layers.unread)
+    is_broker_read = not any(source.is_of_broker for source in unread)
+    for name, key in BROKER_KEYS.items():
+        settings[name] = _as_known(_strongest(key, (), (key,), layers, problems), is_read=is_broker_read)
+    return Settings(settings, tuple(problems), unread)
 
 
 def parse_topic_settings(options: Sequence[str]) -> dict[str, str]:
@@ -272,14 +245,15 @@ def parse_topic_settings(options: Sequence[str]) -> dict[str, str]:
     found = {}
     for option in options:
         name, equals, text = option.partition("=")
-        row = TOPIC_KEYS.get(name)
+        key = TOPIC_KEYS.get(name)
         if not equals:
             raise UsageError(reason=f"--config {option}: expected name=value")
-        if row is None:
+        if key is None:
             raise UsageError(reason=f"--config {option}: Unknown topic config name: {name}{_hint(name)}")
-        value = parse_config(row.key, text)
-        if isinstance(value, IllegalValue):
-            raise UsageError(reason=f"--config {option}: {value.reason}")
+        try:
+            parse_config(key, text)
+        except ValueError as error:
+            raise UsageError(reason=f"--config {option}: {error}") from error
         found[name] = text
     return found
 
@@ -294,12 +268,10 @@ def read_broker_properties(fs: Filesystem, path: str) -> dict[str, str]:
         properties = parse_properties(read_all(fs, path, MOST_PROPERTIES_BYTES))
     except ValueError as error:
         raise UsageError(reason=f"--broker-config {path}: {error}") from error
-    layers = ConfigLayers(static_broker=properties)
-    config = resolve_topic_config("", layers)
-    broker = resolve_broker_settings(layers)
-    for problem in (*config.problems, *broker.problems):
+    config = resolve("", {Origin.STATIC_BROKER: properties})
+    for problem in config.problems:
         raise UsageError(reason=f"--broker-config {path}: {problem.reason}")
-    if not broker.cleaner_threads:  # KafkaConfig.validateValues divides the cleaner's buffer by it
+    if not config.cleaner_threads:  # KafkaConfig.validateValues divides the cleaner's buffer by it
         raise UsageError(reason=f"--broker-config {path}: a broker does not start with log.cleaner.threads=0")
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:  # LogConfig.validateValues
         lags = f"{config['min.compaction.lag.ms'].explanation} > {config['max.compaction.lag.ms'].explanation}"
@@ -307,29 +279,25 @@ def read_broker_properties(fs: Filesystem, path: str) -> dict[str, str]:
     return properties
 
 
-Place = tuple[Origin, Texts, tuple[BrokerName, ...]]
+_DYNAMIC = (Origin.DYNAMIC_BROKER, Origin.DYNAMIC_DEFAULT_BROKER)
 
 
-def _broker_places(layers: ConfigLayers, names: tuple[BrokerName, ...]) -> tuple[Place, ...]:
-    dynamic = tuple(name for name in names if name.is_dynamic)
-    return (
-        (Origin.DYNAMIC_BROKER, layers.dynamic_broker, dynamic),
-        (Origin.DYNAMIC_DEFAULT_BROKER, layers.dynamic_default_broker, dynamic),
-        (Origin.STATIC_BROKER, layers.static_broker, names),
-    )
-
-
-def _strongest(key: ConfigKey, places: Sequence[Place], problems: list[ConfigProblem]) -> Setting:
-    for origin, texts, names in places:
-        for name in names:
-            text = texts.get(name.key.name)
-            if text is None:
+def _strongest(
+    key: Key, own: tuple[Key, ...], of_broker: tuple[Key, ...], layers: Layers, problems: list[ConfigProblem]
+) -> Setting:
+    """Return the setting from the strongest layer: `own` are its names at the topic level, `of_broker` the others."""
+    for origin in (Origin.COMMAND_LINE, Origin.TOPIC, *_DYNAMIC, Origin.STATIC_BROKER):
+        texts = layers.get(origin, _NOTHING)
+        for name in own if origin in (Origin.COMMAND_LINE, Origin.TOPIC) else of_broker:
+            text = texts.get(name.name)
+            if text is None or (origin in _DYNAMIC and not name.is_dynamic):
                 continue
-            value = parse_config(name.key, text)
-            if not isinstance(value, IllegalValue):
-                return Setting(key.name, name.in_topic_units(value), origin, name.key.name, text)
-            problems.append(ConfigProblem(key.name, origin, name.key.name, value.reason))
-            break
+            try:
+                value = name.in_topic_units(parse_config(name, text))
+            except ValueError as error:
+                problems.append(ConfigProblem(key.name, origin, name.name, str(error)))
+                break
+            return Setting(key.name, value, origin, name.name, text)
     return Setting(key.name, key.default, Origin.DEFAULT, key.name, config_text(key.default))
 
 
@@ -340,8 +308,8 @@ def _as_known(setting: Setting, *, is_read: bool) -> Setting:
 
 def _hint(name: str) -> str:
     """Return the topic-level name of a broker-level `name`, or a question with names that resemble `name`; else ""."""
-    for topic_name, row in TOPIC_KEYS.items():
-        if any(name == broker_name.key.name for broker_name in row.broker_names):
+    for topic_name, key in TOPIC_KEYS.items():
+        if any(name == one.name for one in key.broker_names):
             return f" (a broker's; the topic's is {topic_name})"
     question = did_you_mean(name, TOPIC_KEYS) if name else ""
     return f". {question}" if question else ""

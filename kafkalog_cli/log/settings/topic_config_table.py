@@ -3,6 +3,8 @@
 The tables are those of LogConfig, and of the broker settings for their defaults.
 """
 
+from __future__ import annotations
+
 import re
 from enum import Enum, unique
 from typing import NamedTuple
@@ -90,32 +92,42 @@ class ThrottledReplicas(NamedTuple):
 Validator = NumberRange | OneOf | NotZero | ThrottledReplicas
 
 
-class IllegalValue(NamedTuple):
-    """The reason why a text is not a legal value of its setting."""
+class Key(NamedTuple):
+    """A setting. `default` is None if it has no default; `valid` checks values of its type (None: all are legal).
 
-    reason: str
-
-
-class ConfigKey(NamedTuple):
-    """A setting. `default` is None if it has no default; `valid` checks values of its type (None: all are legal)."""
+    `broker_names` are the broker-level settings that give the default of a topic-level setting, the strongest first.
+    Of such a setting, `unit` is its unit in ms, or 1 for the unit of the topic setting. `is_dynamic`: the setting may
+    be in the metadata log, not only in server.properties. `below_zero_is_unlimited`: any negative value means -1
+    (KafkaConfig.logRetentionTimeMillis).
+    """
 
     name: str
     type: ConfigType
     default: ConfigValue
     valid: Validator | None = None
+    broker_names: tuple[Key, ...] = ()
+    unit: int = 1
+    is_dynamic: bool = True
+    below_zero_is_unlimited: bool = False
+    is_internal: bool = False
+
+    def in_topic_units(self, value: ConfigValue) -> ConfigValue:
+        """Convert `value` to the unit of the topic setting."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            return value
+        return -1 if self.below_zero_is_unlimited and value < 0 else value * self.unit
 
 
-def parse_config(key: ConfigKey, text: str) -> ConfigValue | IllegalValue:
-    """Parse `text` as ConfigDef.parseType does and check it; return the value, or why Kafka refuses it."""
-    trimmed = text.strip(_BLANKS)
-    value = _value(key.type, trimmed)
+def parse_config(key: Key, text: str) -> ConfigValue:
+    """Parse `text` as ConfigDef.parseType does, and check it. Raises ValueError with Kafka's reason for a refusal."""
+    value = _value(key.type, text.strip(_BLANKS))
     if value is None:
         kind = key.type.value
-        expected = f"Not a number of type {kind}" if kind else "Expected value to be either true or false"
-        return IllegalValue(f"Invalid value {text} for configuration {key.name}: {expected}")
-    problem = None if key.valid is None else key.valid.problem(value)
+        problem: str | None = f"Not a number of type {kind}" if kind else "Expected value to be either true or false"
+    else:
+        problem = None if key.valid is None else key.valid.problem(value)
     if problem is not None:
-        return IllegalValue(f"Invalid value {text} for configuration {key.name}: {problem}")
+        raise ValueError(f"Invalid value {text} for configuration {key.name}: {problem}")
     return value
 
 
@@ -189,57 +201,24 @@ _NOT_NEGATIVE, _POSITIVE = NumberRange(0), NumberRange(1)
 INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
 
-class BrokerName(NamedTuple):
-    """A broker-level setting; in `TopicKey.broker_names`, its value is the default of the topic setting.
-
-    `unit` is its unit in ms, or 1 for the unit of the topic setting. `is_dynamic`: the setting may be in the metadata
-    log, not only in server.properties. `below_zero_is_unlimited`: any negative value means -1
-    (KafkaConfig.logRetentionTimeMillis).
-    """
-
-    key: ConfigKey
-    unit: int = 1
-    is_dynamic: bool = True
-    below_zero_is_unlimited: bool = False
-
-    def in_topic_units(self, value: ConfigValue) -> ConfigValue:
-        """Convert `value` to the unit of the topic setting."""
-        if isinstance(value, bool) or not isinstance(value, int):
-            return value
-        return -1 if self.below_zero_is_unlimited and value < 0 else value * self.unit
-
-
-class TopicKey(NamedTuple):
-    """A topic-level setting and the broker-level settings that give its default, the strongest first."""
-
-    key: ConfigKey
-    broker_names: tuple[BrokerName, ...] = ()
-    is_internal: bool = False
-
-
-def _behind(name: str, key: ConfigKey) -> BrokerName:
-    """Return a broker-level setting with the type, the default and the legal values of the topic setting `key`."""
-    return BrokerName(key._replace(name=name))
-
-
 def _row(  # noqa: PLR0913, PLR0917 one for each column
     name: str,
     kind: ConfigType,
     default: ConfigValue,
     valid: Validator | None = None,
     broker_name: str | None = None,
-    more: tuple[BrokerName, ...] = (),
-) -> TopicKey:
-    key = ConfigKey(name, kind, default, valid)
-    return TopicKey(key, more if broker_name is None else (_behind(broker_name, key), *more))
+    more: tuple[Key, ...] = (),
+) -> Key:
+    key = Key(name, kind, default, valid)
+    return key._replace(broker_names=more if broker_name is None else (key._replace(name=broker_name), *more))
 
 
-def _in(unit: int, name: str, default: int | None, valid: Validator | None = None) -> BrokerName:
-    return BrokerName(ConfigKey(name, INT, default, valid), unit, is_dynamic=False)
+def _in(unit: int, name: str, default: int | None, valid: Validator | None = None) -> Key:
+    return Key(name, INT, default, valid, unit=unit, is_dynamic=False)
 
 
-def _unset(name: str, valid: Validator | None = None) -> BrokerName:
-    return BrokerName(ConfigKey(name, LONG, None, valid))
+def _unset(name: str, valid: Validator | None = None) -> Key:
+    return Key(name, LONG, None, valid)
 
 
 _ROWS = (
@@ -254,7 +233,7 @@ _ROWS = (
     _row("flush.messages", LONG, _LONG_MAX, _POSITIVE, "log.flush.interval.messages"),
     _row("flush.ms", LONG, _LONG_MAX, _NOT_NEGATIVE, None, (
         _unset("log.flush.interval.ms", _NOT_NEGATIVE),
-        BrokerName(ConfigKey("log.flush.scheduler.interval.ms", LONG, _LONG_MAX, _NOT_NEGATIVE), is_dynamic=False),
+        Key("log.flush.scheduler.interval.ms", LONG, _LONG_MAX, _NOT_NEGATIVE, is_dynamic=False),
     )),
     _row("follower.replication.throttled.replicas", LIST, (), ThrottledReplicas()),
     _row("index.interval.bytes", INT, 4096, _NOT_NEGATIVE, "log.index.interval.bytes"),
@@ -297,7 +276,7 @@ _ROWS = (
     _row("unclean.leader.election.enable", BOOLEAN, False, None, "unclean.leader.election.enable"),
 )  # fmt: skip
 
-TOPIC_KEYS: dict[str, TopicKey] = {row.key.name: row for row in _ROWS}
+TOPIC_KEYS: dict[str, Key] = {row.name: row for row in _ROWS}
 """Every topic-level setting of 4.4 by name (LogConfig, ServerTopicConfigSynonyms)."""
 
 FIXED_SETTINGS: dict[str, dict[str, ConfigValue]] = {
@@ -309,21 +288,17 @@ FIXED_SETTINGS: dict[str, dict[str, ConfigValue]] = {
 """Settings with which Kafka's coordinators create their internal topics, and on which they depend."""
 
 
-def _broker(name: str, kind: ConfigType, default: ConfigValue, least: int | None = None) -> BrokerName:
-    return BrokerName(ConfigKey(name, kind, default, None if least is None else NumberRange(least)))
-
-
-BROKER_KEYS: dict[str, BrokerName] = {
-    row.key.name: row
+BROKER_KEYS: dict[str, Key] = {
+    row.name: row
     for row in (
-        _broker("log.cleaner.dedupe.buffer.size", LONG, 128 << 20),
-        _broker("log.cleaner.enable", BOOLEAN, True)._replace(is_dynamic=False),
-        _broker("log.cleaner.io.buffer.load.factor", DOUBLE, 0.9),
-        _broker("log.cleaner.io.buffer.size", INT, 512 << 10, 0),
-        _broker("log.cleaner.threads", INT, 1, 0),
-        _broker("log.retention.check.interval.ms", LONG, 5 * _MINUTE_MS, 1)._replace(is_dynamic=False),
-        _broker("producer.id.expiration.ms", INT, 24 * _HOUR_MS, 1),
-        _broker("remote.log.storage.system.enable", BOOLEAN, False)._replace(is_dynamic=False),
+        Key("log.cleaner.dedupe.buffer.size", LONG, 128 << 20),
+        Key("log.cleaner.enable", BOOLEAN, True, is_dynamic=False),
+        Key("log.cleaner.io.buffer.load.factor", DOUBLE, 0.9),
+        Key("log.cleaner.io.buffer.size", INT, 512 << 10, _NOT_NEGATIVE),
+        Key("log.cleaner.threads", INT, 1, _NOT_NEGATIVE),
+        Key("log.retention.check.interval.ms", LONG, 5 * _MINUTE_MS, _POSITIVE, is_dynamic=False),
+        Key("producer.id.expiration.ms", INT, 24 * _HOUR_MS, _POSITIVE),
+        Key("remote.log.storage.system.enable", BOOLEAN, False, is_dynamic=False),
     )
 }
 """Settings of a broker as a whole, without a topic-level name, on which its logs depend."""

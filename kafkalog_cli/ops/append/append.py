@@ -24,7 +24,7 @@ from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
 from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
+from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.append.batching import BLOCK_RECORDS, ENDS, BatchMaker, BatchStyle, Block, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.columns import Arriving
@@ -138,17 +138,17 @@ def plan_append(fs: Filesystem, partition: Partition, request: AppendRequest) ->
         return refused(plan, error)
 
 
-def _used(config: TopicConfig) -> tuple[Setting, ...]:
+def _used(config: Settings) -> tuple[Setting, ...]:
     names = ("segment.index.bytes", "index.interval.bytes", "max.message.bytes", "message.timestamp.type")
     return (config.segment_size, config["segment.ms"], *(config[name] for name in names), config["compression.type"])
 
 
-def is_codec_forced(config: TopicConfig) -> bool:
+def is_codec_forced(config: Settings) -> bool:
     """Whether the topic's compression.type does not leave the choice to the producer."""
     return config["compression.type"].text != "producer"
 
 
-def codec_of(config: TopicConfig, writing: Writing) -> tuple[Codec, int | None]:
+def codec_of(config: Settings, writing: Writing) -> tuple[Codec, int | None]:
     """Return the codec and the level of an append: the topic's, or the caller's if the topic leaves the choice."""
     if not is_codec_forced(config):
         return writing.codec_id, writing.compression_level
@@ -157,13 +157,13 @@ def codec_of(config: TopicConfig, writing: Writing) -> tuple[Codec, int | None]:
     return codec, cast("int", config[_LEVELS[codec]].value) if codec in _LEVELS else None
 
 
-def append_time_of(config: TopicConfig, writing: Writing, now_ms: int) -> int | None:
+def append_time_of(config: Settings, writing: Writing, now_ms: int) -> int | None:
     """Return the time of all records if the topic has LogAppendTime, None if they keep their own."""
     is_append_time = config["message.timestamp.type"].value == "LogAppendTime"
     return now_ms if is_append_time and not writing.keep_offsets else None
 
 
-def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) -> BatchStyle:
+def _style(config: Settings, target: AppendTarget, request: AppendRequest) -> BatchStyle:
     writing = request.writing
     latest = target.epochs.latest_epoch
     epoch = latest if writing.leader_epoch is None else writing.leader_epoch
@@ -370,7 +370,7 @@ class _Append:
 class _Flusher:
     """Decides when appended records are synced: after flush.messages records, or after flush.ms."""
 
-    def __init__(self, config: TopicConfig, request: AppendRequest) -> None:
+    def __init__(self, config: Settings, request: AppendRequest) -> None:
         self.messages = cast("int", config["flush.messages"].value)
         self._ms = cast("int", config["flush.ms"].value)
         self._clock = request.flush_clock

@@ -7,7 +7,7 @@ from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.batch_encoder import EncodedBatches
 from kafkalog_cli.format.columns import Integers
-from kafkalog_cli.log.settings.topic_config import TopicConfig
+from kafkalog_cli.log.settings.topic_config import Settings
 from kafkalog_cli.ops.append.batching import BatchStyle
 from kafkalog_cli.ops.append.columns import Arriving, RecordRun
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
@@ -36,7 +36,7 @@ class OddTime(NamedTuple):
 class Checks:
     """Checks records and batches against the settings of a topic, before they are appended."""
 
-    def __init__(self, config: TopicConfig, style: BatchStyle, now_ms: int, end_offset: int) -> None:
+    def __init__(self, config: Settings, style: BatchStyle, now_ms: int, end_offset: int) -> None:
         self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader, except for the checks of offsets
         self._next_offset = end_offset
         self._leader_epoch = style.leader_epoch

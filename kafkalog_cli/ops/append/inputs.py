@@ -13,8 +13,8 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.ops.append.columns import RecordRun
 from kafkalog_cli.ops.append.reading import NewRecord, Piece, file_pieces
+from kafkalog_cli.ops.session.interruptions import POLL_SECONDS, Interruptions
 from kafkalog_cli.ops.session.observer import Observer
-from kafkalog_cli.ops.session.runner import POLL_SECONDS, Interruptions
 
 STDIN = "-"
 _READ_BYTES = 1 << 20

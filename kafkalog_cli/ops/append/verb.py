@@ -108,7 +108,7 @@ class Appending:
         --topic-id if no partition is to be made.
         """
         session = self._session
-        new = None if more_paths else partition_to_make(session.fs, path, session.shared.roots)
+        new = None if more_paths else partition_to_make(session.fs, path, session.roots)
         if new is not None:
             self.take(new, is_new=True)
             found = [new]
@@ -123,7 +123,7 @@ class Appending:
     def take(self, partition: Partition, *, is_new: bool) -> None:
         """Append to this partition only; `is_new`: it is made in its turn."""
         self._made = partition.path if is_new else None
-        self._session.shared.named_paths = frozenset({partition.path})
+        self._session.named_paths = frozenset({partition.path})
         self.appended = {partition.number: 0}
 
     def _check_topic_id(self, partitions: list[Partition]) -> None:
@@ -212,7 +212,7 @@ class Appending:
             raise NotChanged(path=path, reason=f"{what} yet, and a dry run makes none")
         work.report_now()
         try:
-            with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.lock_policy) as found:
+            with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.session.lock_policy) as found:
                 work.partition, self._made_files = found
                 changed = self._append_to(work)
                 if changed.plan.is_refused:
@@ -260,7 +260,7 @@ class Appending:
         return plan
 
     def _apply(self, work: Work, plan: AppendPlan) -> Changed[AppendPlan]:
-        made, run = self._made_files, work.run_info(plan.settings)
+        made, run = self._made_files, work.session.run_info(plan.settings)
         if made is not None:
             run = replace(run, makes_directory=made.is_directory, makes_files=() if made.is_directory else made.files)
         with self._ahead(self._records(work)) as records:
@@ -328,7 +328,7 @@ class Appending:
     def _taken_apart(self, name: str, pieces: Iterator[Piece]) -> Iterator[NewRecord | RecordRun | None]:
         options, session = self._options, self._session
         if options.is_ndjson and not options.writing.keep_offsets:
-            return NdjsonReader(session.shared.clock.now_ms).records(pieces, name)
+            return NdjsonReader(session.clock.now_ms).records(pieces, name)
         return read_records(PieceLines(pieces), name, self._parse(with_origin=options.writing.keep_offsets))
 
     def _parse(self, *, with_origin: bool) -> Parse:

@@ -122,7 +122,7 @@ def _ratio(session: Session, partition: Partition, request: CompactRequest) -> f
     """Return the dirty ratio of a partition, 0 if it cannot be found."""
     fs = session.context.fs
     try:
-        plan = plan_compact(fs, partition, request, session.shared.places)
+        plan = plan_compact(fs, partition, request, session.places)
     except (KafkalogError, OSError, Damaged):
         return 0.0
     return plan.dirt.ratio if plan.dirt is not None else 0.0
@@ -224,10 +224,10 @@ def _change(work: Work, what: CompactWork, plan: CompactPlan) -> Changed[Compact
         work.check(Action.ROLL, in_place=in_place(_planned_roll(work, what)))
     with work.ready_to_change(plan):
         if not plan.rolls:
-            return _apply(work, what, plan, work.run_info(plan.settings))
+            return _apply(work, what, plan, work.session.run_info(plan.settings))
         plan = _rolled(work, what, plan)
         try:
-            return _apply(work, what, plan, work.run_info(plan.settings))
+            return _apply(work, what, plan, work.session.run_info(plan.settings))
         except (KafkalogError, OSError) as error:
             if isinstance(error, PartlyRemoved) or is_half_changed(error):
                 raise
@@ -242,8 +242,8 @@ def _planned_roll(work: Work, what: CompactWork) -> RollPlan:
 def _rolled(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
     """Roll the active segment, which is a run of its own, and return the plan for the log that it leaves."""
     rolling = _planned_roll(work, what)
-    before_ms = begun_ms(work.run_id) - 1  # runs sort by name: that of the roll is before that of the cleaning
-    run = replace(work.run_info(rolling.settings), run_id=new_run_id("roll", before_ms))
+    before_ms = begun_ms(work.session.run_id) - 1  # runs sort by name: that of the roll is before that of the cleaning
+    run = replace(work.session.run_info(rolling.settings), run_id=new_run_id("roll", before_ms))
     request = _roll_request(what.request)
     done = apply_changes(work.fs, rolling, run, MarkerUse.GIVEN_BACK, request, held=work.lock)
     work.changed(rolling, done)
@@ -276,7 +276,7 @@ def _retain(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
     partition = open_partition(work.fs, work.partition.path)
     request = _retention(what.request)
     retention = plan_retain(work.fs, partition, request, work.places)
-    run = replace(work.run_info(retention.settings), run_id=new_run_id("retain", begun_ms(work.run_id)))
+    run = replace(work.session.run_info(retention.settings), run_id=new_run_id("retain", begun_ms(work.session.run_id)))
     done = apply_retain(work.fs, retention, run, request, held=work.lock)
     return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)
 

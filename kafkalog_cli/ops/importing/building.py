@@ -22,7 +22,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
+from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.append.append import AppendCounts, append_time_of, codec_of, is_codec_forced
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
@@ -41,7 +41,7 @@ class TopicStyle:
     """
 
     topic: str
-    config: TopicConfig
+    config: Settings
     used: tuple[Setting, ...]
     writing: Writing
     now_ms: int

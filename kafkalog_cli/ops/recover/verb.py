@@ -94,7 +94,7 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
         found, nothing = [], error
     for partition in found:
         is_stray = partition.directory.kind is DirectoryKind.STRAY
-        if is_stray and partition.path not in session.shared.named_paths:
+        if is_stray and partition.path not in session.named_paths:
             command = recover_command(partition.path, session.log_dir(partition.path), session.settings(found))
             message = f"skipped: a broker set it aside; to restore it: `{command_line(command)}`"
             session.observer.report(Note("stray-skipped", message, partition.path))
@@ -123,7 +123,7 @@ def _damaged_log_dirs(session: Session, paths: list[str], others: Collection[str
 def _report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
     """Report the checkpoints that would be rebuilt."""
     for log_dir in dict.fromkeys((*session.log_dirs(partitions), *session.log_dirs_alone)):
-        for path, fault in session.shared.roots.read(log_dir).faults:
+        for path, fault in session.roots.read(log_dir).faults:
             if fault.kind is not FaultKind.UNREADABLE:
                 message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
                 session.observer.report(Note("checkpoint-damaged", message, path))
@@ -136,7 +136,7 @@ def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest
     """
     if request.mode is not RecoverMode.REPAIR:
         return
-    for rebuilt in rebuild_damaged(session.fs, session.shared.roots.read(log_dir), session.shared.run_id):
+    for rebuilt in rebuild_damaged(session.fs, session.roots.read(log_dir), session.run_id):
         session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path))
 
 
@@ -177,7 +177,7 @@ def _run(work: Work, request: RecoverRequest) -> Recovered:
     if not plan.has_work and not is_renamed:
         return Recovered(plan, None)
     with work.ready_to_change(plan):
-        run = work.run_info(plan.settings)
+        run = work.session.run_info(plan.settings)
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
         done = apply_changes(work.fs, plan, run, marker, request, discard=request.discard, held=work.lock)
         if live is None or not is_renamed:
@@ -201,7 +201,7 @@ def _path_of_stray(work: Work, request: RecoverRequest) -> str | None:
 def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
     """Rebuild checkpoints that a broker cannot read, as a broker's clean stop would."""
     if plan.mode is RecoverMode.LIKE_BROKER and work.partition.root is not None and not plan.is_refused:
-        for rebuilt in rebuild_damaged(work.fs, work.partition.root, work.run_id, like_broker=True):
+        for rebuilt in rebuild_damaged(work.fs, work.partition.root, work.session.run_id, like_broker=True):
             work.note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path)
 
 
@@ -230,7 +230,7 @@ def salvaging(session: Session, paths: list[str], target: str) -> Iterator[tuple
     """Yield the request and the partitions for SALVAGE. Raises as `made_target`."""
     partitions = []
     for partition in session.partitions(paths):
-        if partition.directory.is_metadata_log and partition.path not in session.shared.named_paths:
+        if partition.directory.is_metadata_log and partition.path not in session.named_paths:
             session.observer.report(Note("skipped", f"skipped: {_NO_METADATA_LOG}", partition.path))
         else:
             partitions.append(partition)

@@ -18,7 +18,7 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Settings
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark, Unready, check_finished, end_of
@@ -122,7 +122,7 @@ def plan_free(
         return replace(plan, remarks=(unready.remark,), is_refused=True)
 
 
-def _protected_by(partition: Partition, config: TopicConfig, request: FreeRequest) -> str:
+def _protected_by(partition: Partition, config: Settings, request: FreeRequest) -> str:
     """Return why no part of a log may be removed, even if the command line sets its policy; "" if parts may be."""
     own = request.settings.config_without_command_line(partition.log_dir, partition.topic)
     if partition.topic.startswith("__"):

@@ -89,7 +89,7 @@ class Freeing:
 
     def results(self) -> Iterator[Freed]:
         """Yield the result for each partition, also if none of its segments was removed."""
-        run_id = self.session.shared.run_id
+        run_id = self.session.run_id
         for plan in self.plans:
             yield replace(self.freed.get(plan.path) or Freed(plan), run_id=run_id, is_dry_run=self.dry_run)
 
@@ -170,7 +170,7 @@ class Freeing:
         try:
             if self._partition_locks.get(plan.path) is None:
                 self._lock_one(plan)  # removed segments may have made room for the lock
-            run, held = session.shared.run_info(()), self._partition_locks[plan.path]
+            run, held = session.run_info(()), self._partition_locks[plan.path]
             remark = record_freed(session.context.fs, freed, run, held=held)
             if remark is not None:
                 self._report("epochs", remark.message, remark.path)
@@ -184,7 +184,7 @@ class Freeing:
             if log_dir is None or self.dry_run:
                 continue
             try:
-                policy = self.session.runner.lock_policy
+                policy = self.session.lock_policy
                 self._locks.enter_context(lock_log_dir(self.session.context.fs, log_dir, policy))
             except NoSpace:
                 self._locks.enter_context(hold(self.session.context.fs, log_dir))
@@ -199,7 +199,7 @@ class Freeing:
 
     def _lock_one(self, plan: FreePlan) -> None:
         with suppress(NoSpace):  # then no other process can have the lock
-            lock = lock_partition(self.session.context.fs, plan.path, self.session.runner.lock_policy)
+            lock = lock_partition(self.session.context.fs, plan.path, self.session.lock_policy)
             self._partition_locks[plan.path] = self._locks.enter_context(lock)
             return
         self._partition_locks[plan.path] = None

@@ -10,7 +10,7 @@ from kafkalog_cli.broker.retention import Retention, RetentionBounds, RetentionL
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.log_end import LargestTimestamp
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, TopicConfig
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, Settings
 from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.steps import REBUILD_INDEXES, VERIFY, Step
@@ -115,7 +115,7 @@ class Retained(NamedTuple):
     now_ms: int
 
 
-def fates_of(retained: Retained, config: TopicConfig) -> Iterator[SegmentFate]:
+def fates_of(retained: Retained, config: Settings) -> Iterator[SegmentFate]:
     """Yield the fate of each segment."""
     segments, limits = retained.segments, retained.limits
     total = sum(segment.log.size_bytes for segment in segments)
@@ -213,7 +213,7 @@ _SETTING_OF = {
 
 
 def _setting(
-    config: TopicConfig, goes: RetentionPass | None, stays: Stay | None, limits: RetentionLimits
+    config: Settings, goes: RetentionPass | None, stays: Stay | None, limits: RetentionLimits
 ) -> Setting | None:
     """Return the setting that decides, None if no setting does."""
     if stays is Stay.LIMITS:

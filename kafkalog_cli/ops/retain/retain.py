@@ -21,7 +21,7 @@ from kafkalog_cli.errors import ExitCode, NoSpace, NoSpaceToRetain, Refused
 from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.log_end import LargestTimestamp, largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment, open_partition
-from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Settings
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
@@ -84,7 +84,7 @@ def plan_retain(
         return refused(plan, unready)
 
 
-def followed_limits(config: TopicConfig) -> RetentionLimits:
+def followed_limits(config: Settings) -> RetentionLimits:
     """Return the known limits of a topic, which a broker has too. An unknown limit counts as unlimited."""
     return RetentionLimits(
         config.retention_ms if config.is_known(TIME_LIMIT) else UNLIMITED,

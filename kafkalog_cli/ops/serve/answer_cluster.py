@@ -8,6 +8,7 @@ from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.log.settings.topic_config import Origin, Setting
+from kafkalog_cli.log.settings.topic_config_table import BROKER_KEYS, TOPIC_KEYS
 from kafkalog_cli.ops.cluster_entries import is_sensitive
 from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Caller, Request, unknown_topic
 from kafkalog_cli.ops.serve.catalog import ServedTopic
@@ -184,9 +185,9 @@ def _settings(broker: Broker, kind: int, name: str) -> Iterable[tuple[str, str |
     topic = broker.catalog.topics.get(name) if kind == _TOPIC else None
     if topic is not None:
         log_dir = next(iter(topic.partitions.values())).copy.path.rpartition("/")[0]
-        found = settings.topic_config(log_dir, name).values()
+        found = [one for one in settings.topic_config(log_dir, name).values() if one.name in TOPIC_KEYS]
     elif kind == _BROKER and name == str(broker.catalog.node_id):
-        found = settings.broker_settings(log_dir).values()
+        found = [one for one in settings.topic_config(log_dir, "").values() if one.name in BROKER_KEYS]
     elif kind in {_CLIENT_METRICS, _GROUP} or (kind == _BROKER and not name):
         metadata = settings.metadata(log_dir)
         dynamic = {} if metadata is None else metadata.configs.get((kind, name), {})

@@ -12,9 +12,9 @@ user nothing.
 The modules are:
 
 - `options`: the choices of a caller.
-- `verb`: a verb, and the state that all partitions share.
+- `verb`: a verb, and the summary of a session.
 - `work`: one partition with its disk, its lock, refusals, changes, and its progress.
-- `runner`: runs the verb on a `Work`, and turns signals into requests to stop at the next safe point.
+- `interruptions`: signals as requests to stop at the next safe point.
 - `session`: all partitions.
 - `observer`: receives results and notes, and the warnings of readers about locks.
 """

@@ -1,31 +1,37 @@
 """Runs a verb on several partitions at a time, each under its lock, and reports results in the partitions' order."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalog_cli.change.runs import new_run_id
-from kafkalog_cli.disk.lock import Held, lock_log_dir
+from kafkalog_cli import __version__
+from kafkalog_cli.change.runs import new_run_id, odd_entries
+from kafkalog_cli.disk.fs import WritableFilesystem
+from kafkalog_cli.disk.lock import Held, LockPolicy, lock_log_dir, lock_partition
+from kafkalog_cli.disk.metered_fs import IoRate, MeteredFilesystem
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
 from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
+from kafkalog_cli.log.settings.topic_config import Setting, parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.engine import InOrder, Sized, log_bytes
 from kafkalog_cli.ops.forks import Apart, InForks, may_fork
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.ownership import places_of_partitions
+from kafkalog_cli.ops.ownership import Places, places_of_partitions
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
+from kafkalog_cli.ops.session.interruptions import Interruptions
 from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
-from kafkalog_cli.ops.session.runner import Interruptions, Runner
-from kafkalog_cli.ops.session.verb import SharedState, Summary, Verb
-from kafkalog_cli.ops.session.work import Outcome, Work, of_the_system
+from kafkalog_cli.ops.session.verb import Summary, Verb
+from kafkalog_cli.ops.session.work import Meter, Outcome, Work, of_the_system
 
 if TYPE_CHECKING:
+    from kafkalog_cli.change.manifest import RunInfo
     from kafkalog_cli.ops.plans import LogRequest
 
 LogRequestT = TypeVar("LogRequestT", bound="LogRequest")
@@ -54,15 +60,24 @@ class Session:
         argv: tuple[str, ...] = (),
     ) -> None:
         now_ms = context.now_ms()
-        clock = Clock(now_ms if options.now_ms is None else options.now_ms, options.now_ms is not None)
-        run_id = new_run_id(verb.name, now_ms) if verb.changes else ""  # its import takes 3 ms
-        self.shared = SharedState(verb, context, options, clock, run_id, argv, LogDirs(context.fs))
+        self.verb, self.context, self.options, self.argv = verb, context, options, argv
+        self.clock = Clock(now_ms if options.now_ms is None else options.now_ms, options.now_ms is not None)
+        self.run_id = new_run_id(verb.name, now_ms) if verb.changes else ""  # its import takes 3 ms
+        self.roots = LogDirs(context.fs)
+        self.places: Places = {}
+        self.named_paths: frozenset[str] = frozenset()
+        self.named_topics: frozenset[str] = frozenset()
         self.observer = observer
         self.interruptions = interruptions or Interruptions()
+        self.lock_policy = LockPolicy(options.wait_seconds * 1000, options.assume_offline, self._wait)
+        limit = options.pace.io_bytes_per_second
+        self._rate = None if limit is None else IoRate(limit, clock=context.clock, sleep=context.sleep)
+        self._begun = context.clock()
+        self._reported: set[Note] = set()
+        self._request: Any = None
         self.log_dirs_alone: tuple[str, ...] = ()
         """Absolute paths of log directories that are locked even if no partition of them is given to `run`."""
-        self.runner = Runner(self.shared, observer, self.interruptions)
-        self.fs = self.runner.metered(lambda _, size_bytes: None)
+        self.fs = self._metered(lambda _, size_bytes: None)
         self._codes: list[ExitCode] = []
         self._failed = 0
         self._done: set[str] = set()
@@ -75,18 +90,31 @@ class Session:
     # -- what it is about
 
     @property
-    def context(self) -> Context:
-        """The disk and the clocks."""
-        return self.shared.context
+    def only_reads(self) -> bool:
+        """Whether the session changes nothing, and so locks nothing."""
+        return self.options.dry_run or not self.verb.changes
 
     @property
-    def options(self) -> SessionOptions:
-        """The options that the caller chose."""
-        return self.shared.options
+    def seconds(self) -> float:
+        """The seconds since the session was created."""
+        return self.context.clock() - self._begun
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further partition may be started."""
+        budget = self.options.pace.time_budget_seconds
+        return (budget is not None and self.seconds >= budget) or self.interruptions.are_asked_for
+
+    def run_info(self, settings: Sequence[Setting]) -> RunInfo:
+        """Return the run's description for its manifests, with the settings that applied to a partition."""
+        from kafkalog_cli.change.manifest import RunInfo
+
+        explained = {setting.name: setting.explanation for setting in settings}
+        return RunInfo(self.run_id, self.verb.name, self.argv, self.clock.now_ms, explained, __version__)
 
     def log_dir(self, path: str) -> str | None:
         """Return the log directory of a partition at `path`, None if it is in none."""
-        return self.shared.roots.path_above(path)
+        return self.roots.path_above(path)
 
     def log_dirs(self, partitions: Sequence[Partition]) -> list[str]:
         """Return the log directories of the partitions, each once."""
@@ -99,8 +127,8 @@ class Session:
         Raises PathNotFound, NotKafkaLayout, NothingSelected.
         """
         named = ((path, in_its_log_dir(self.fs, path)) for path in paths)
-        self.shared.named_paths = frozenset(path.rstrip("/") for pair in named for path in pair)
-        found = select_partitions(self.fs, paths, self.options.selection, self.shared.roots)
+        self.named_paths = frozenset(path.rstrip("/") for pair in named for path in pair)
+        found = select_partitions(self.fs, paths, self.options.selection, self.roots)
         return [one for one in found if not self.is_left_alone(self.log_dir(one.path))]
 
     def is_left_alone(self, log_dir: str | None) -> bool:
@@ -120,14 +148,14 @@ class Session:
         The metadata log, -delete and -future directories are skipped with a note, unless their own paths are given.
         Raises UsageError without paths, NothingSelected if no partition is left, and the exceptions of `partitions`.
         """
-        verb = self.shared.verb.name
+        verb = self.verb.name
         if not paths:
             raise UsageError(reason=f"{verb} needs a PATH; see kafkalog {verb} --help")
         kept = []
         for partition in self.partitions(paths):
             kind = partition.directory.kind
             why = "the metadata log" if partition.directory.is_metadata_log else _NOT_OF_A_TOPIC.get(kind)
-            if why is not None and partition.path not in self.shared.named_paths:
+            if why is not None and partition.path not in self.named_paths:
                 self.observer.report(Note("skipped", f"skipped: {why}", partition.path))
             else:
                 kept.append(partition)
@@ -140,13 +168,13 @@ class Session:
         found = self.writable_partitions([path])
         if len(found) > 1:
             names = ", ".join(partition.path.rpartition("/")[2] for partition in found[:3])
-            reason = f"{self.shared.verb.name} takes one partition, {path} has {len(found)} ({names}, ...)"
+            reason = f"{self.verb.name} takes one partition, {path} has {len(found)} ({names}, ...)"
             raise UsageError(reason=f"{reason}: name one, or choose it with --topic and --partition")
         return found
 
     def settings(self, partitions: Sequence[Partition]) -> SettingsSource:
         """Return the settings from the options and from the metadata logs beside the partitions. Raises UsageError."""
-        roots = self.shared.roots
+        roots = self.roots
         if roots.settings is None:
             config = parse_topic_settings(self.options.config)
             roots.settings = self.settings_with(config, self.log_dirs(partitions))
@@ -160,7 +188,7 @@ class Session:
 
     def request(self, kind: Callable[..., LogRequestT], partitions: Sequence[Partition], **what: Any) -> LogRequestT:
         """Create a verb's request on logs, with the session's time, and the settings of these partitions."""
-        clock = self.shared.clock
+        clock = self.clock
         settings = self.settings(partitions)
         return kind(clock.now_ms, settings, now_is_given=clock.is_given, **what)
 
@@ -168,11 +196,11 @@ class Session:
 
     def run(self, request: Any, partitions: Sequence[Partition], show: Callable[[Any], None] | None = None) -> Summary:
         """Run the verb on each partition. Results go to `show` (None: the observer), in partition order."""
-        shared, verb = self.shared, self.shared.verb
-        named = self.options.selection.topics or (p.topic for p in partitions if p.path in shared.named_paths)
-        shared.named_topics = frozenset(named)
+        verb = self.verb
+        named = self.options.selection.topics or (p.topic for p in partitions if p.path in self.named_paths)
+        self.named_topics = frozenset(named)
         if verb.changes:
-            shared.places = places_of_partitions(self.fs, self.log_dirs(partitions))
+            self.places = places_of_partitions(self.fs, self.log_dirs(partitions))
         total_bytes = sum(map(log_bytes, partitions))
         if verb.counts_logs:
             self.observer.begin(verb.name, total_bytes)
@@ -206,8 +234,8 @@ class Session:
         *,
         forks: bool = False,
     ) -> None:
-        self.shared.request = request
-        verb = self.shared.verb
+        self._request = request
+        verb = self.verb
         watched = self.interruptions.watched() if verb.stops_safely else nullcontext()
         with self._locks:
             self._lock_alone()
@@ -220,7 +248,7 @@ class Session:
                 tasks = self.options.engine.in_order(self._tasks(works), jobs, named)
             with watched, self.observer.working(), tasks as outcomes:
                 for outcome in outcomes:
-                    if self.runner.is_over:
+                    if self.is_over:
                         outcomes.stop()
                     self._take(outcome, show or self.observer.show)
             if any(self._codes) and not self._has_changed:  # a run that failed or was refused
@@ -235,13 +263,13 @@ class Session:
                 yield _known(work)
                 continue
             log_dir = self.log_dir(work.partition.path)
-            if log_dir is not None and self.shared.only_reads:
+            if log_dir is not None and self.only_reads:
                 warnings.about(log_dir)
             yield self._task(work)
 
     def _lock_alone(self) -> None:
         """Lock the directories of `log_dirs_alone`, for what the verb does then, and report errors."""
-        for log_dir in () if self.shared.only_reads else self.log_dirs_alone:
+        for log_dir in () if self.only_reads else self.log_dirs_alone:
             error = self._locked[log_dir] = self._lock(log_dir)
             if error is not None:
                 self._codes.append(error.exit_code)
@@ -250,9 +278,9 @@ class Session:
 
     def _task(self, work: Work) -> Sized[Outcome[Any]]:
         """Lock the partition's log directory and return its task. Called in partition order, in the main thread."""
-        path, runner = work.log_dir, self.runner
+        path = work.log_dir
         is_new = path is not None and path not in self._locked
-        if path is not None and is_new and not self.shared.only_reads and not runner.is_over:
+        if path is not None and is_new and not self.only_reads and not self.is_over:
             try:
                 self._locked[path] = self._lock(path)
             except KeyboardInterrupt:  # while waiting for the lock
@@ -260,15 +288,15 @@ class Session:
         error = None if path is None else self._locked.get(path)
         if error is not None:
             return _known(Outcome(work, error=error, is_told=not is_new))
-        return Sized(partial(runner.run, work), work.size_bytes, work)
+        return Sized(partial(self._do, work), work.size_bytes, work)
 
     def _lock(self, log_dir: str) -> KafkalogError | None:
         """Lock the log directory. Return the error if that fails, None once it is locked."""
         try:
-            self._held.append(lock_log_dir(self.fs, log_dir, self.runner.lock_policy))
+            self._held.append(lock_log_dir(self.fs, log_dir, self.lock_policy))
             self._locks.callback(self._held[-1].release)
-            if self.shared.verb.when_locked is not None:
-                self.shared.verb.when_locked(self, log_dir, self.shared.request)
+            if self.verb.when_locked is not None:
+                self.verb.when_locked(self, log_dir, self._request)
         except KafkalogError as error:
             return error
         except OSError as error:
@@ -277,7 +305,7 @@ class Session:
 
     def _begin_fork(self) -> None:
         """Report nothing from this fork: the process that it was forked from does."""
-        self.runner.observer = SilentObserver()
+        self.observer = SilentObserver()
 
     def _taken(self, task: Sized[Outcome[Any]], packed: tuple[Any, KafkalogError | None]) -> Outcome[Any]:
         """Return the outcome of work that a fork has done."""
@@ -285,10 +313,80 @@ class Session:
         self.observer.advance(work.size_bytes, work.partition.path)
         return Outcome(work, *packed)
 
+    # -- one partition, in any thread
+
+    def unreported(self, notes: Sequence[Note]) -> list[Note]:
+        """Return the notes that no earlier call had, each once: every partition brings its log directory's notes."""
+        new = [note for note in dict.fromkeys(notes) if note not in self._reported]
+        self._reported.update(new)
+        return new
+
+    def _metered(self, meter: Callable[[str, int], None]) -> WritableFilesystem:
+        """Return the filesystem with `meter` called for each read and write, at the session's rate."""
+        rate, fs = self._rate, self.context.fs
+        if rate is None:
+            return MeteredFilesystem(fs, meter)
+
+        def keep_pace(path: str, size_bytes: int) -> None:
+            rate.take(size_bytes)
+            meter(path, size_bytes)
+
+        return MeteredFilesystem(fs, keep_pace, rate.piece_bytes)
+
+    def _do(self, work: Work) -> Outcome[Any]:
+        """Run the verb on one partition, and return its outcome, which is empty if no partition may be started."""
+        if self.is_over:
+            return Outcome(work)
+        meter = Meter(work, self)
+        work.bind(self, self._metered(meter) if self.verb.stops_safely else self.context.fs)
+        try:
+            return Outcome(work, work.with_next_steps(self._run_verb(work)))
+        except KafkalogError as error:
+            return Outcome(work, error=error)
+        except OSError as error:
+            return Outcome(work, error=of_the_system(work.partition.path, error))
+        except KeyboardInterrupt:
+            if not self.verb.stops_safely:
+                raise
+            self.interruptions.ask()
+            return Outcome(work)
+        finally:
+            meter.finish()
+
+    def _run_verb(self, work: Work) -> Any:
+        verb, request = self.verb, self._request
+        if not verb.changes:
+            return verb.run(work, request)
+        for path, what in odd_entries(work.fs, work.partition.path):
+            work.note("odd-entry", f"skipped: kafkalog did not make it ({what})", path)
+        if not verb.is_about_runs:
+            work.note_unread_run()
+        self._settle_marker(work)
+        with work.locked() if verb.locks_first(work.partition) else nullcontext():
+            return verb.run(work, request)
+
+    def _settle_marker(self, work: Work) -> None:
+        """Restore the clean shutdown marker that an earlier run on the partition could not restore."""
+        fs, partition, log_dir = work.fs, work.partition, work.log_dir
+        if self.only_reads or log_dir is None:
+            return
+        from kafkalog_cli.change.clean_marker import settled_runs
+        from kafkalog_cli.ops.apply_changes import settle_marker
+
+        if not settled_runs(fs, partition.path, partition.name, log_dir):
+            return
+        with lock_partition(fs, partition.path, self.lock_policy):
+            told = settle_marker(fs, partition, log_dir, self.clock.now_ms)
+        if told is not None:
+            work.note("marker", told, log_dir)
+
+    def _wait(self, seconds: float) -> None:
+        self.interruptions.sleep(seconds, self.context.sleep)
+
     # -- results, in order
 
     def _take(self, outcome: Outcome[Any], show: Callable[[Any], None]) -> None:
-        for note in self.runner.unreported(outcome.work.take_notes()):
+        for note in self.unreported(outcome.work.take_notes()):
             self.observer.report(note)
         if outcome.error is not None:
             self._codes.append(outcome.error.exit_code)

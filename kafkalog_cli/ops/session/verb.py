@@ -1,23 +1,16 @@
-"""A verb as a value, the state that all partitions of a session share, and the summary of a session."""
+"""A verb as a value, and the summary of a session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.settings.topic_config import Setting
-from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.ownership import Places
-from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.work import Work
 
 if TYPE_CHECKING:
-    from kafkalog_cli.change.manifest import RunInfo
     from kafkalog_cli.ops.session.session import Session
 
 RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
@@ -48,35 +41,6 @@ class Verb(Generic[RequestT_contra]):
     when_locked: Callable[[Session, str, RequestT_contra], None] | None = None
     is_about_runs: bool = False
     stops_safely: bool = True
-
-
-@dataclass(slots=True)
-class SharedState:
-    """State that all partitions of a session share."""
-
-    verb: Verb[Any]
-    context: Context
-    options: SessionOptions
-    clock: Clock
-    run_id: str
-    argv: tuple[str, ...]
-    roots: LogDirs
-    request: Any = None
-    places: Places = field(default_factory=dict)
-    named_paths: frozenset[str] = frozenset()
-    named_topics: frozenset[str] = frozenset()
-
-    @property
-    def only_reads(self) -> bool:
-        """Whether the session changes nothing, and so locks nothing."""
-        return self.options.dry_run or not self.verb.changes
-
-    def run_info(self, settings: Sequence[Setting]) -> RunInfo:
-        """Return the run's description for its manifests, with the settings that applied to a partition."""
-        from kafkalog_cli.change.manifest import RunInfo
-
-        explained = {setting.name: setting.explanation for setting in settings}
-        return RunInfo(self.run_id, self.verb.name, self.argv, self.clock.now_ms, explained, __version__)
 
 
 class Summary(NamedTuple):

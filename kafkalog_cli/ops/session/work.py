@@ -8,24 +8,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, lock_partition
+from kafkalog_cli.disk.lock import lock_partition
 from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, NoSpace, Refused, Unreadable
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.log.settings.topic_config import Setting
-from kafkalog_cli.ops.engine import Elsewhere, log_bytes
-from kafkalog_cli.ops.option_values import Clock
+from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.options import Context
 
 if TYPE_CHECKING:
     from kafkalog_cli.change.manifest import RunInfo
     from kafkalog_cli.ops.apply_changes import Applied
-    from kafkalog_cli.ops.ownership import Places, Replication
+    from kafkalog_cli.ops.ownership import Replication
     from kafkalog_cli.ops.plans import ChangePlan
     from kafkalog_cli.ops.refusals import Action, AppliedRule
-    from kafkalog_cli.ops.session.runner import Runner
-    from kafkalog_cli.ops.session.verb import SharedState
+    from kafkalog_cli.ops.session.session import Session
 
 
 ResultT = TypeVar("ResultT")
@@ -69,72 +65,27 @@ class Work:
         self.fs: WritableFilesystem
         self.lock: LockHandle | None = None
         self.must_finish = False
-        self._runner: Runner
+        self.session: Session
         self._notes: list[Note] = []
         self.replication: Replication | None = None
         self.replication_unknown_because = ""
 
-    def bind(self, runner: Runner, fs: WritableFilesystem) -> None:
-        """Set the runner that runs this work, and its metered filesystem."""
-        self._runner = runner
-        self.fs = fs
-
-    # -- what the session knows
-
-    @property
-    def _shared(self) -> SharedState:
-        return self._runner.shared
-
-    @property
-    def context(self) -> Context:
-        """The disk and the clocks."""
-        return self._shared.context
-
-    @property
-    def elsewhere(self) -> Elsewhere | None:
-        """Runs what the verb reads in another process; None: this process reads."""
-        return self._shared.options.engine.elsewhere
-
-    def advance(self, size_bytes: int, subject: str = "") -> None:
-        """Report progress, for verbs whose logs the session does not count."""
-        self._runner.observer.advance(size_bytes, subject)
-
-    @property
-    def dry_run(self) -> bool:
-        """Whether this is a dry run, which changes nothing."""
-        return self._shared.options.dry_run
-
-    @property
-    def clock(self) -> Clock:
-        """The current time, from the options or the system clock."""
-        return self._shared.clock
-
-    @property
-    def places(self) -> Places:
-        """The directories of the partitions in the log directories."""
-        return self._shared.places
+    def bind(self, session: Session, fs: WritableFilesystem) -> None:
+        """Set the session that does this work, and its metered filesystem."""
+        self.session, self.fs = session, fs
+        self.clock, self.places, self.dry_run = session.clock, session.places, session.options.dry_run
 
     @property
     def settings(self) -> SettingsSource:
         """The source of topic and broker settings."""
-        assert self._shared.roots.settings is not None
-        return self._shared.roots.settings
-
-    @property
-    def run_id(self) -> str:
-        """The name of the run."""
-        return self._shared.run_id
-
-    @property
-    def lock_policy(self) -> LockPolicy:
-        """How long to wait for a lock."""
-        return self._runner.lock_policy
+        assert self.session.roots.settings is not None
+        return self.session.roots.settings
 
     @property
     def is_named(self) -> bool:
         """Whether the command line names the partition's directory or its topic."""
-        shared = self._shared
-        return self.partition.path in shared.named_paths or self.partition.topic in shared.named_topics
+        session = self.session
+        return self.partition.path in session.named_paths or self.partition.topic in session.named_topics
 
     # -- what there is to say
 
@@ -163,12 +114,12 @@ class Work:
 
     def report_now(self) -> None:
         """Report the notes now, before the partition is changed and while the user can still stop the change."""
-        self._runner.observer.report_now(self._runner.unreported(self.take_notes()))
+        self.session.observer.report_now(self.session.unreported(self.take_notes()))
 
     def confirm(self, plan: Any) -> None:
         """Ask the user before valid records are removed, except in a dry run. Raises NotChanged, KeyboardInterrupt."""
         if not self.dry_run:
-            self._runner.observer.consent(self.partition.path, plan)
+            self.session.observer.consent(self.partition.path, plan)
 
     # -- before the change
 
@@ -204,9 +155,9 @@ class Work:
         from kafkalog_cli.ops.ownership import replication_of
         from kafkalog_cli.ops.refusals import Intent, judge, raise_refusals
 
-        shared, partition = self._shared, self.partition
+        session, partition = self.session, self.partition
         if partition.entries:  # the check is on the files of now
-            partition = open_partition(self.fs, partition.path, shared.roots)
+            partition = open_partition(self.fs, partition.path, session.roots)
         self.replication, self.replication_unknown_because = replication_of(partition)
         verdicts = judge(
             partition,
@@ -215,9 +166,9 @@ class Work:
                 self.clock.now_ms,
                 self.places,
                 self.clock.is_given,
-                single_replica=shared.options.single_replica,
-                is_named_alone=shared.named_topics == {partition.topic},
-                argv=shared.argv,
+                single_replica=session.options.single_replica,
+                is_named_alone=session.named_topics == {partition.topic},
+                argv=session.argv,
                 **intent,
             ),
         )
@@ -226,7 +177,7 @@ class Work:
 
     def with_next_steps(self, result: ResultT) -> ResultT:
         """Return the result of the verb, with the next steps of its plan's remarks ready to paste."""
-        if not self._shared.verb.changes:
+        if not self.session.verb.changes:
             return result
         from kafkalog_cli.ops.plans import ChangePlan
 
@@ -235,7 +186,7 @@ class Work:
             return result
         from kafkalog_cli.ops.steps import with_next_steps
 
-        settings = self._shared.roots.settings
+        settings = self.session.roots.settings
         metadata = None if settings is None else settings.metadata_option
         plan = replace(plan, remarks=with_next_steps(plan, self.replication, metadata))
         is_plan = isinstance(result, ChangePlan)
@@ -253,16 +204,12 @@ class Work:
             yield
             return
         try:
-            with lock_partition(self.fs, self.partition.path, self.lock_policy) as self.lock:
-                self._runner.interruptions.safe_point()
+            with lock_partition(self.fs, self.partition.path, self.session.lock_policy) as self.lock:
+                self.session.interruptions.safe_point()
                 self.must_finish = True
                 yield
         finally:
             self.lock = None
-
-    def run_info(self, settings: Sequence[Setting]) -> RunInfo:
-        """Return the run's description for its manifest, with the settings that applied to this partition."""
-        return self._shared.run_info(settings)
 
     def change(
         self, plan: PlanT, apply: Callable[[RunInfo], Applied | None], *, warns_first: bool = False
@@ -274,7 +221,7 @@ class Work:
         if self.dry_run or not plan.has_work:
             return Changed(plan, None, self.dry_run)
         with self.ready_to_change(plan, warns_first=warns_first):
-            return self.changed(plan, apply(self.run_info(plan.settings)))
+            return self.changed(plan, apply(self.session.run_info(plan.settings)))
 
     @contextmanager
     def ready_to_change(self, plan: ChangePlan, *, warns_first: bool = False) -> Iterator[None]:
@@ -317,11 +264,11 @@ class Meter:
     A log that is read a second time (to check the result of a change) adds its size to the expected total.
     """
 
-    def __init__(self, work: Work, runner: Runner) -> None:
+    def __init__(self, work: Work, session: Session) -> None:
         self._work = work
-        self._observer = runner.observer
-        self._interruptions = runner.interruptions
-        segments = work.partition.segments if runner.shared.verb.counts_logs else ()
+        self._observer = session.observer
+        self._interruptions = session.interruptions
+        segments = work.partition.segments if session.verb.counts_logs else ()
         self._sizes = {segment.log.path: segment.log.size_bytes for segment in segments}
         self._left = dict(self._sizes)
 

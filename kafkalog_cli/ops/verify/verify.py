@@ -128,7 +128,7 @@ class VerifyPlanner:
                 self._places.add(self._fs, target.directory, settings.meta(log_dir), settings.metadata(log_dir))
         # A listing of each directory that only the sum needs
         total_bytes = sum(map(self._size_bytes, targets)) if session.observer.counts_bytes else None
-        session.observer.begin(session.shared.verb.name, total_bytes)
+        session.observer.begin(session.verb.name, total_bytes)
         roots = [root for path in log_dirs if (root := self._root(path)) is not None]
         across = findings_across(self._fs, roots, settings)
         yield from self._failed
@@ -218,7 +218,7 @@ class VerifyPlanner:
 
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
         fs, path, level = self._fs, target.directory.path, self.request.level
-        now_ms, root = self._session.shared.clock.now_ms, self.root_of(path)
+        now_ms, root = self._session.clock.now_ms, self.root_of(path)
         partition = open_partition_of(fs, path, target.wanted)
         check_layout(fs, path, partition.entries)
         if target.wanted is not None:
@@ -244,7 +244,7 @@ class VerifyPlanner:
         directory, wanted = files.add(path, status), frozenset({status.name})
         partition = open_partition_of(files, directory, wanted)
         context = ReadContext(files, self.request.limits, session.context.sleep)
-        task = VerifyTask(partition, self.request.level, session.shared.clock.now_ms, wanted=wanted)
+        task = VerifyTask(partition, self.request.level, session.clock.now_ms, wanted=wanted)
         found = settled_verification(context, task)
         steps = (Step("", ("kafkalog", "read", path_word(path)), " prints the records that can be read"),)
         own = (one._replace(path=path, broker_effect="", steps=steps) for one in found.findings)
@@ -325,18 +325,18 @@ def _nothing_to_do(path: str) -> Work:
 
 
 def _run(work: Work, request: VerifyRequest) -> Verification:
-    context = work.context
+    context = work.session.context
     root = None if work.log_dir is None else request.roots[work.log_dir]
-    if work.elsewhere is None:
+    if work.session.options.engine.elsewhere is None:
         read_context = ReadContext(work.fs, request.limits, context.sleep)
-        return settled_verification(read_context, work.task._replace(root=root, advance=work.advance))
+        return settled_verification(read_context, work.task._replace(root=root, advance=work.session.observer.advance))
     partition = work.partition
     task = work.task._replace(root=None if root is None else root.about(partition.topic, partition.number))
     verification = partial(settled_verification, ReadContext(context.fs, request.limits))
     try:
-        return work.elsewhere(verification, task, context.fs, partition.path)
+        return work.session.options.engine.elsewhere(verification, task, context.fs, partition.path)
     finally:
-        work.advance(work.size_bytes, partition.path)
+        work.session.observer.advance(work.size_bytes, partition.path)
 
 
 VERIFY = Verb("verify", _run, changes=False, counts_logs=False, stops_safely=False)

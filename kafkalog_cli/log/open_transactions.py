@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem, file_pieces
 from kafkalog_cli.errors import KafkalogError, Unreadable
@@ -15,7 +15,6 @@ from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_TIMESTAMP, TRANSACTIONAL_MASK, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OffsetIndex
-from kafkalog_cli.format.limits import MOST_PRODUCERS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import entries_in_use
 from kafkalog_cli.log.partition import Partition, Segment
@@ -130,11 +129,11 @@ def read_newest_snapshot(
 
 def open_in(entries: Iterable[ProducerEntry], path: str) -> Sequence[OpenTransaction]:
     """Return the open transactions of a snapshot's entries. Raises Unreadable for too many transactions of `path`."""
-    found = TransactionsByProducer(path)
+    found: dict[int, OpenTransaction] = {}
     for entry in entries:
         if (first := entry.open_txn_first_offset) is not None:
-            found.put(OpenTransaction(entry.producer_id, entry.producer_epoch, first, entry.timestamp))
-    return found.by_first_offset()
+            _keep(found, OpenTransaction(entry.producer_id, entry.producer_epoch, first, entry.timestamp), path)
+    return _by_first_offset(found)
 
 
 def headers_of(fs: Filesystem, parts: Iterable[SegmentPart], damage: list[tuple[Segment, Fault]]) -> Iterator[Batch]:
@@ -158,19 +157,18 @@ def open_transactions(
     Only batches from `from_offset` on count. `path` is that of the partition, for messages. Raises Unreadable for too
     many transactions.
     """
-    found = TransactionsByProducer(path, snapshot)
-    get, put = found.get, found.put  # called for each transactional batch
+    found = {transaction.producer_id: transaction for transaction in snapshot}
     for batch, is_end in transaction_steps(batches):
         if batch.last_offset < from_offset or batch.base_offset >= end_offset:
             continue
         if is_end:
-            found.end(batch.producer_id)
+            found.pop(batch.producer_id, None)
         else:
-            known = get(batch.producer_id)
+            known = found.get(batch.producer_id)
             first = batch.base_offset if known is None else known.first_offset
             last_timestamp = max(batch.max_timestamp, NO_TIMESTAMP)
-            put(OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp))
-    return found.by_first_offset()
+            _keep(found, OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp), path)
+    return _by_first_offset(found)
 
 
 def _position(fs: Filesystem, segment: Segment, offset: int) -> int:
@@ -181,9 +179,8 @@ def _position(fs: Filesystem, segment: Segment, offset: int) -> int:
     return position if 0 <= position < segment.log.size_bytes else 0
 
 
-_MOST_UNPACKED = 1 << 16
-_PIECE_ROWS = 4096
-_ROW = [("producer_id", "i8"), ("producer_epoch", "i2"), ("first_offset", "i8"), ("last_timestamp", "i8")]
+MOST_OPEN = 200_000
+"""The most transactions that may be open in a partition: each belongs to a producer of its own."""
 
 
 class OpenTransaction(NamedTuple):
@@ -195,88 +192,12 @@ class OpenTransaction(NamedTuple):
     last_timestamp: int
 
 
-class PackedTransactions(Sequence[OpenTransaction]):
-    """Transactions in 26 bytes each, where objects would take 300. `rows` is an array of _ROW."""
-
-    __slots__ = ("rows",)
-
-    def __init__(self, rows: Any) -> None:
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[OpenTransaction]:
-        for first in range(0, len(self.rows), _PIECE_ROWS):
-            yield from map(OpenTransaction._make, self.rows[first : first + _PIECE_ROWS].tolist())
-
-    @overload
-    def __getitem__(self, index: int) -> OpenTransaction: ...
-    @overload
-    def __getitem__(self, index: slice) -> PackedTransactions: ...
-    def __getitem__(self, index: int | slice) -> OpenTransaction | PackedTransactions:
-        if isinstance(index, slice):
-            return PackedTransactions(self.rows[index])
-        return OpenTransaction._make(self.rows[index].item())
-
-    def sorted_by(self, field: str) -> PackedTransactions:
-        """Return the transactions in the order of one of their fields."""
-        return PackedTransactions(self.rows[self.rows[field].argsort(kind="stable")])
+def _keep(found: dict[int, OpenTransaction], transaction: OpenTransaction, path: str) -> None:
+    """Note the state of a producer's transaction. Raises Unreadable for too many transactions of the partition."""
+    found[transaction.producer_id] = transaction
+    if len(found) > MOST_OPEN:
+        raise Unreadable(path=path, reason=f"more than {MOST_OPEN} transactions are open in it")
 
 
-class TransactionsByProducer:
-    """Open transactions by producer id; the newest changes are objects, all others are packed.
-
-    `path` is that of the partition, for messages.
-    """
-
-    def __init__(self, path: str, known: Sequence[OpenTransaction] = ()) -> None:
-        self._path = path
-        self._packed: PackedTransactions | None = None
-        self._changed: dict[int, OpenTransaction | None] = {}
-        if isinstance(known, PackedTransactions):
-            self._packed = known.sorted_by("producer_id")
-        else:
-            self._changed.update((transaction.producer_id, transaction) for transaction in known)
-
-    def get(self, producer_id: int) -> OpenTransaction | None:
-        """Return the open transaction of a producer, None if it has none."""
-        changed = self._changed.get(producer_id)
-        if changed is not None or self._packed is None or producer_id in self._changed:
-            return changed
-        ids = self._packed.rows["producer_id"]
-        row = int(ids.searchsorted(producer_id))
-        return self._packed[row] if row < len(ids) and ids[row] == producer_id else None
-
-    def put(self, transaction: OpenTransaction) -> None:
-        """Note the state of a producer's transaction. Raises Unreadable for too many transactions."""
-        self._changed[transaction.producer_id] = transaction
-        if len(self._changed) > _MOST_UNPACKED:
-            self._pack()
-
-    def end(self, producer_id: int) -> None:
-        """Note that a producer has no open transaction."""
-        if self._packed is None:
-            self._changed.pop(producer_id, None)
-        else:
-            self._changed[producer_id] = None
-
-    def by_first_offset(self) -> Sequence[OpenTransaction]:
-        """Return the transactions that are open now, by first offset. Raises Unreadable for too many transactions."""
-        if self._packed is None:
-            return sorted(filter(None, self._changed.values()), key=lambda transaction: transaction.first_offset)
-        return self._pack().sorted_by("first_offset")
-
-    def _pack(self) -> PackedTransactions:
-        import numpy as np
-
-        rows = np.array([one for one in self._changed.values() if one is not None], dtype=_ROW)
-        if self._packed is not None:
-            old = self._packed.rows
-            ids = np.fromiter(self._changed, np.int64, len(self._changed))
-            rows = np.concatenate((old[~np.isin(old["producer_id"], ids)], rows))
-        if len(rows) > MOST_PRODUCERS:
-            raise Unreadable(path=self._path, reason=f"more than {MOST_PRODUCERS} transactions are open in it")
-        self._changed.clear()
-        self._packed = PackedTransactions(rows).sorted_by("producer_id")
-        return self._packed
+def _by_first_offset(found: dict[int, OpenTransaction]) -> list[OpenTransaction]:
+    return sorted(found.values(), key=lambda transaction: transaction.first_offset)

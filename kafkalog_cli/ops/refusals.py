@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable, Iterable
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import foreign_layout, holds_partition
-from kafkalog_cli.disk.fs import FileStatus
+from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, moved_aside, moved_out, place_outside
 from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat, shell_word
@@ -220,7 +220,7 @@ def _unknown_replication(partition: Partition, intent: Intent) -> str | None:
 
 
 def _linked(partition: Partition, intent: Intent) -> str | None:
-    fs, path = partition.fs, partition.path
+    fs, path = cast(WritableFilesystem, partition.fs), partition.path  # only writers ask
     files = [file for s in partition.segments for file in (s.log, s.offset_index, s.time_index, s.txn_index) if file]
     linked = [file for file in files if file.is_symlink or fs.attributes(file.path).link_count > 1]
     names = [file.path.rpartition("/")[2] for file in linked]

@@ -23,7 +23,6 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
     SegmentPart,
-    TransactionsByProducer,
     newest_snapshot,
     open_transactions,
     parts_to_replay,
@@ -249,7 +248,7 @@ class Committed:
         self._notes = notes
         self._limits = limits
         self._ends = TransactionEnds(fs, parts, first_offset, limits, self._note)
-        self._at_end: tuple[int | None, TransactionsByProducer] | None = None
+        self._at_end: tuple[int | None, frozenset[int]] | None = None
         self._told_of: set[int] = set()
         for found in self._open_before(first_offset):
             ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1, hides=False)
@@ -327,11 +326,11 @@ class Committed:
         """
         if self._at_end is None:
             snapshot_offset, known = newest_snapshot(self._fs, self._partition, self._end_offset)
-            self._at_end = snapshot_offset, TransactionsByProducer(self._partition.path, known)
+            self._at_end = snapshot_offset, frozenset(one.producer_id for one in known)
         snapshot_offset, still_open = self._at_end
         if snapshot_offset is None or offset >= snapshot_offset:
             return True
-        is_open = still_open.get(producer_id) is not None
+        is_open = producer_id in still_open
         if not is_open and producer_id not in self._told_of and len(self._told_of) < _MOST_TOLD_OF:
             self._told_of.add(producer_id)
             message = (

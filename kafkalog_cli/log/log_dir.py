@@ -119,6 +119,12 @@ class LogDirs:
         self._above: dict[str, str | None] = {}
         self._read: dict[str, LogDir] = {}  # by the real path
 
+    def again(self) -> LogDirs:
+        """Return the same log directories, to be read again."""
+        found = LogDirs(self._fs)
+        found.settings = self.settings
+        return found
+
     def path_above(self, path: str) -> str | None:
         """Return the log directory of a partition at `path`, None if it is in none. Each parent is looked up once."""
         parent = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120  (links are not followed)

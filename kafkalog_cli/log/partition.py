@@ -144,6 +144,10 @@ class Partition:
         """The directory's name."""
         return self.directory.name
 
+    def join(self, log_dirs: LogDirs) -> None:
+        """Share the log directories of a run, and its settings."""
+        self._log_dirs = log_dirs
+
     # -- its log directory
 
     @cached_property

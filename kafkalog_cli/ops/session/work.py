@@ -73,6 +73,7 @@ class Work:
     def bind(self, session: Session, fs: WritableFilesystem) -> None:
         """Set the session that does this work, and its metered filesystem."""
         self.session, self.fs = session, fs
+        self.partition.join(session.roots)
         self.clock, self.places, self.dry_run = session.clock, session.places, session.options.dry_run
 
     @property
@@ -145,7 +146,7 @@ class Work:
                 self.note("cut-off", f"run {run_id} was cut off half way, and is undone now", path)
             except Refused as refused:
                 self.note("cut-off", f"run {run_id} was cut off half way, and cannot be undone: {refused}", path)
-        self.partition = open_partition(self.fs, path)
+        self.partition = open_partition(self.fs, path, self.session.roots.again())
 
     def check(self, action: Action, **intent: Any) -> None:
         """Check `action` against the table of refusals, and add its warnings as notes.

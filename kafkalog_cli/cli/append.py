@@ -101,9 +101,8 @@ def _append(run: "VerbRun", appending: "Appending", partitions: "list[Partition]
             session.interruptions.ask()
             run, summary = run._replace(metrics=None), Summary(ExitCode.INTERRUPTED)
         else:
-            session.settings(partitions)
             run.printer.begin("append", appending.total_bytes)
-            summary = run.run(appending, partitions)
+            summary = run.run(appending.append, partitions)
     if summary.code is ExitCode.INTERRUPTED and session.interruptions.are_asked_for and not session.options.dry_run:
         run.printer.report(interruption(appending, session.argv))
     return run.finish(summary, partitions)

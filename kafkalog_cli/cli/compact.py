@@ -1,7 +1,8 @@
 """`kafkalog compact`: keep only the last record of each key, as a broker's log cleaner does."""
 
 from dataclasses import replace
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 from typer import Context, Option
 
@@ -68,7 +69,14 @@ def compact(  # noqa: PLR0913
     """
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.compact.plan import CompactRequest
-    from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase, keys_to_explain
+    from kafkalog_cli.ops.compact.verb import (
+        COMPACT,
+        CompactWork,
+        compact_partition,
+        dirtiest_first,
+        keys_to_erase,
+        keys_to_explain,
+    )
     from kafkalog_cli.ops.decoding import Decoding
     from kafkalog_cli.output.compact_view import ErasureWatch, compact_view
 
@@ -84,7 +92,7 @@ def compact(  # noqa: PLR0913
     decoding.check()
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
-    own = {
+    own: dict[str, Any] = {
         "is_forced": force,
         "memory_bytes": parse_size_bytes(memory),
         "delay_ms": delay_ms_of(delay, keeps=False) if erase_keys is None else 0,
@@ -98,15 +106,17 @@ def compact(  # noqa: PLR0913
     keys = None if erase_keys is None else keys_to_erase(
         environment.fs, erase_keys, partitions, decoding, is_ndjson=input.is_json
     )  # fmt: skip
-    request = run.session.request(CompactRequest, partitions, **own, erased=None if keys is None else keys.sought)
+    erased = None if keys is None else keys.sought
+    request = CompactRequest(run.session.clock, erased=erased, **own)
     ordered = dirtiest_first(run.session, partitions, request)
     explained = None if explain is None else keys_to_explain(environment.fs, explain, partitions, decoding)
-    work = CompactWork(request, keys, estimate, explained, removes_others=remove_other_records)
+    what = CompactWork(request, keys, estimate, explained, removes_others=remove_other_records)
+    do = partial(compact_partition, what=what)
     if keys is None:
-        return run.complete(work, ordered)
+        return run.complete(do, ordered)
     found = ErasureWatch()
     run.printer.view = replace(run.printer.view, listener=found)
-    summary = run.run(work, ordered)
+    summary = run.run(do, ordered)
     note = found.note_of_missing(keys, erase_keys or "")
     if note is not None:
         run.printer.report(note)

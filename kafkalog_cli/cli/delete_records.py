@@ -44,13 +44,14 @@ def delete_records(  # noqa: PLR0913
     renamed to .deleted. Records that share a segment with later records stay on the disk until that segment is removed.
     """
     from kafkalog_cli.cli.verbs import run_verb
-    from kafkalog_cli.ops.delete_records import DELETE_RECORDS, DeleteRecordsRequest
+    from kafkalog_cli.ops.delete_records import DELETE_RECORDS
+    from kafkalog_cli.ops.delete_records import delete_records as delete_from_partition
     from kafkalog_cli.output.log_change_views import delete_records_view
 
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
     return run_verb(
-        *(environment, DELETE_RECORDS, delete_records_view(keeps=keep), options, [path], DeleteRecordsRequest),
+        *(environment, DELETE_RECORDS, delete_records_view(keeps=keep), options, [path], delete_from_partition),
         printing=printing, metrics=metrics, takes_one=True,
         before_offset=before, delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep,
     )  # fmt: skip

@@ -48,8 +48,7 @@ def inspect(  # noqa: PLR0913
     """
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
-    from kafkalog_cli.ops.inspect import INSPECT
-    from kafkalog_cli.ops.listing.freeable import requests_of
+    from kafkalog_cli.ops.inspect import INSPECT, inspect_partition
     from kafkalog_cli.output.inspect_view import InspectListener, inspect_view
 
     environment, listener = context.obj, InspectListener()
@@ -59,11 +58,10 @@ def inspect(  # noqa: PLR0913
     if html is not None:
         check_named_file(environment.fs, html)
     partitions = run.session.partitions(paths)
-    request = requests_of(run.session, partitions)
-    summary = run.run(request, partitions)
+    summary = run.run(inspect_partition, partitions)
     if html is not None:
         from kafkalog_cli.output.inspect_page import inspect_page
 
-        page = inspect_page(listener.partitions, request.retain.now_ms)
+        page = inspect_page(listener.partitions, run.session.clock.now_ms)
         replace_named_file(environment.fs, html, page, "page")
     return run.finish(summary, partitions)

@@ -1,5 +1,6 @@
 """`kafkalog purge`: permanently remove files whose delay is over, and files that old runs keep."""
 
+from functools import partial
 from typing import Annotated
 
 from typer import Context, Option
@@ -41,14 +42,15 @@ def purge(  # noqa: PLR0913
     import is completed.
     """
     from kafkalog_cli.cli.verbs import begin
-    from kafkalog_cli.ops.purge import PURGE, PurgeRequest
+    from kafkalog_cli.ops.purge import PURGE
+    from kafkalog_cli.ops.purge import purge as purge_partition
     from kafkalog_cli.output.runs import purge_view
 
-    request = PurgeRequest(parse_duration_ms(older_than))
+    older_than_ms = parse_duration_ms(older_than)
     if not paths:
         raise UsageError(reason="purge needs a PATH; see kafkalog purge --help")
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, pacing=Pacing(jobs, time_budget, None, if_offline))
     begun = begin(environment, PURGE, purge_view(dry_run=safety.dry_run), options, printing)
     partitions = begun.session.partitions(paths)
-    return begun.complete(request, partitions)
+    return begun.complete(partial(purge_partition, older_than_ms=older_than_ms), partitions)

@@ -15,6 +15,7 @@ from kafkalog_cli.ops.option_values import parse_size_bytes
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.verbs import VerbRun
+    from kafkalog_cli.ops.retain.freeing import Freeing
 
 EXAMPLES = (
     ("See why each segment stays or is removed", "kafkalog retain /var/lib/kafka --dry-run --explain"),
@@ -62,8 +63,7 @@ def retain(  # noqa: PLR0913
     internal topics or active segments.
     """
     from kafkalog_cli.cli.verbs import begin, run_verb
-    from kafkalog_cli.ops.retain.plan import RetainRequest
-    from kafkalog_cli.ops.retain.retain import RETAIN
+    from kafkalog_cli.ops.retain.retain import RETAIN, retain_partition
     from kafkalog_cli.output.retain_view import free_view, retain_view
 
     environment: Environment = context.obj
@@ -71,29 +71,26 @@ def retain(  # noqa: PLR0913
     if free_bytes is not None:
         if explain or keep or delay is not None:
             raise UsageError(reason="--explain, --delay and --keep cannot be combined with --free-bytes")
-        from kafkalog_cli.ops.retain.freeing import FREE
+        from kafkalog_cli.ops.retain.freeing import FREE, Freeing
 
         wanted_bytes, least = parse_size_bytes(free_bytes), 0 if keep_bytes is None else parse_size_bytes(keep_bytes)
         run = begin(environment, FREE, free_view(), options, printing, metrics, only_plans=True)
-        return _free(run, paths or [], wanted_bytes, dry_run=options.dry_run, keep_bytes=least, keep_ms=keep_ms)
+        return _free(run, paths or [], Freeing(run.session, keep_ms, wanted_bytes, options.dry_run), least)
     if keep_bytes is not None or keep_ms:
         raise UsageError(reason="--keep-bytes and --keep-ms need --free-bytes")
     return run_verb(
-        *(environment, RETAIN, retain_view(explains=explain, keeps=keep), options, paths or [], RetainRequest),
+        *(environment, RETAIN, retain_view(explains=explain, keeps=keep), options, paths or [], retain_partition),
         printing=printing, metrics=metrics,
         delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep, explains=explain,
     )  # fmt: skip
 
 
-def _free(run: "VerbRun", paths: list[str], wanted_bytes: int, *, dry_run: bool, **least: int) -> int:
-    """Unlink segments until `wanted_bytes` are free; return the exit code. `least` says what each log keeps."""
-    from kafkalog_cli.ops.retain.free import FreeRequest
-    from kafkalog_cli.ops.retain.freeing import Freeing
+def _free(run: "VerbRun", paths: list[str], freeing: "Freeing", keep_bytes: int) -> int:
+    """Unlink segments until enough is free; return the exit code. Each log keeps `keep_bytes`."""
+    from kafkalog_cli.ops.retain.freeing import plan_freeing
 
     partitions = run.session.writable_partitions(paths)
-    request = run.session.request(FreeRequest, partitions, **least)
-    freeing = Freeing(run.session, request, wanted_bytes, dry_run)
-    summary = freeing.free(run.run(request, partitions, freeing.plans.append))
+    summary = freeing.free(run.run(partial(plan_freeing, keep_bytes=keep_bytes), partitions, freeing.plans.append))
     for freed in freeing.results():
         run.printer.show(freed)
     return run.finish(summary, partitions)

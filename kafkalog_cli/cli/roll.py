@@ -39,12 +39,12 @@ def roll(  # noqa: PLR0913
     timestamps of the segment's first batch. An active segment without records is never rolled.
     """
     from kafkalog_cli.cli.verbs import run_verb
-    from kafkalog_cli.ops.roll import ROLL, RollRequest
+    from kafkalog_cli.ops.roll import ROLL, roll_partition
     from kafkalog_cli.output.log_change_views import roll_view
 
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     return run_verb(
-        *(environment, ROLL, roll_view(), options, paths or [], RollRequest),
+        *(environment, ROLL, roll_view(), options, paths or [], roll_partition),
         printing=printing, metrics=metrics, force=force,
     )  # fmt: skip

@@ -41,12 +41,13 @@ def truncate(  # noqa: PLR0913
     clean shutdown is removed too: the next broker recovers every partition of the log directory.
     """
     from kafkalog_cli.cli.verbs import run_verb
-    from kafkalog_cli.ops.truncate import TRUNCATE, TruncateRequest
+    from kafkalog_cli.ops.truncate import TRUNCATE
+    from kafkalog_cli.ops.truncate import truncate as truncate_partition
     from kafkalog_cli.output.log_change_views import truncate_view
 
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
     return run_verb(
-        *(environment, TRUNCATE, truncate_view(), options, [path], TruncateRequest),
+        *(environment, TRUNCATE, truncate_view(), options, [path], truncate_partition),
         printing=printing, metrics=metrics, takes_one=True, target_offset=to, discard=discard,
     )  # fmt: skip

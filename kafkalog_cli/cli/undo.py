@@ -1,5 +1,6 @@
 """`kafkalog undo`: restore the state before a run."""
 
+from functools import partial
 from typing import Annotated
 
 from typer import Argument, Context
@@ -41,6 +42,7 @@ def undo(  # noqa: PLR0913
     """
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.undo.verb import UNDO, partitions_to_undo
+    from kafkalog_cli.ops.undo.verb import undo as undo_on_partition
     from kafkalog_cli.output.runs import undo_view
 
     if "/" in run or run in (".", ".."):
@@ -48,4 +50,4 @@ def undo(  # noqa: PLR0913
     environment: Environment = context.obj
     begun = begin(environment, UNDO, undo_view(), session_options(environment, topics, safety), printing)
     partitions = partitions_to_undo(begun.session, path, run)
-    return begun.complete(run, partitions)
+    return begun.complete(partial(undo_on_partition, run_id=run), partitions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from kafkalog_cli.cli.environment import Consent, Environment
@@ -16,6 +17,7 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
+from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, PathText
 from kafkalog_cli.output.progress import Progress, beside
@@ -33,15 +35,17 @@ class VerbRun(NamedTuple):
     printer: Printer
     metrics: str | None = None
 
-    def complete(self, request: Any, partitions: Sequence[Partition]) -> int:
+    def complete(self, do: Callable[[Work], Any], partitions: Sequence[Partition]) -> int:
         """Run the verb and print the end of the output; return the exit code. Raises as `run` and `finish`."""
-        return self.finish(self.run(request, partitions), partitions)
+        return self.finish(self.run(do, partitions), partitions)
 
-    def run(self, request: Any, partitions: Sequence[Partition], show: Callable[[Any], None] | None = None) -> Summary:
+    def run(
+        self, do: Callable[[Work], Any], partitions: Sequence[Partition], show: Callable[[Any], None] | None = None
+    ) -> Summary:
         """Run the verb. Raises KafkalogError if the metrics file cannot be written, before anything is changed."""
         if self.metrics is not None:
             check_named_file(self.session.context.fs, self.metrics)
-        return self.session.run(request, partitions, show)
+        return self.session.run(do, partitions, show)
 
     def finish(self, summary: Summary, partitions: Sequence[Partition] = ()) -> int:
         """Print the end of the output; return the exit code. Raises BrokenPipeError if the reader is gone."""
@@ -64,7 +68,7 @@ class VerbRun(NamedTuple):
 
 def begin(  # noqa: PLR0913, PLR0917
     environment: Environment,
-    verb: Verb[Any],
+    verb: Verb,
     view: View[Any],
     options: SessionOptions,
     printing: Printing,
@@ -85,11 +89,11 @@ def begin(  # noqa: PLR0913, PLR0917
 
 def run_verb(  # noqa: PLR0913, PLR0917
     environment: Environment,
-    verb: Verb[Any],
+    verb: Verb,
     view: View[Any],
     options: SessionOptions,
     paths: Sequence[str],
-    request: Callable[..., Any],
+    do: Callable[..., Any],
     *,
     printing: Printing,
     metrics: str | None = None,
@@ -98,12 +102,12 @@ def run_verb(  # noqa: PLR0913, PLR0917
 ) -> int:
     """Run a verb on logs; return the exit code.
 
-    `request` is the type of its request, `what` has the verb's own options.
+    `do` does it on one partition, with the verb's own options `what`.
     """
     run = begin(environment, verb, view, options, printing, metrics)
     session = run.session
     found = session.one_partition(paths[0]) if takes_one else session.writable_partitions(list(paths))
-    return run.complete(session.request(request, found, **what), found)
+    return run.complete(partial(do, **what), found)
 
 
 class Printer:
@@ -112,7 +116,7 @@ class Printer:
     def __init__(  # noqa: PLR0913
         self,
         environment: Environment,
-        verb: Verb[Any],
+        verb: Verb,
         view: View[Any],
         printing: Printing,
         interruptions: Interruptions,

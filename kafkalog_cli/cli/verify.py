@@ -94,6 +94,6 @@ def verify(  # noqa: PLR0913
         else:
             planner = VerifyPlanner(run.session, request)
             forks = level is not Level.DEEP  # threads do better
-            summary = run.session.run_work(planner.request, planner.works(paths), forks=forks)
+            summary = run.session.run_work(planner.verify, planner.works(paths), forks=forks)
     shown.end(summary.code, run.session.seconds)
     return run.finish(summary)

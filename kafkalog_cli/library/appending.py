@@ -69,8 +69,7 @@ def append_arrow(
     own = AppendOptions(writing, topic_id=None if new is None else new.topic_id)
     appending = Appending(call.session, own, ArrowInput(_noted(_parts(data), failed)))
     appending.take(partition, is_new=new is not None)
-    call.session.settings([partition])
-    run: Run[Changed[AppendPlan]] = call.run(appending, [partition])
+    run: Run[Changed[AppendPlan]] = call.run(appending.append, [partition])
     for error in run.errors:
         raise next((one for one in failed if one is error.__cause__), error)
     plan, done = run.results[0].plan, run.results[0].done

@@ -220,12 +220,11 @@ def inspect(paths: Paths, **options: Unpack[VerbOptions]) -> Run[InspectedPartit
     would do. Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of single partitions are in
     `errors`.
     """
-    from kafkalog_cli.ops.inspect import INSPECT
-    from kafkalog_cli.ops.listing.freeable import requests_of
+    from kafkalog_cli.ops.inspect import INSPECT, inspect_partition
 
     call = Call(INSPECT, paths, {**options, "dry_run": True})
     partitions = call.session.partitions(call.paths)
-    return call.run(requests_of(call.session, partitions), partitions)
+    return call.run(inspect_partition, partitions)
 
 
 def replay(  # noqa: PLR0913

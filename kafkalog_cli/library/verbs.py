@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
@@ -19,6 +20,7 @@ from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, Pace, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
+from kafkalog_cli.ops.session.work import Work
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -118,7 +120,7 @@ class Call:
 
     def __init__(
         self,
-        verb: Verb[Any],
+        verb: Verb,
         paths: Paths,
         options: VerbOptions,
         context: Context | None = None,
@@ -129,9 +131,9 @@ class Call:
         argv = ("kafkalog_cli", verb.name, *self.paths)
         self.session = Session(verb, context or Context(), _session_options(options), self._listener, argv=argv)
 
-    def run(self, request: Any, partitions: Sequence[Partition]) -> Run[Any]:
+    def run(self, do: Callable[[Work], Any], partitions: Sequence[Partition]) -> Run[Any]:
         """Run the verb. Raises KeyboardInterrupt after Ctrl-C, once the partitions that were being changed are done."""
-        return self.ended(self.session.run(request, partitions))
+        return self.ended(self.session.run(do, partitions))
 
     def ended(self, summary: Summary) -> Run[Any]:
         """Return the outcome. Raises KeyboardInterrupt after an interruption."""
@@ -140,11 +142,11 @@ class Call:
         heard, not_done = self._listener, tuple(partition.path for partition in summary.not_done)
         return Run(summary.code, tuple(heard.results), tuple(heard.errors), tuple(heard.notes), not_done)
 
-    def on_logs(self, kind: Any, *, takes_one: bool = False, **what: Any) -> Run[Any]:
-        """Run a verb whose request has topic settings, on the writable partitions, or on the only one."""
+    def on_logs(self, do: Callable[..., Any], *, takes_one: bool = False, **what: Any) -> Run[Any]:
+        """Run a verb with its options on the writable partitions, or on the only one."""
         session, paths = self.session, self.paths
         partitions = session.one_partition(paths[0]) if takes_one else session.writable_partitions(paths)
-        return self.run(self.session.request(kind, partitions, **what), partitions)
+        return self.run(partial(do, **what), partitions)
 
 
 def path_texts(paths: Paths) -> list[str]:
@@ -182,7 +184,7 @@ def verify(
 
     call = Call(VERIFY, paths, {"topics": topics, "partitions": partitions})
     planner = VerifyPlanner(call.session, VerifyRequest(Level(level)))
-    return call.ended(call.session.run_work(planner.request, planner.works(call.paths)))
+    return call.ended(call.session.run_work(planner.verify, planner.works(call.paths)))
 
 
 def cluster(
@@ -345,9 +347,9 @@ def recover(
 
 def roll(paths: Paths, *, force: bool = False, **options: Unpack[VerbOptions]) -> Run[Changed[RollPlan]]:
     """Start new segments as `kafkalog roll` does. Raises as `recover`."""
-    from kafkalog_cli.ops.roll import ROLL, RollRequest
+    from kafkalog_cli.ops.roll import ROLL, roll_partition
 
-    return Call(ROLL, paths, options).on_logs(RollRequest, force=force)
+    return Call(ROLL, paths, options).on_logs(roll_partition, force=force)
 
 
 def retain(
@@ -359,11 +361,10 @@ def retain(
     **options: Unpack[VerbOptions],
 ) -> Run[Changed[RetainPlan]]:
     """Remove the segments that are past retention as `kafkalog retain` does. Raises as `recover`."""
-    from kafkalog_cli.ops.retain.plan import RetainRequest
-    from kafkalog_cli.ops.retain.retain import RETAIN
+    from kafkalog_cli.ops.retain.retain import RETAIN, retain_partition
 
     call = Call(RETAIN, paths, options)
-    return call.on_logs(RetainRequest, delay_ms=delay_ms, keeps=keep, explains=explain)
+    return call.on_logs(retain_partition, delay_ms=delay_ms, keeps=keep, explains=explain)
 
 
 def compact(
@@ -379,42 +380,44 @@ def compact(
     Raises as `recover`.
     """
     from kafkalog_cli.ops.compact.plan import CompactRequest
-    from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first
+    from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, compact_partition, dirtiest_first
 
     call = Call(COMPACT, paths, options)
     partitions = call.session.writable_partitions(call.paths)
-    what = {"is_forced": force, "delay_ms": delay_ms}
-    request = call.session.request(CompactRequest, partitions, **what)
+    request = CompactRequest(call.session.clock, is_forced=force, delay_ms=delay_ms)
     ordered = dirtiest_first(call.session, partitions, request)
-    return call.run(CompactWork(request, estimates=estimate), ordered)
+    return call.run(partial(compact_partition, what=CompactWork(request, estimates=estimate)), ordered)
 
 
 def truncate(
     path: Paths, offset: int, *, discard: bool = False, **options: Unpack[VerbOptions]
 ) -> Run[Changed[TruncatePlan]]:
     """Truncate the log of one partition to `offset`, the first offset removed. Raises as `recover`."""
-    from kafkalog_cli.ops.truncate import TRUNCATE, TruncateRequest
+    from kafkalog_cli.ops.truncate import TRUNCATE
+    from kafkalog_cli.ops.truncate import truncate as truncate_partition
 
     call = Call(TRUNCATE, path, options)
-    return call.on_logs(TruncateRequest, takes_one=True, target_offset=offset, discard=discard)
+    return call.on_logs(truncate_partition, takes_one=True, target_offset=offset, discard=discard)
 
 
 def delete_records(
     path: Paths, before_offset: int, *, delay_ms: int | None = None, keep: bool = False, **options: Unpack[VerbOptions]
 ) -> Run[Changed[DeleteRecordsPlan]]:
     """Move the log start offset of one partition to `before_offset`; -1: to the high watermark. Raises as `recover`."""
-    from kafkalog_cli.ops.delete_records import DELETE_RECORDS, DeleteRecordsRequest
+    from kafkalog_cli.ops.delete_records import DELETE_RECORDS
+    from kafkalog_cli.ops.delete_records import delete_records as delete_from_partition
 
-    call, kind = Call(DELETE_RECORDS, path, options), DeleteRecordsRequest
-    return call.on_logs(kind, takes_one=True, before_offset=before_offset, delay_ms=delay_ms, keeps=keep)
+    call, do = Call(DELETE_RECORDS, path, options), delete_from_partition
+    return call.on_logs(do, takes_one=True, before_offset=before_offset, delay_ms=delay_ms, keeps=keep)
 
 
 def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
     """Undo a run on all partitions under `path` that have it. Raises as `recover`."""
     from kafkalog_cli.ops.undo.verb import UNDO, partitions_to_undo
+    from kafkalog_cli.ops.undo.verb import undo as undo_on_partition
 
     call = Call(UNDO, path, options)
-    return call.run(run, partitions_to_undo(call.session, call.paths[0], run))
+    return call.run(partial(undo_on_partition, run_id=run), partitions_to_undo(call.session, call.paths[0], run))
 
 
 def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[VerbOptions]) -> Run[PurgePlan]:
@@ -422,7 +425,8 @@ def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[V
 
     `older_than_ms`: the age from which a run's files are removed.
     """
-    from kafkalog_cli.ops.purge import PURGE, PurgeRequest
+    from kafkalog_cli.ops.purge import PURGE
+    from kafkalog_cli.ops.purge import purge as purge_partition
 
     call = Call(PURGE, paths, options)
-    return call.run(PurgeRequest(older_than_ms), call.session.partitions(call.paths))
+    return call.run(partial(purge_partition, older_than_ms=older_than_ms), call.session.partitions(call.paths))

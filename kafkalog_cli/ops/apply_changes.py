@@ -26,7 +26,7 @@ from kafkalog_cli.disk.durable import error_text, is_half_changed, is_of_a_sync,
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, SyncFailed, shell_word
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.plans import ChangePlan, LogRequest, check_unchanged
+from kafkalog_cli.ops.plans import ChangePlan, check_unchanged
 
 _ROOM_BYTES = 1 << 30
 
@@ -67,22 +67,20 @@ def apply_changes(  # noqa: PLR0913
     plan: ChangePlan,
     run: RunInfo,
     marker: MarkerUse,
-    request: LogRequest,
+    settings: LoadSettings | None = None,
     *,
     discard: bool | None = None,
     held: LockHandle | None,
 ) -> Applied | None:
     """Make the changes of a plan, and return None if it has none. `held` is the lock of the partition.
 
+    `settings`: the log is checked with them before the clean-shutdown file is given back; None: it is not given back.
     `discard`: removed data is not kept; None: the command has no option --discard. Raises Refused if a file has changed
     since the plan was made, and the exceptions of `journal.apply`.
     """
     if not plan.has_work:
         return None
     check_unchanged(fs, plan)
-    settings = None
-    if marker is MarkerUse.GIVEN_BACK:  # now: reading the metadata log may fail
-        settings = request.load_settings_of(request.used_settings(plan.log_dir, plan.topic))
     with marker_away(fs, plan, run.run_id, is_needed=marker is not MarkerUse.LEFT) as is_held:
         edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
         info = replace(run, holds_marker=is_held, keeps_records=marker is MarkerUse.GIVEN_BACK)

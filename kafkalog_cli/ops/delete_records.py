@@ -15,11 +15,10 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.plans import (
     LogPlan,
-    LogRequest,
     Remark,
     Unready,
     check_logs,
-    delay_ms,
+    delay_or_setting,
     fingerprints_of,
     refused,
     whole_end_of,
@@ -32,19 +31,6 @@ from kafkalog_cli.ops.session.work import Changed, Work
 
 HIGH_WATERMARK = -1
 """As an offset: delete all replicated records (DeleteRecordsRequest.HIGH_WATERMARK)."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsRequest(LogRequest):
-    """Delete the records below `before_offset` (`HIGH_WATERMARK`: all replicated records).
-
-    `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms says. `keeps`: removed files are kept by
-    the run instead of renamed to `.deleted`.
-    """
-
-    before_offset: int = 0
-    delay_ms: int | None = None
-    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +52,21 @@ class DeleteRecordsPlan(LogPlan):
         return self.has_work
 
 
-def plan_delete_records(fs: Filesystem, partition: Partition, request: DeleteRecordsRequest) -> DeleteRecordsPlan:
-    """Plan the removal of records. Removed segments stay for `plan.delay_ms` as `.deleted`.
+def plan_delete_records(
+    fs: Filesystem, partition: Partition, before_offset: int, *, delay_ms: int | None = None, keeps: bool = False
+) -> DeleteRecordsPlan:
+    """Plan the removal of the records below `before_offset` (`HIGH_WATERMARK`: all replicated records).
+
+    Removed segments stay for `delay_ms` as `.deleted`; None: as file.delete.delay.ms says. `keeps`: the run keeps them
+    instead.
 
     The plan has no changes if the log already starts there or later. Raises OffsetOutOfRange for an offset above the
     high watermark, UnsupportedFormat for 0.7, the exceptions of `SettingsSource.metadata`, and those of opening the
     files.
     """
-    config, prints = request.config(partition), fingerprints_of(fs, partition.path)
+    config, prints = partition.config, fingerprints_of(fs, partition.path)
     plan = DeleteRecordsPlan.of(
-        partition, fingerprints=prints, settings=(config[DELAY],), delay_ms=delay_ms(config, request.delay_ms)
+        partition, fingerprints=prints, settings=(config[DELAY],), delay_ms=delay_or_setting(config, delay_ms)
     )
     try:
         check_logs(partition)
@@ -84,9 +75,9 @@ def plan_delete_records(fs: Filesystem, partition: Partition, request: DeleteRec
         return refused(plan, unready)
     old_start_offset = max(partition.log_start, partition.segments[0].base_offset)
     high_watermark = partition.high_watermark(end_offset)
-    wanted = high_watermark.offset if request.before_offset == HIGH_WATERMARK else request.before_offset
+    wanted = high_watermark.offset if before_offset == HIGH_WATERMARK else before_offset
     if not 0 <= wanted <= high_watermark.offset:
-        what = f"offset {request.before_offset}"
+        what = f"offset {before_offset}"
         raise OffsetOutOfRange(path=partition.path, what=what, first=old_start_offset, last=high_watermark.offset)
     start_offset = max(wanted, old_start_offset)
     plan = replace(
@@ -99,7 +90,7 @@ def plan_delete_records(fs: Filesystem, partition: Partition, request: DeleteRec
     if start_offset == old_start_offset:
         return plan
     plan = _with_changes(fs, partition, plan, RetentionBounds(start_offset, end_offset, high_watermark.offset))
-    return replace(plan, changes=keeping(plan.changes)) if request.keeps else plan
+    return replace(plan, changes=keeping(plan.changes)) if keeps else plan
 
 
 def _with_changes(
@@ -129,16 +120,19 @@ def _with_changes(
     )
 
 
-def _run(work: Work, request: DeleteRecordsRequest) -> Changed[DeleteRecordsPlan]:
+def delete_records(
+    work: Work, *, before_offset: int, delay_ms: int | None = None, keeps: bool = False
+) -> Changed[DeleteRecordsPlan]:
+    """Move the log start offset forward. See `plan_delete_records`."""
     work.begin()
     work.check(Action.DELETE_RECORDS)
-    plan = plan_delete_records(work.fs, work.partition, request)
+    plan = plan_delete_records(work.fs, work.partition, before_offset, delay_ms=delay_ms, keeps=keeps)
 
     def apply(run: RunInfo) -> Applied | None:
         run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
-        return apply_changes(work.fs, plan, run, MarkerUse.LEFT, request, held=work.lock)
+        return apply_changes(work.fs, plan, run, MarkerUse.LEFT, held=work.lock)
 
     return work.change(plan, apply, warns_first=True)
 
 
-DELETE_RECORDS = Verb(Action.DELETE_RECORDS.value, _run)
+DELETE_RECORDS = Verb(Action.DELETE_RECORDS.value)

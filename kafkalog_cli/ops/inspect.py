@@ -26,7 +26,7 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.listing.freeable import PlanRequests, Plans
+from kafkalog_cli.ops.listing.freeable import Plans
 from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts
 from kafkalog_cli.ops.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan
@@ -133,7 +133,8 @@ def common_span(partitions: Sequence[InspectedPartition]) -> tuple[int, int] | N
     return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
 
-def _run(work: Work, request: PlanRequests) -> InspectedPartition:
+def inspect_partition(work: Work) -> InspectedPartition:
+    """Describe one partition."""
     listing = list_partition(work.fs, work.partition, None)
     for located in listing.faults:
         work.note(located.fault.kind.value, located.fault.message, located.path)
@@ -151,7 +152,7 @@ def _run(work: Work, request: PlanRequests) -> InspectedPartition:
     for path, fault in walk.faults:
         if path not in known:
             work.note(fault.kind.value, f"its batches are known only up to here: {fault.message}", path)
-    outlook = _Outlook(work, request)
+    outlook = _Outlook(work)
     return InspectedPartition(
         work.partition,
         listing.log_start_offset,
@@ -171,18 +172,18 @@ def _run(work: Work, request: PlanRequests) -> InspectedPartition:
     )
 
 
-INSPECT = Verb("inspect", _run)
+INSPECT = Verb("inspect")
 """Describes each partition on the time axis. Its session is a dry run."""
 
 
 class _Outlook:
     """The results of the two plans, if they are not refused. Only controllers change the metadata log: it has none."""
 
-    def __init__(self, work: Work, request: PlanRequests) -> None:
+    def __init__(self, work: Work) -> None:
         self.unknown: list[str] = []
         self.retain_plan: RetainPlan | None = None
         self.compact_plan: CompactPlan | None = None
-        self._now_ms = request.retain.now_ms
+        self._now_ms = work.clock.now_ms
         try:
             work.begin()
             self._config = work.partition.config
@@ -191,7 +192,7 @@ class _Outlook:
             return
         if work.partition.directory.is_metadata_log:
             return
-        plans = Plans(work, request)
+        plans = Plans(work)
         self.retain_plan = plans.planned("retention", plans.retain_plan)
         if self._config.is_compacted:
             self.compact_plan = plans.planned("compaction", plans.compact_plan)

@@ -18,7 +18,6 @@ from kafkalog_cli.log.log_end import SegmentEnd, segment_end
 from kafkalog_cli.log.partition import Partition, Segment, entries_of_log, is_passed_over
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
-from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.steps import RECOVER, Step, Steps, text_of
 
 ChangePlanT = TypeVar("ChangePlanT", bound="ChangePlan")
@@ -139,41 +138,21 @@ _TIERED = "remote.storage.enable"
 _NEVER_TIERED = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata")
 
 
-@dataclass(frozen=True, slots=True)
-class LogRequest:
-    """The time at which to act, and the source of settings. `now_is_given`: the time is from `--now`."""
+def used_settings(settings: SettingsSource, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
+    """Return the settings for opening segments, each with its origin. Raises as `SettingsSource.metadata` does."""
+    config = settings.topic_config(log_dir, topic)
+    used = config["segment.index.bytes"], config["index.interval.bytes"], config["producer.id.expiration.ms"]
+    return (*used, config[_TIERED]) if _is_tiered(topic, config) else used
 
-    now_ms: int
-    settings: SettingsSource
-    limits: Limits = DEFAULT_LIMITS
-    now_is_given: bool = False
 
-    @property
-    def clock(self) -> Clock:
-        """The time, and whether it is given."""
-        return Clock(self.now_ms, self.now_is_given)
-
-    def config(self, partition: Partition) -> Settings:
-        """Return the settings of a partition's topic. Raises as `SettingsSource.metadata` does."""
-        return self.settings.topic_config(partition.log_dir, partition.topic)
-
-    def used_settings(self, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
-        """Return the settings for opening segments, each with its origin. Raises as `SettingsSource.metadata` does."""
-        config = self.settings.topic_config(log_dir, topic)
-        used = config["segment.index.bytes"], config["index.interval.bytes"], config["producer.id.expiration.ms"]
-        return (*used, config[_TIERED]) if _is_tiered(topic, config) else used
-
-    def load_settings(self, partition: Partition) -> LoadSettings:
-        """Return the settings for opening the segments of a partition, as LoadSettings."""
-        return self.load_settings_of(self.used_settings(partition.log_dir, partition.topic))
-
-    def load_settings_of(self, used: tuple[Setting, ...]) -> LoadSettings:
-        """Convert the settings of `used_settings`, which a plan keeps, to LoadSettings."""
-        return load_settings_of(self.now_ms, used, self.limits)
+def load_settings(partition: Partition, now_ms: int) -> LoadSettings:
+    """Return the settings for opening the segments of a partition. Raises as `SettingsSource.metadata` does."""
+    assert partition.settings is not None
+    return load_settings_of(now_ms, used_settings(partition.settings, partition.log_dir, partition.topic))
 
 
 def load_settings_of(now_ms: int, used: tuple[Setting, ...], limits: Limits = DEFAULT_LIMITS) -> LoadSettings:
-    """Convert the settings of `LogRequest.used_settings` to LoadSettings."""
+    """Convert what `used_settings` returns, which a plan keeps, to LoadSettings."""
     index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used[:3])
     is_tiered = any(setting.name == _TIERED for setting in used[3:])
     return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, is_tiered)
@@ -213,7 +192,7 @@ class Unready(Exception):
 PlanT = TypeVar("PlanT", bound=LogPlan)
 
 
-def delay_ms(config: Settings, wanted_ms: int | None) -> int:
+def delay_or_setting(config: Settings, wanted_ms: int | None) -> int:
     """Return how long `.deleted` files stay: as wanted, or as file.delete.delay.ms says."""
     return config.file_delete_delay_ms if wanted_ms is None else wanted_ms
 

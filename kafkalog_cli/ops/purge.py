@@ -1,7 +1,6 @@
 """Permanently removes the files that writers keep: due `.deleted` files, old runs, and leftovers of killed imports."""
 
 import os
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 
@@ -255,24 +254,20 @@ def _delay_ms(manifest: Manifest) -> int:
     return int(text) if text.isdecimal() else DEFAULT_DELAY_MS
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeRequest:
+_ONE_LEFTOVER = Lock()
+"""Leftovers of imports are removed one at a time: each removal needs the log directory's lock for imports."""
+
+
+def purge(work: Work, *, older_than_ms: int) -> PurgePlan:
     """Remove runs that are older than `older_than_ms`, and all `.deleted` files that are due."""
-
-    older_than_ms: int
-    one_leftover: Lock = field(default_factory=Lock)
-    """Leftovers of imports are removed one at a time: each removal needs the log directory's lock for imports."""
-
-
-def _run(work: Work, request: PurgeRequest) -> PurgePlan:
-    plan = plan_purge(work.fs, work.partition, request.older_than_ms, work.clock, work.places)
+    plan = plan_purge(work.fs, work.partition, older_than_ms, work.clock, work.places)
     work.warn(plan.warnings)
     for kept in plan.kept:
         work.note("run-kept", f"run {kept.run_id} stays: {kept.reason}", plan.path)
     if work.dry_run:
         return plan
     if plan.leftover is not None:
-        with request.one_leftover:
+        with _ONE_LEFTOVER:
             apply_leftover(work.fs, plan, work.session.lock_policy)
     elif plan.has_work:
         work.confirm(plan)
@@ -285,4 +280,4 @@ def _locks_first(partition: Partition) -> bool:
     return bool(partition.runs or partition.leftovers) and not is_staged(partition.directory.name)
 
 
-PURGE = Verb(Action.PURGE.value, _run, locks_first=_locks_first, is_about_runs=True)
+PURGE = Verb(Action.PURGE.value, locks_first=_locks_first, is_about_runs=True)

@@ -24,11 +24,11 @@ from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.plans import (
     LogPlan,
-    LogRequest,
     Unready,
     check_logs,
     fingerprints_of,
     in_place,
+    load_settings,
     open_log,
     refused,
     whole_end_of,
@@ -36,17 +36,6 @@ from kafkalog_cli.ops.plans import (
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
-
-
-@dataclass(frozen=True, slots=True)
-class RollRequest(LogRequest):
-    """`force`: roll without a cause. `arriving_bytes`: the size of the append for which a broker would check.
-
-    The records of this append have the current time, and the log end offset as their only offset.
-    """
-
-    force: bool = False
-    arriving_bytes: int = SMALLEST_BATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +57,29 @@ class RollPlan(LogPlan):
         return self.active is not None and not self.active.size_bytes
 
 
-def plan_roll(fs: Filesystem, partition: Partition, request: RollRequest) -> RollPlan:
+def plan_roll(
+    fs: Filesystem,
+    partition: Partition,
+    now_ms: int,
+    *,
+    force: bool = False,
+    arriving_bytes: int = SMALLEST_BATCH_BYTES,
+) -> RollPlan:
     """Decide whether to roll the active segment, and plan the changes. Reads headers and the ends of indexes.
+
+    `force`: roll without a cause. `arriving_bytes`: the size of the append for which a broker would check. Its records
+    have the current time, and the log end offset as their only offset.
 
     Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and the exceptions of opening the files.
     """
-    config = request.config(partition)
+    config = partition.config
     plan = RollPlan.of(partition, fingerprints=fingerprints_of(fs, partition.path), settings=_used(config))
     try:
         check_logs(partition)
         end_offset = whole_end_of(fs, partition)
         draft = Draft(fs, partition.path)
-        log = open_log(draft, partition, request.load_settings(partition), end_offset)
-        active = _active(log, request.now_ms)
+        log = open_log(draft, partition, load_settings(partition, now_ms), end_offset)
+        active = _active(log, now_ms)
         plan = replace(
             plan,
             log_start_offset=log.log_start_offset,
@@ -91,10 +90,10 @@ def plan_roll(fs: Filesystem, partition: Partition, request: RollRequest) -> Rol
         if plan.is_empty:
             return plan
         limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
-        cause = roll_cause(active, Arriving(request.arriving_bytes, request.now_ms, end_offset), limits, request.now_ms)
+        cause = roll_cause(active, Arriving(arriving_bytes, now_ms, end_offset), limits, now_ms)
         due_ms = active.first_timestamp + limits.segment_ms + 1 if active.first_timestamp >= 0 else None
-        plan = replace(plan, cause=cause, is_forced=request.force, due_ms=due_ms)
-        if cause is None and not request.force:
+        plan = replace(plan, cause=cause, is_forced=force, due_ms=due_ms)
+        if cause is None and not force:
             return plan
         roll(log)
         return replace(plan, changes=in_log_order(draft.changes()))
@@ -124,15 +123,17 @@ def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
     )
 
 
-def _run(work: Work, request: RollRequest) -> Changed[RollPlan]:
+def roll_partition(work: Work, *, force: bool = False) -> Changed[RollPlan]:
+    """Start a new segment. `force`: also where a broker would not."""
     work.begin()
-    plan = plan_roll(work.fs, work.partition, request)
+    plan = plan_roll(work.fs, work.partition, work.clock.now_ms, force=force)
     work.check(Action.ROLL, in_place=in_place(plan))
 
     def apply(run: RunInfo) -> Applied | None:
-        return apply_changes(work.fs, plan, run, MarkerUse.GIVEN_BACK, request, held=work.lock)
+        settings = load_settings(work.partition, work.clock.now_ms)
+        return apply_changes(work.fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=work.lock)
 
     return work.change(plan, apply)
 
 
-ROLL = Verb(Action.ROLL.value, _run)
+ROLL = Verb(Action.ROLL.value)

@@ -15,27 +15,20 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.plans import (
     LogPlan,
-    LogRequest,
     Unready,
     check_logs,
     fingerprints_of,
     in_place,
+    load_settings_of,
     open_log,
     refused,
+    used_settings,
     whole_end_of,
 )
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
 from kafkalog_cli.ops.undo.last_run import is_cut_off_for_good
-
-
-@dataclass(frozen=True, slots=True)
-class TruncateRequest(LogRequest):
-    """Where to cut: `target_offset` is the first offset to remove. `discard`: removed data is not kept for undo."""
-
-    target_offset: int = 0
-    discard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +58,9 @@ class TruncatePlan(LogPlan):
 
 
 def plan_truncate(
-    fs: Filesystem, partition: Partition, request: TruncateRequest, *, is_repeated: bool = False
+    fs: Filesystem, partition: Partition, now_ms: int, target_offset: int, *, is_repeated: bool = False
 ) -> TruncatePlan:
-    """Plan the removal of the records from `request.target_offset` on.
+    """Plan the removal of the records from `target_offset` on.
 
     `is_repeated`: a run that kept nothing may have been cut off half way. So the log may end before the offset, and an
     empty segment may be a new one beside others that were to be removed.
@@ -76,7 +69,8 @@ def plan_truncate(
     offset below the log start or above the log end, UnsupportedFormat for 0.7, the exceptions of
     `SettingsSource.metadata`, and those of opening the files.
     """
-    used, target_offset = request.used_settings(partition.log_dir, partition.topic), request.target_offset
+    assert partition.settings is not None
+    used = used_settings(partition.settings, partition.log_dir, partition.topic)
     prints = fingerprints_of(fs, partition.path)
     plan = TruncatePlan.of(partition, fingerprints=prints, settings=used, target_offset=target_offset)
     try:
@@ -90,7 +84,7 @@ def plan_truncate(
             what = f"offset {target_offset}"
             raise OffsetOutOfRange(path=partition.path, what=what, first=first_offset, last=end_offset)
         draft = Draft(fs, partition.path)
-        log = open_log(draft, partition, request.load_settings_of(used), end_offset)
+        log = open_log(draft, partition, load_settings_of(now_ms, used), end_offset)
         log.drop_segments([segment.base_offset for segment in new])
         truncated = truncate_to(log, target_offset)
     except (Unready, LoadFailed) as error:
@@ -125,18 +119,19 @@ def _line_edits(partition: Partition, truncated: Truncated, base_offsets: list[i
     )
 
 
-def _run(work: Work, request: TruncateRequest) -> Changed[TruncatePlan]:
+def truncate(work: Work, *, target_offset: int, discard: bool = False) -> Changed[TruncatePlan]:
+    """Cut the log at `target_offset`, the first offset to remove. `discard`: removed data is not kept for undo."""
     work.begin()
     is_repeated = is_cut_off_for_good(work.fs, work.partition)
-    plan = plan_truncate(work.fs, work.partition, request, is_repeated=is_repeated)
+    plan = plan_truncate(work.fs, work.partition, work.clock.now_ms, target_offset, is_repeated=is_repeated)
     drops_records = plan.drops_records and work.partition.is_clean
     work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=drops_records)
 
     def apply(run: RunInfo) -> Applied | None:
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
-        return apply_changes(work.fs, plan, run, marker, request, discard=request.discard, held=work.lock)
+        return apply_changes(work.fs, plan, run, marker, discard=discard, held=work.lock)
 
     return work.change(plan, apply, warns_first=True)
 
 
-TRUNCATE = Verb(Action.TRUNCATE.value, _run)
+TRUNCATE = Verb(Action.TRUNCATE.value)

@@ -29,12 +29,11 @@ from kafkalog_cli.ops.append.reading import NewRecord
 from kafkalog_cli.ops.apply_changes import MarkerState, MarkerUse, apply_changes
 from kafkalog_cli.ops.compact.plan import CompactRequest, plan_compact
 from kafkalog_cli.ops.compact.verb import apply_compact
-from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
-from kafkalog_cli.ops.retain.plan import RetainRequest
+from kafkalog_cli.ops.delete_records import plan_delete_records
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.ops.roll import RollRequest, plan_roll
+from kafkalog_cli.ops.roll import plan_roll
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.ops.truncate import TruncatePlan, TruncateRequest, plan_truncate
+from kafkalog_cli.ops.truncate import TruncatePlan, plan_truncate
 from tests.support.plain_changes import make
 
 # Rules, tables and formats that are compared with Kafka's own one by one.
@@ -70,6 +69,9 @@ from kafkalog_cli.log.settings.topic_config_table import (
 )
 from kafkalog_cli.ops.append.partitioning import murmur2, partition_of_key
 from kafkalog_cli.ops.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
+from kafkalog_cli.log.log_dir import LogDirs
+from kafkalog_cli.ops.option_values import Clock
+from kafkalog_cli.ops.plans import load_settings
 from kafkalog_cli.ops.lookup_time import lookup_time
 
 FS = RealFilesystem()
@@ -103,34 +105,33 @@ class OnePartition:
 
     def __init__(self, root, directory, settings, broker, now_ms):
         self.now_ms = now_ms
-        self.partition = open_partition(FS, str(directory))
-        self.source = SettingsSource(FS, {name: str(value) for name, value in settings.items()}, broker)
+        log_dirs = LogDirs(FS)
+        log_dirs.settings = SettingsSource(FS, {name: str(value) for name, value in settings.items()}, broker)
+        self.partition = open_partition(FS, str(directory), log_dirs)
 
     def _run(self, verb):
         return RunInfo("run-1", verb, (), self.now_ms)
 
     def retain(self, *, explains):
         """Each verb returns its plan, whether a segment was rolled, and what was done."""
-        request = RetainRequest(self.now_ms, self.source, now_is_given=True, explains=explains)
-        plan = plan_retain(FS, self.partition, request)
-        return plan, None, apply_retain(FS, plan, self._run("retain"), request, held=None)
+        plan = plan_retain(FS, self.partition, Clock(self.now_ms, is_given=True), explains=explains)
+        return plan, None, apply_retain(FS, plan, self._run("retain"), held=None)
 
     def roll(self, *, force, arriving_bytes):
-        request = RollRequest(self.now_ms, self.source, force=force, arriving_bytes=arriving_bytes)
-        plan = plan_roll(FS, self.partition, request)
-        done = apply_changes(FS, plan, self._run("roll"), MarkerUse.GIVEN_BACK, request, held=None)
+        plan = plan_roll(FS, self.partition, self.now_ms, force=force, arriving_bytes=arriving_bytes)
+        settings = load_settings(self.partition, self.now_ms)
+        done = apply_changes(FS, plan, self._run("roll"), MarkerUse.GIVEN_BACK, settings, held=None)
         return plan, force or plan.cause is not None or done is not None, done
 
     def truncate(self, offset, log_start, log_end):
-        request = TruncateRequest(self.now_ms, self.source, target_offset=offset)
         if not log_start <= offset <= log_end:
             with suppress(OffsetOutOfRange):
-                plan_truncate(FS, self.partition, request)
+                plan_truncate(FS, self.partition, self.now_ms, offset)
                 raise AssertionError("it is outside the log")
-            return self._truncate_outside(offset, log_end, request.load_settings(self.partition)), None, None
-        plan = plan_truncate(FS, self.partition, request)
+            return self._truncate_outside(offset, log_end, load_settings(self.partition, self.now_ms)), None, None
+        plan = plan_truncate(FS, self.partition, self.now_ms, offset)
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
-        return plan, None, apply_changes(FS, plan, self._run("truncate"), marker, request, held=None)
+        return plan, None, apply_changes(FS, plan, self._run("truncate"), marker, held=None)
 
     def _truncate_outside(self, offset, log_end, settings):
         """The command refuses an offset outside the log; a follower's broker does not."""
@@ -148,17 +149,14 @@ class OnePartition:
         )
 
     def delete_records(self, offset):
-        request = DeleteRecordsRequest(self.now_ms, self.source, before_offset=offset)
-        plan = plan_delete_records(FS, self.partition, request)
-        return plan, None, apply_changes(FS, plan, self._run("delete-records"), MarkerUse.LEFT, request, held=None)
+        plan = plan_delete_records(FS, self.partition, offset)
+        return plan, None, apply_changes(FS, plan, self._run("delete-records"), MarkerUse.LEFT, held=None)
 
     def compact(self, *, force, most_keys, version):
         """(plan, what was done); the text of a batch that cannot be cleaned as ValueError."""
         request = CompactRequest(
-            self.now_ms,
-            self.source,
+            Clock(self.now_ms, is_given=True),
             is_forced=force,
-            now_is_given=True,
             most_keys=most_keys,
             version=version,
         )
@@ -171,7 +169,7 @@ class OnePartition:
 
     def append(self, writing):
         """The plan of an append; `writing` has the fields of Writing."""
-        request = AppendRequest(self.now_ms, self.source, writing=Writing(**writing))
+        request = AppendRequest(self.now_ms, writing=Writing(**writing))
         return PlannedAppend(self, request, plan_append(FS, self.partition, request))
 
 
@@ -184,7 +182,7 @@ class PlannedAppend:
     def sent(self, records, log_end):
         """The batches as a producer would send them, and the marker as the coordinator would."""
         request, plan = self._request, self.plan
-        settings = request.load_settings(self._to.partition)
+        settings = load_settings(self._to.partition, request.now_ms)
         log = OpenLog(Draft(FS, plan.path), settings, self._to.state.log_start, log_end, is_clean=True)
         sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, request.writing)
         style = replace(plan.style, append_time_ms=None)

@@ -31,11 +31,11 @@ from kafkalog_cli.ops.append.columns import Arriving
 from kafkalog_cli.ops.apply_changes import Applied, MarkerState, marker_after, marker_away
 from kafkalog_cli.ops.plans import (
     LogPlan,
-    LogRequest,
     Unready,
     check_logs,
     check_unchanged,
     fingerprints_of,
+    load_settings,
     open_log,
     refused,
     whole_end_of,
@@ -50,9 +50,10 @@ _LEVELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class AppendRequest(LogRequest):
-    """How to append. `flush_clock` returns the time in ms, for flush.ms."""
+class AppendRequest:
+    """How to append, at a time in ms. `flush_clock` returns the time in ms, for flush.ms."""
 
+    now_ms: int
     writing: Writing = field(default=Writing())
     flush_clock: Callable[[], int] | None = None
 
@@ -118,14 +119,14 @@ def plan_append(fs: Filesystem, partition: Partition, request: AppendRequest) ->
     Raises UnsupportedFormat for 0.7. Raises BadInput for a producer that a broker would refuse, or for a leader epoch
     older than the log's. Raises as `SettingsSource.metadata` does, and as opening the files does.
     """
-    config, prints = request.config(partition), fingerprints_of(fs, partition.path)
+    config, prints = partition.config, fingerprints_of(fs, partition.path)
     plan = AppendPlan.of(partition, fingerprints=prints, settings=_used(config), view=partition)
     try:
         check_logs(partition)
         end_offset = whole_end_of(fs, partition)
         plan = replace(plan, log_end_offset=end_offset)
         target = AppendTarget(
-            open_log(Draft(fs, partition.path), partition, request.load_settings(partition), end_offset)
+            open_log(Draft(fs, partition.path), partition, load_settings(partition, request.now_ms), end_offset)
         )
         next_sequence(target.producers.state, request.writing)
         return replace(
@@ -207,8 +208,9 @@ def next_sequence(state: ProducerState, writing: Writing) -> int:
 def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> AppendCounts:
     """Return what would be appended, as far as it is known without a log. Raises BadInput as the append would."""
     assert plan.log_end_offset is not None
-    config, end_offset = request.settings.topic_config(plan.log_dir, plan.topic), plan.log_end_offset
-    checks = Checks(config, plan.style, request.now_ms, end_offset)
+    assert plan.view is not None
+    end_offset = plan.log_end_offset
+    checks = Checks(plan.view.config, plan.style, request.now_ms, end_offset)
     maker = BatchMaker(plan.style, 0)
     counts = AppendCounts(end_offset, end_offset)
     for block in blocks(checks.records(records), plan.style, request.now_ms):
@@ -262,8 +264,8 @@ class _Append:
         assert plan.log_end_offset is not None
         assert plan.view is not None
         self._partition = plan.view
-        self._config = request.config(self._partition)
-        self._settings = request.load_settings(self._partition)  # now: reading the metadata log may fail
+        self._config = self._partition.config
+        self._settings = load_settings(self._partition, request.now_ms)  # now: reading the metadata log may fail
         self._target = AppendTarget(
             open_log(Draft(fs, plan.path), self._partition, self._settings, plan.log_end_offset)
         )

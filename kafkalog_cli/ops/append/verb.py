@@ -10,7 +10,7 @@ from kafkalog_cli.change.new_partition import Made
 from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
-from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.append.append import AppendCounts, AppendPlan, AppendRequest, apply_append, plan_append, rehearse
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import Writing
@@ -194,7 +194,7 @@ class Appending:
     def append(self, work: Work) -> Changed[AppendPlan]:
         """Append to one partition, and return the outcome."""
         if work.lock is not None:  # another append may have ended while this one waited for the lock
-            work.partition = open_partition(work.fs, work.partition.path)
+            work.reopen()
         changed = self._append_to(work) if self._made is None else self._append_to_new(work, self._made)
         plan = changed.plan
         if plan.appended is not None and changed.done is not None:
@@ -214,6 +214,7 @@ class Appending:
         try:
             with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.session.lock_policy) as found:
                 work.partition, self._made_files = found
+                work.partition.join(work.session.roots.again())
                 changed = self._append_to(work)
                 if changed.plan.is_refused:
                     raise _NotMadeError(replace(changed, plan=refused_to_make(changed.plan)))
@@ -285,8 +286,7 @@ class Appending:
             writing = replace(writing, first_sequence=None)
         return AppendRequest(
             work.clock.now_ms,
-            work.settings,
-            writing=writing,
+            writing,
             flush_clock=lambda: int(context.clock() * 1000),
         )
 
@@ -349,16 +349,12 @@ class _NotMadeError(Exception):
         self.changed = changed
 
 
-def _run(work: Work, appending: Appending) -> Changed[AppendPlan]:
-    return appending.append(work)
-
-
 def _is_there(partition: Partition) -> bool:
     return bool(partition.segments)
 
 
-APPEND = Verb(Action.APPEND.value, _run, counts_logs=False)
+APPEND = Verb(Action.APPEND.value, counts_logs=False)
 """The progress counts the bytes of the input."""
 
-APPEND_ARROW = Verb(Action.APPEND.value, _run, locks_first=_is_there, counts_logs=False, stops_safely=False)
+APPEND_ARROW = Verb(Action.APPEND.value, locks_first=_is_there, counts_logs=False, stops_safely=False)
 """Appends a program's records: it waits for another append to end, and an interruption takes all of it back."""

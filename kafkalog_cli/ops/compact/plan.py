@@ -29,21 +29,23 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_dir import HighWatermark, LineEdit
 from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
+from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.plans import (
     LogPlan,
-    LogRequest,
     Unready,
     check_finished,
     check_logs,
-    delay_ms,
+    delay_or_setting,
     fingerprints_of,
+    load_settings,
     open_log,
     refused,
     whole_end_of,
@@ -53,8 +55,8 @@ from kafkalog_cli.ops.retain.plan import RetainPlan
 
 
 @dataclass(frozen=True, slots=True)
-class CompactRequest(LogRequest):
-    """A request to compact. `is_forced`: clean even a log that is not dirty enough.
+class CompactRequest:
+    """A request to compact at a time. `is_forced`: clean even a log that is not dirty enough.
 
     `memory_bytes`: the memory for keys and marks. `delay_ms`: how long `.deleted` files stay; None: as
     file.delete.delay.ms says. `most_keys`: stop early, like a broker whose offset map is full with this number of keys.
@@ -62,12 +64,19 @@ class CompactRequest(LogRequest):
     Kafka whose cleaner is mirrored.
     """
 
+    clock: Clock
     is_forced: bool = False
     memory_bytes: int = MEMORY_BYTES
     delay_ms: int | None = None
     most_keys: int | None = None
     erased: SoughtKeys | None = None
     version: KafkaVersion = NEWEST
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def now_ms(self) -> int:
+        """The time, in ms."""
+        return self.clock.now_ms
 
 
 @unique
@@ -264,7 +273,7 @@ def plan_compact(
         partition,
         fingerprints=fingerprints_of(fs, partition.path),
         settings=(*(config[name] for name in USED_SETTINGS), config.segment_size),
-        delay_ms=delay_ms(config, request.delay_ms),
+        delay_ms=delay_or_setting(config, request.delay_ms),
     )
     try:
         if not config.is_compacted and request.erased is None:
@@ -286,7 +295,7 @@ class _CleanedLog:
         self.fs = fs
         self.partition = partition
         self.request = request
-        self.config = request.config(partition)
+        self.config = partition.config
 
     def complete(self, plan: CompactPlan) -> CompactPlan:
         """Return the plan of a log that has segments, with its changes. Raises Unready, LoadFailed."""
@@ -372,7 +381,7 @@ class _CleanedLog:
     def _producers(self, log_end: int) -> ProducerState:
         """Return the producer state of a broker that starts now. Raises LoadFailed."""
         draft = Draft(self.fs, self.partition.path)
-        log = open_log(draft, self.partition, self.request.load_settings(self.partition), log_end)
+        log = open_log(draft, self.partition, load_settings(self.partition, self.request.now_ms), log_end)
         return log.producers_at_end(draft.fork()).state
 
     def _largest_ms(self, at: int) -> int:

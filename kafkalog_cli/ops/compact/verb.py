@@ -55,11 +55,11 @@ from kafkalog_cli.ops.compact.plan import (
 )
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.keys import stored_forms
-from kafkalog_cli.ops.plans import Remark, in_place
+from kafkalog_cli.ops.plans import Remark, in_place, load_settings
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.retain.plan import RetainRequest
+from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.ops.retain.retain import after_due_files, apply_retain, plan_retain, unlink_at_once
-from kafkalog_cli.ops.roll import RollPlan, RollRequest, plan_roll
+from kafkalog_cli.ops.roll import RollPlan, plan_roll
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
@@ -112,6 +112,7 @@ def dirtiest_first(session: Session, partitions: Sequence[Partition], request: C
 
     Errors of a partition are reported when it is processed.
     """
+    session.settings(partitions)
     if len(partitions) < 2:
         return list(partitions)
     ratios = {partition.path: _ratio(session, partition, request) for partition in partitions}
@@ -128,7 +129,8 @@ def _ratio(session: Session, partition: Partition, request: CompactRequest) -> f
     return plan.dirt.ratio if plan.dirt is not None else 0.0
 
 
-def _run(work: Work, what: CompactWork) -> Changed[CompactPlan]:
+def compact_partition(work: Work, what: CompactWork) -> Changed[CompactPlan]:
+    """Compact one partition."""
     if what.keys is not None:
         what = _only_of_named(work, what)
     plan = _plan(work, what)
@@ -203,7 +205,7 @@ def _plan(work: Work, what: CompactWork) -> CompactPlan:
     except Refused as refused:
         work.note("retention", f"cleaned, but retention removed nothing: {refused}", work.partition.path)
         return plan
-    retention = plan_retain(work.fs, work.partition, _retention(what.request), work.places)
+    retention = _retention(work, what)
     return plan.followed_by(retention)
 
 
@@ -221,7 +223,7 @@ def _change(work: Work, what: CompactWork, plan: CompactPlan) -> Changed[Compact
     if not plan.has_work:
         return Changed(plan, None)
     if plan.rolls:
-        work.check(Action.ROLL, in_place=in_place(_planned_roll(work, what)))
+        work.check(Action.ROLL, in_place=in_place(_planned_roll(work)))
     with work.ready_to_change(plan):
         if not plan.rolls:
             return _apply(work, what, plan, work.session.run_info(plan.settings))
@@ -234,28 +236,22 @@ def _change(work: Work, what: CompactWork, plan: CompactPlan) -> Changed[Compact
             raise unfinished(RolledOnly, plan.path, error) from error
 
 
-def _planned_roll(work: Work, what: CompactWork) -> RollPlan:
-    partition = open_partition(work.fs, work.partition.path)
-    return plan_roll(work.fs, partition, _roll_request(what.request))
+def _planned_roll(work: Work) -> RollPlan:
+    return plan_roll(work.fs, work.reopen(), work.clock.now_ms, force=True)
 
 
 def _rolled(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
     """Roll the active segment, which is a run of its own, and return the plan for the log that it leaves."""
-    rolling = _planned_roll(work, what)
+    rolling = _planned_roll(work)
     before_ms = begun_ms(work.session.run_id) - 1  # runs sort by name: that of the roll is before that of the cleaning
     run = replace(work.session.run_info(rolling.settings), run_id=new_run_id("roll", before_ms))
-    request = _roll_request(what.request)
-    done = apply_changes(work.fs, rolling, run, MarkerUse.GIVEN_BACK, request, held=work.lock)
+    settings = load_settings(work.partition, work.clock.now_ms)
+    done = apply_changes(work.fs, rolling, run, MarkerUse.GIVEN_BACK, settings, held=work.lock)
     work.changed(rolling, done)
-    work.partition = open_partition(work.fs, plan.path)
-    again = plan_compact(work.fs, work.partition, what.request, work.places)
+    again = plan_compact(work.fs, work.reopen(), what.request, work.places)
     if again.is_refused:
         return again
     return replace(again, groups=plan.groups, erasure=plan.erasure, estimate=plan.estimate, rolls=True)
-
-
-def _roll_request(request: CompactRequest) -> RollRequest:
-    return RollRequest(request.now_ms, request.settings, request.limits, request.now_is_given, force=True)
 
 
 def _apply(work: Work, what: CompactWork, plan: CompactPlan, run: RunInfo) -> Changed[CompactPlan]:
@@ -273,24 +269,18 @@ def _retain(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
     """Run retention after the cleaning, as a broker does if cleanup.policy has delete too. It is a separate run."""
     if plan.retention is None:
         return plan
-    partition = open_partition(work.fs, work.partition.path)
-    request = _retention(what.request)
-    retention = plan_retain(work.fs, partition, request, work.places)
+    work.reopen()
+    retention = _retention(work, what)
     run = replace(work.session.run_info(retention.settings), run_id=new_run_id("retain", begun_ms(work.session.run_id)))
-    done = apply_retain(work.fs, retention, run, request, held=work.lock)
+    done = apply_retain(work.fs, retention, run, held=work.lock)
     return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)
 
 
-def _retention(request: CompactRequest) -> RetainRequest:
-    return RetainRequest(
-        request.now_ms,
-        request.settings,
-        delay_ms=request.delay_ms,
-        now_is_given=request.now_is_given,
-    )
+def _retention(work: Work, what: CompactWork) -> RetainPlan:
+    return plan_retain(work.fs, work.partition, work.clock, work.places, delay_ms=what.request.delay_ms)
 
 
-COMPACT = Verb(Action.COMPACT.value, _run)
+COMPACT = Verb(Action.COMPACT.value)
 
 
 _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)

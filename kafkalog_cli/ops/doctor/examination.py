@@ -4,6 +4,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from kafkalog_cli.disk.lock import log_dir_of
@@ -40,8 +41,7 @@ from kafkalog_cli.ops.doctor.commands import (
 )
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.recover import RecoverRequest
-from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover
+from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover, recover_partition
 from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
 from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
@@ -210,7 +210,7 @@ def _verify(context: Context, options: SessionOptions, log_dirs: list[str], leve
     results = _Results()
     session = Session(VERIFY, context, options, results)
     planner = VerifyPlanner(session, VerifyRequest(level))
-    session.run_work(planner.request, planner.works(log_dirs))
+    session.run_work(planner.verify, planner.works(log_dirs))
     seen.settings = planner.settings
     seen.verifications += results.shown
     seen.notes += results.errors
@@ -224,8 +224,7 @@ def _plan(context: Context, options: SessionOptions, log_dir: str, seen: _Seen) 
         partitions = partitions_to_recover(session, [log_dir])
     except NothingSelected:
         return
-    request = session.request(RecoverRequest, partitions, mode=RecoverMode.LIKE_BROKER)
-    session.run(request, partitions)
+    session.run(partial(recover_partition, mode=RecoverMode.LIKE_BROKER), partitions)
     seen.plans |= {recovered.plan.path: recovered.plan for recovered in results.shown}
     known = {(note.kind, note.path) for note in seen.notes}
     seen.notes += (note for note in results.errors if (note.kind, note.path) not in known)

@@ -28,7 +28,7 @@ from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.columns import Arriving
-from kafkalog_cli.ops.plans import LogRequest, load_settings_of
+from kafkalog_cli.ops.plans import load_settings_of, used_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class TopicStyle:
     def of(cls, source: SettingsSource, log_dir: str, topic: str, writing: Writing, now_ms: int) -> TopicStyle:
         """Return the style with the topic's settings there. Raises as `SettingsSource.metadata` does."""
         config = source.topic_config(log_dir, topic)
-        return cls(topic, config, LogRequest(now_ms, source).used_settings(log_dir, topic), writing, now_ms)
+        return cls(topic, config, used_settings(source, log_dir, topic), writing, now_ms)
 
     @property
     def batches(self) -> BatchStyle:

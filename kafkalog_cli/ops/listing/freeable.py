@@ -16,7 +16,7 @@ from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest, plan_comp
 from kafkalog_cli.ops.listing.usage import Freeable
 from kafkalog_cli.ops.plans import LogPlan
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
+from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.ops.retain.retain import plan_retain
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
@@ -27,14 +27,6 @@ _PlanT = TypeVar("_PlanT", bound=LogPlan)
 
 BLOCK_BYTES = 4096
 """The unit in which a new file gets its space, as on ext4 and XFS."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRequests:
-    """The requests of the two verbs whose plans are asked."""
-
-    retain: RetainRequest
-    compact: CompactRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,39 +42,33 @@ class FreeablePart:
         return ExitCode.OK
 
 
-def requests_of(session: Session, partitions: Sequence[Partition]) -> PlanRequests:
-    """Return the requests of both verbs for a session. Raises as `Session.settings`."""
-    return PlanRequests(session.request(RetainRequest, partitions), session.request(CompactRequest, partitions))
-
-
 def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict[str, Freeable], ExitCode]:
     """Return what each partition would free, by path, and the session's exit code.
 
     The session is a dry run, so that it takes no lock. Raises as `Session.settings`.
     """
-    request = requests_of(session, partitions)
     found: dict[str, Freeable] = {}
 
     def take(part: FreeablePart) -> None:
         found[part.path] = part.freeable
 
-    summary = session.run(request, partitions, show=take)
+    summary = session.run(_freeable, partitions, show=take)
     for partition in summary.not_done:
         found[partition.path] = Freeable(unknown_because=("interrupted",), partitions=1, unknown_partitions=1)
     return found, summary.code
 
 
-def _run(work: Work, request: PlanRequests) -> FreeablePart:
+def _freeable(work: Work) -> FreeablePart:
     path = work.partition.path
     try:
         work.begin()
         _ = work.partition.config  # fails if the settings cannot be read
     except (KafkalogError, OSError) as error:
         return FreeablePart(path, Freeable(unknown_because=(_reason(error),), partitions=1, unknown_partitions=1))
-    return FreeablePart(path, Plans(work, request).freeable())
+    return FreeablePart(path, Plans(work).freeable())
 
 
-FREEABLE = Verb("ls", _run)
+FREEABLE = Verb("ls")
 """Plans the retention and the compaction of each partition, and adds up what they would free."""
 
 
@@ -91,7 +77,6 @@ class Plans:
     """The two plans for one partition."""
 
     work: Work
-    request: PlanRequests
     unknown: list[str] = field(default_factory=list)
 
     def freeable(self) -> Freeable:
@@ -125,19 +110,14 @@ class Plans:
 
     def retain_plan(self) -> RetainPlan:
         """Return the plan of retention. Raises as `plan_retain` and `Work.check`, and Refused for a refused plan."""
-        return self._plan(Action.RETAIN, plan_retain, self.request.retain)
+        self.work.check(Action.RETAIN)
+        return _unless_refused(plan_retain(self.work.fs, self.work.partition, self.work.clock, self.work.places))
 
     def compact_plan(self) -> CompactPlan:
         """Return the plan of compaction. Raises as `plan_compact` and `Work.check`, and Refused for a refused plan."""
-        return self._plan(Action.COMPACT, plan_compact, self.request.compact)
-
-    def _plan(self, action: Action, plan: Callable[..., _PlanT], request: RetainRequest | CompactRequest) -> _PlanT:
-        work = self.work
-        work.check(action)
-        found = plan(work.fs, work.partition, request, work.places)
-        if found.is_refused:
-            raise Refused(path=found.path, reason="; ".join(remark.message for remark in found.remarks))
-        return found
+        self.work.check(Action.COMPACT)
+        request = CompactRequest(self.work.clock)
+        return _unless_refused(plan_compact(self.work.fs, self.work.partition, request, self.work.places))
 
     def _retention(self) -> tuple[int, int, frozenset[int]]:
         """Return the bytes of due files, those of files that retention removes, and the segments that go."""
@@ -152,12 +132,18 @@ class Plans:
         """Return the bytes that the cleaning of segments frees that retention leaves."""
         work = self.work
         freed_bytes = 0
-        for group in measured(work.fs, self.compact_plan(), self.request.compact):
+        for group in measured(work.fs, self.compact_plan(), CompactRequest(work.clock)):
             if gone.isdisjoint(group.sources):
                 new_bytes = sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in group.file_bytes)
                 replaced = _replaced(work.partition, group.sources, group.base_offsets)
                 freed_bytes += _space(work.fs, replaced) - new_bytes
         return max(freed_bytes, 0)
+
+
+def _unless_refused(plan: _PlanT) -> _PlanT:
+    if plan.is_refused:
+        raise Refused(path=plan.path, reason="; ".join(remark.message for remark in plan.remarks))
+    return plan
 
 
 def _reason(error: KafkalogError | OSError) -> str:

@@ -23,40 +23,34 @@ from kafkalog_cli.log.settings.metadata_image import TopicState
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.checks.finding_kinds import StartAction
 from kafkalog_cli.ops.ownership import find_owner, topic_of_directory
-from kafkalog_cli.ops.plans import LogRequest, Remark, fingerprints_of
+from kafkalog_cli.ops.plans import Remark, fingerprints_of, load_settings_of, used_settings
 from kafkalog_cli.ops.recover.plan import UNREADABLE_STEPS, RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
 from kafkalog_cli.ops.steps import RECOVER, Step, path_word
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverRequest(LogRequest):
-    """The rules of a recovery. `since_recovery_point`: only segments from the recovery point on are checked.
+def plan_recovery(
+    fs: Filesystem, partition: Partition, now_ms: int, mode: RecoverMode, *, since_recovery_point: bool = False
+) -> RecoverPlan:
+    """Plan the recovery of a partition, with the settings that are used. Raises Unreadable as `plan_repair` does.
 
-    `discard`: removed data is not kept for undo.
+    `since_recovery_point`: only segments from the recovery point on are checked.
     """
-
-    mode: RecoverMode = RecoverMode.REPAIR
-    since_recovery_point: bool = False
-    discard: bool = False
-
-
-def plan_recovery(fs: Filesystem, partition: Partition, request: RecoverRequest) -> RecoverPlan:
-    """Plan the recovery of a partition, with the settings that are used. Raises Unreadable as `plan_repair` does."""
+    assert partition.settings is not None
     partition.check_start()
     start, log_dir = partition.start(), partition.log_dir
-    used = request.used_settings(partition.log_dir, partition.topic)
-    settings = request.load_settings_of(used)
-    if request.mode is RecoverMode.LIKE_BROKER:
+    used = used_settings(partition.settings, log_dir, partition.topic)
+    settings = load_settings_of(now_ms, used)
+    if mode is RecoverMode.LIKE_BROKER:
         plan = refused_by_checkpoint(partition) or plan_like_broker(fs, partition, settings)
     else:
-        since = start.recovery_point if request.since_recovery_point else None
-        scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since, partition.lines)
+        since = start.recovery_point if since_recovery_point else None
+        scope = Scope(mode is RecoverMode.INDEXES_ONLY, since, partition.lines)
         draft = Draft(fs, partition.path)
         plan = plan_repair(draft, partition, start, settings, scope)
-        if request.mode is RecoverMode.REPAIR:
-            plan = with_topic_id(draft, partition, plan, request.settings)
-    is_like_broker = request.mode is RecoverMode.LIKE_BROKER
+        if mode is RecoverMode.REPAIR:
+            plan = with_topic_id(draft, partition, plan, partition.settings)
+    is_like_broker = mode is RecoverMode.LIKE_BROKER
     line = partition.broker_line if is_like_broker else partition.line
     edits = tuple(edit for edit in plan.line_edits if log_dir is not None and line(edit.kind) != edit.offset)
     return replace(plan, settings=used, line_edits=edits)

@@ -1,9 +1,11 @@
 """The verbs of `recover`: RECOVER repairs each partition and the checkpoints of its log directory, SALVAGE copies."""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.disk.durable import rename_directory
@@ -15,9 +17,9 @@ from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, read_log_dir
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.ownership import path_of_stray
-from kafkalog_cli.ops.plans import in_place
+from kafkalog_cli.ops.plans import in_place, load_settings, load_settings_of
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.recover import RecoverRequest, plan_recovery
+from kafkalog_cli.ops.recover.recover import plan_recovery
 from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, made_target, salvage
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.selection import log_dirs_of
@@ -68,16 +70,18 @@ class Recovered:
 
 def recovery(
     session: Session, paths: list[str], mode: RecoverMode, *, since_recovery_point: bool, discard: bool
-) -> tuple[RecoverRequest, list[Partition]]:
-    """Return the request and the partitions for RECOVER. A dry run reports the checkpoints that would be rebuilt.
+) -> tuple[Callable[[Work], Recovered], list[Partition]]:
+    """Return the work and the partitions for RECOVER. A dry run reports the checkpoints that would be rebuilt.
 
     Raises as `partitions_to_recover`.
     """
     partitions = partitions_to_recover(session, paths)
     if session.options.dry_run and mode is RecoverMode.REPAIR:
         _report_damaged_checkpoints(session, partitions)
-    what = {"mode": mode, "since_recovery_point": since_recovery_point, "discard": discard}
-    return session.request(RecoverRequest, partitions, **what), partitions
+    if mode is RecoverMode.REPAIR:
+        session.when_locked = partial(_rebuild_checkpoints, session)
+    do = partial(recover_partition, mode=mode, since_recovery_point=since_recovery_point, discard=discard)
+    return do, partitions
 
 
 def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
@@ -129,13 +133,11 @@ def _report_damaged_checkpoints(session: Session, partitions: Sequence[Partition
                 session.observer.report(Note("checkpoint-damaged", message, path))
 
 
-def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest) -> None:
+def _rebuild_checkpoints(session: Session, log_dir: str) -> None:
     """Rebuild damaged checkpoints, and read their valid lines before that.
 
     Raises KafkalogError, OSError.
     """
-    if request.mode is not RecoverMode.REPAIR:
-        return
     for rebuilt in rebuild_damaged(session.fs, session.roots.read(log_dir), session.run_id):
         session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path))
 
@@ -150,15 +152,19 @@ def _rebuilt_words(rebuilt: RebuiltCheckpoint) -> str:
     )
 
 
-def _run(work: Work, request: RecoverRequest) -> Recovered:
+def recover_partition(
+    work: Work, *, mode: RecoverMode, since_recovery_point: bool = False, discard: bool = False
+) -> Recovered:
+    """Recover one partition, see `plan_recovery`. `discard`: removed data is not kept for undo."""
     live, kept_away = None, None
     if work.partition.directory.kind is DirectoryKind.STRAY:
         work.partition.has_lines = True  # the directory gets the name back to which they belong
     try:
-        live = _path_of_stray(work, request)
+        live = _path_of_stray(work, mode)
     except Refused as error:  # a broker leaves the directory alone: its files can be repaired where they are
         kept_away = error
-    plan = plan_recovery(work.fs, work.partition, request)
+    now_ms = work.clock.now_ms
+    plan = plan_recovery(work.fs, work.partition, now_ms, mode, since_recovery_point=since_recovery_point)
     if kept_away is not None and not plan.has_work:
         raise kept_away
     try:
@@ -179,7 +185,8 @@ def _run(work: Work, request: RecoverRequest) -> Recovered:
     with work.ready_to_change(plan):
         run = work.session.run_info(plan.settings)
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
-        done = apply_changes(work.fs, plan, run, marker, request, discard=request.discard, held=work.lock)
+        settings = None if plan.drops_records else load_settings_of(now_ms, plan.settings)
+        done = apply_changes(work.fs, plan, run, marker, settings, discard=discard, held=work.lock)
         if live is None or not is_renamed:
             return Recovered(work.changed(plan, done).plan, done)
         # After a crash before the renaming, the command can be repeated.
@@ -188,14 +195,14 @@ def _run(work: Work, request: RecoverRequest) -> Recovered:
     return Recovered(work.changed(plan, done).plan, done, live_path=live)
 
 
-def _path_of_stray(work: Work, request: RecoverRequest) -> str | None:
+def _path_of_stray(work: Work, mode: RecoverMode) -> str | None:
     """Return the name that a `-stray` directory gets back, None for any other directory.
 
     Raises Refused if it keeps its name.
     """
-    if work.partition.directory.kind is not DirectoryKind.STRAY or request.mode is not RecoverMode.REPAIR:
+    if work.partition.directory.kind is not DirectoryKind.STRAY or mode is not RecoverMode.REPAIR:
         return None
-    return path_of_stray(work.fs, work.partition, work.log_dir, request.settings)
+    return path_of_stray(work.fs, work.partition, work.log_dir, work.settings)
 
 
 def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
@@ -214,29 +221,22 @@ def _note_cut_off(work: Work) -> None:
         work.note("cut-off", message, path)
 
 
-RECOVER = Verb(Action.RECOVER.value, _run, when_locked=_rebuild_checkpoints)
-
-
-@dataclass(frozen=True, slots=True)
-class SalvageRequest:
-    """A request to salvage: copies go to the directory `target`; `recovery` has the settings for indexes."""
-
-    recovery: RecoverRequest
-    target: str
+RECOVER = Verb(Action.RECOVER.value)
 
 
 @contextmanager
-def salvaging(session: Session, paths: list[str], target: str) -> Iterator[tuple[SalvageRequest, list[Partition]]]:
-    """Yield the request and the partitions for SALVAGE. Raises as `made_target`."""
+def salvaging(
+    session: Session, paths: list[str], target: str
+) -> Iterator[tuple[Callable[[Work], Any], list[Partition]]]:
+    """Yield the work and the partitions for SALVAGE: copies go to the directory `target`. Raises as `made_target`."""
     partitions = []
     for partition in session.partitions(paths):
         if partition.directory.is_metadata_log and partition.path not in session.named_paths:
             session.observer.report(Note("skipped", f"skipped: {_NO_METADATA_LOG}", partition.path))
         else:
             partitions.append(partition)
-    request = session.request(RecoverRequest, partitions)
     with made_target(session.fs, target):
-        yield SalvageRequest(request, target), partitions
+        yield partial(_salvage, to=target), partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,13 +303,13 @@ def _is_torn_tail(partition: Partition, lost: LostOffsets) -> bool:
 _NO_METADATA_LOG = "a copy of batches is no metadata log, which has its node's vote and its snapshots too"
 
 
-def _salvage(work: Work, request: SalvageRequest) -> Copied:
+def _salvage(work: Work, *, to: str) -> Copied:
     partition = work.partition
     if partition.directory.is_metadata_log:
         steps = filled((Step(_NO_METADATA_LOG), *AS_A_NODE), partition.path, partition.path)
         raise Refused(path=partition.path, reason=text_of(steps))
-    settings = request.recovery.load_settings(partition)
-    target = f"{request.target.rstrip('/')}/{partition.name}"
+    settings = load_settings(partition, work.clock.now_ms)
+    target = f"{to.rstrip('/')}/{partition.name}"
     try:
         salvaged = salvage(work.fs, partition, target, settings)
         is_of_other_user = work.fs.attributes(real_directory(work.fs, partition.path)).owner_id != os.geteuid()
@@ -320,5 +320,5 @@ def _salvage(work: Work, request: SalvageRequest) -> Copied:
         raise told from error
 
 
-SALVAGE = Verb("salvage", _salvage, changes=False)
+SALVAGE = Verb("salvage", changes=False)
 """The source is only read, and not locked."""

@@ -21,17 +21,9 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Settings
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
-from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark, Unready, check_finished, end_of
+from kafkalog_cli.ops.plans import LogPlan, Remark, Unready, check_finished, end_of
 from kafkalog_cli.ops.purge import NEVER_MS, PurgePlan, plan_purge
 from kafkalog_cli.ops.retain.retain import line_edits
-
-
-@dataclass(frozen=True, slots=True)
-class FreeRequest(LogRequest):
-    """Limits per partition: the bytes of logs to keep, and the age in milliseconds up to which segments are kept."""
-
-    keep_bytes: int = 0
-    keep_ms: int = 0
 
 
 class FreeSegment(NamedTuple):
@@ -102,29 +94,29 @@ class Freed:
 def plan_free(
     fs: WritableFilesystem,
     partition: Partition,
-    request: FreeRequest,
+    keep_bytes: int,
     places: Places | None = None,
 ) -> FreePlan:
-    """Plan which parts of a partition may be removed.
+    """Plan which parts of a partition may be removed, down to `keep_bytes` of logs.
 
     Compacted and internal topics, the active segment, and segments at or above the high watermark are never removed.
     Raises as `SettingsSource.metadata` does, and the exceptions of listing and opening the files.
     """
-    config = request.config(partition)
+    config = partition.config
     device = fs.room(partition.path).device
     plan = FreePlan.of(partition, settings=(config[CLEANUP_POLICY],), view=partition, device=device)
-    why = _protected_by(partition, config, request)
+    why = _protected_by(partition, config)
     if why:
         return replace(plan, protected_by=why)
     try:
-        return _with_leftovers(fs, partition, request, plan, places)
+        return _with_leftovers(fs, partition, keep_bytes, plan, places)
     except Unready as unready:
         return replace(plan, remarks=(unready.remark,), is_refused=True)
 
 
-def _protected_by(partition: Partition, config: Settings, request: FreeRequest) -> str:
+def _protected_by(partition: Partition, config: Settings) -> str:
     """Return why no part of a log may be removed, even if the command line sets its policy; "" if parts may be."""
-    own = request.settings.config_without_command_line(partition.log_dir, partition.topic)
+    own = partition.own_config
     if partition.topic.startswith("__"):
         return "the topic is internal"
     for settings in (own, config):
@@ -137,7 +129,7 @@ def _protected_by(partition: Partition, config: Settings, request: FreeRequest) 
         path.endswith(FileKind.CLEANER_CHECKPOINT.value) for path, _ in partition.checkpoint_faults
     ):
         return f"{FileKind.CLEANER_CHECKPOINT.value} is damaged, and may have listed it as compacted"
-    metadata = request.settings.metadata(partition.log_dir)
+    metadata = partition.cluster
     if metadata is not None and not metadata.is_complete:
         return "the metadata log is damaged, and may have said that the topic is compacted"
     return ""
@@ -146,7 +138,7 @@ def _protected_by(partition: Partition, config: Settings, request: FreeRequest) 
 def _with_leftovers(
     fs: WritableFilesystem,
     partition: Partition,
-    request: FreeRequest,
+    keep_bytes: int,
     plan: FreePlan,
     places: Places | None,
 ) -> FreePlan:
@@ -158,10 +150,10 @@ def _with_leftovers(
     first = partition.segments[0].base_offset
     left = (*partition.orphans, *partition.snapshots)
     orphans = tuple(file.status for file in left if file.name.offset is not None and file.name.offset < first)
-    return _with_segments(fs, partition, request, replace(plan, deleted=deleted, orphans=orphans))
+    return _with_segments(fs, partition, keep_bytes, replace(plan, deleted=deleted, orphans=orphans))
 
 
-def _with_segments(fs: WritableFilesystem, partition: Partition, request: FreeRequest, plan: FreePlan) -> FreePlan:
+def _with_segments(fs: WritableFilesystem, partition: Partition, keep_bytes: int, plan: FreePlan) -> FreePlan:
     segments = partition.segments
     if segments[-1].is_seven:
         end_offset = high_watermark = segments[-1].base_offset + segments[-1].log.size_bytes
@@ -173,7 +165,7 @@ def _with_segments(fs: WritableFilesystem, partition: Partition, request: FreeRe
     found: list[FreeSegment] = []
     for segment, following, left in zip(segments, segments[1:], left_behind, strict=False):
         has_other_name = segment.log.is_symlink or fs.attributes(segment.log.path).link_count > 1
-        if following.base_offset > high_watermark or left < request.keep_bytes or has_other_name:
+        if following.base_offset > high_watermark or left < keep_bytes or has_other_name:
             break
         found.append(FreeSegment(segment, following.base_offset, _files_of(partition, segment)))
     return replace(
@@ -193,9 +185,14 @@ def _files_of(partition: Partition, segment: Segment) -> tuple[FileStatus, ...]:
 
 
 def oldest_first(
-    fs: WritableFilesystem, plans: Sequence[FreePlan], request: FreeRequest, fail: Callable[[FreePlan, Exception], None]
+    fs: WritableFilesystem,
+    plans: Sequence[FreePlan],
+    kept_from_ms: int | None,
+    fail: Callable[[FreePlan, Exception], None],
 ) -> Iterator[tuple[FreePlan, FreeSegment]]:
     """Yield the removable segments of all partitions by largest timestamp, each partition's in log order.
+
+    Segments with a timestamp at or above `kept_from_ms` are kept; None: none are.
 
     A timestamp is read when the segment before it was yielded. If that fails, `fail` is called, and no further segment
     of the partition follows.
@@ -209,7 +206,7 @@ def oldest_first(
         except (KafkalogError, OSError) as error:
             fail(plans[at], error)
             return None
-        is_kept = request.keep_ms > 0 and request.now_ms - timestamp <= request.keep_ms
+        is_kept = kept_from_ms is not None and timestamp >= kept_from_ms
         return None if is_kept else (timestamp, at, number)
 
     heap = [first for first in (entry(at, 0) for at in range(len(plans))) if first is not None]

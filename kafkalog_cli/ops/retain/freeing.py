@@ -14,7 +14,6 @@ from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.free import (
     Freed,
     FreePlan,
-    FreeRequest,
     FreeSegment,
     oldest_first,
     plan_free,
@@ -28,14 +27,14 @@ from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.undo.last_run import cut_off_run
 
 
-def _run(work: Work, request: FreeRequest) -> FreePlan:
+def plan_freeing(work: Work, *, keep_bytes: int) -> FreePlan:
     """Plan which segments of one partition may be removed.
 
     An interrupted run is not undone here, because there may be no room for that.
     """
     _check_finished(work)
     work.check(Action.RETAIN, has_own_limit=True)
-    return plan_free(work.fs, work.partition, request, work.places)
+    return plan_free(work.fs, work.partition, keep_bytes, work.places)
 
 
 def _check_finished(work: Work) -> None:
@@ -52,7 +51,7 @@ def _files(plan: FreePlan, segment: FreeSegment | None) -> tuple[FileStatus, ...
     return plan.leftovers if segment is None else segment.files
 
 
-FREE = Verb(Action.RETAIN.value, _run)
+FREE = Verb(Action.RETAIN.value)
 """Plans all partitions, in a session that is a dry run and takes no lock. `Freeing` then removes the segments."""
 
 
@@ -60,11 +59,13 @@ FREE = Verb(Action.RETAIN.value, _run)
 class Freeing:
     """Removes segments one by one, under the locks; with `dry_run`, nothing is removed.
 
+    Segments that are at most `keep_ms` old stay, if it is not 0.
+
     A full disk may have no room for a lock file. Then no other process can create the lock either.
     """
 
     session: Session
-    request: FreeRequest
+    keep_ms: int
     wanted_bytes: int
     dry_run: bool
     plans: list[FreePlan] = field(default_factory=list)
@@ -146,7 +147,8 @@ class Freeing:
             if plan.has_work and plan.leftovers and plan.path not in failed:
                 yield plan, None
         open_plans = [plan for plan in plans if plan.has_work]
-        for plan, segment in oldest_first(self.session.context.fs, open_plans, self.request, self._fail):
+        kept_from_ms = self.session.clock.now_ms - self.keep_ms if self.keep_ms > 0 else None
+        for plan, segment in oldest_first(self.session.context.fs, open_plans, kept_from_ms, self._fail):
             if plan.path not in failed:
                 yield plan, segment
 

@@ -11,23 +11,10 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.log_end import LargestTimestamp
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, Settings
-from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark
+from kafkalog_cli.ops.plans import LogPlan, Remark
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.steps import REBUILD_INDEXES, VERIFY, Step
 from kafkalog_cli.ops.timestamp_units import TimestampOddity, unit_of
-
-
-@dataclass(frozen=True, slots=True)
-class RetainRequest(LogRequest):
-    """A request for retention. `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms says.
-
-    `keeps`: removed files are kept by the run instead of renamed to `.deleted`. `explains`: the timestamps of all
-    segments are read, including segments that are kept in any case.
-    """
-
-    delay_ms: int | None = None
-    keeps: bool = False
-    explains: bool = False
 
 
 @unique

@@ -31,9 +31,10 @@ from kafkalog_cli.ops.plans import (
     Unready,
     check_finished,
     check_unchanged,
-    delay_ms,
+    delay_or_setting,
     end_of,
     fingerprints_of,
+    load_settings,
     open_log,
     refused,
 )
@@ -44,7 +45,6 @@ from kafkalog_cli.ops.retain.plan import (
     TIME_LIMIT,
     Retained,
     RetainPlan,
-    RetainRequest,
     fates_of,
     remarks_of,
 )
@@ -55,33 +55,42 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.compact.plan import CompactPlan
 
 
-def plan_retain(
+def plan_retain(  # noqa: PLR0913
     fs: WritableFilesystem,
     partition: Partition,
-    request: RetainRequest,
+    clock: Clock,
     places: Places | None = None,
+    *,
+    delay_ms: int | None = None,
+    keeps: bool = False,
+    explains: bool = False,
 ) -> RetainPlan:
-    """Plan what retention removes at `request.now_ms`. The table of refusals decides whether it may run.
+    """Plan what retention removes now. The table of refusals decides whether it may run.
+
+    `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms says. `keeps`: removed files are kept by
+    the run instead of renamed to `.deleted`. `explains`: the timestamps of all segments are read, including segments
+    that are kept in any case.
 
     Only known limits are followed: limits that a source sets, or defaults if every source was read and none sets them.
     Reads headers, the ends of indexes, and checkpoints. Raises as `SettingsSource.metadata` does, and the exceptions of
     listing and opening the files.
     """
-    config = request.config(partition)
+    config = partition.config
     plan = RetainPlan.of(
         partition,
         fingerprints=fingerprints_of(fs, partition.path),
         settings=tuple(config[name] for name in (CLEANUP_POLICY, TIME_LIMIT, SIZE_LIMIT, DELAY)),
-        delay_ms=delay_ms(config, request.delay_ms),
+        delay_ms=delay_or_setting(config, delay_ms),
     )
     try:
         check_finished(partition)
         if not partition.segments:
             return plan
-        due = plan_purge(fs, partition, NEVER_MS, request.clock, places)
-        return _Planning(fs, partition, request).complete(replace(plan, due=due))
+        due = plan_purge(fs, partition, NEVER_MS, clock, places)
+        plan = _Planning(fs, partition, clock.now_ms, explains=explains).complete(replace(plan, due=due))
     except Unready as unready:
         return refused(plan, unready)
+    return replace(plan, changes=keeping(plan.changes)) if keeps else plan
 
 
 def followed_limits(config: Settings) -> RetentionLimits:
@@ -93,9 +102,7 @@ def followed_limits(config: Settings) -> RetentionLimits:
     )
 
 
-def apply_retain(
-    fs: WritableFilesystem, plan: RetainPlan, run: RunInfo, request: RetainRequest, *, held: LockHandle | None
-) -> Applied | None:
+def apply_retain(fs: WritableFilesystem, plan: RetainPlan, run: RunInfo, *, held: LockHandle | None) -> Applied | None:
     """Remove due files and make the changes; return None if no segment is removed. `held` is the partition's lock.
 
     Files of this run stay as `.deleted` for `plan.delay_ms`. With 0 they are removed at once, and the run cannot be
@@ -107,7 +114,7 @@ def apply_retain(
     try:
         with after_due_files(fs, plan, run) as begun:
             rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
-            done = apply_changes(fs, rest, begun, MarkerUse.LEFT, request, held=held)
+            done = apply_changes(fs, rest, begun, MarkerUse.LEFT, held=held)
     except NoSpace as error:
         if tells_nothing_changed(error):
             raise NoSpaceToRetain(path=plan.path, reason=NOTHING_CHANGED) from error
@@ -143,11 +150,12 @@ def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
 class _Planning:
     """Plans retention for one partition that has segments."""
 
-    def __init__(self, fs: WritableFilesystem, partition: Partition, request: RetainRequest) -> None:
+    def __init__(self, fs: WritableFilesystem, partition: Partition, now_ms: int, *, explains: bool) -> None:
         self._fs = fs
         self._partition = partition
-        self._request = request
-        self._config = request.config(partition)
+        self._now_ms = now_ms
+        self._explains = explains
+        self._config = partition.config
         self._segments = partition.segments
         self._limits = followed_limits(self._config)
         self._times: dict[int, LargestTimestamp] = {}
@@ -158,12 +166,11 @@ class _Planning:
         """Return the plan with its changes. Raises Unready."""
         bounds = self._bounds()
         sizes = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in self._segments]
-        retention = retain(sizes, bounds, self._limits, self._request.now_ms, self._largest_ms)
-        if self._request.explains:
+        retention = retain(sizes, bounds, self._limits, self._now_ms, self._largest_ms)
+        if self._explains:
             for at in range(len(self._segments)):
                 self._largest_ms(at)
-        now_ms = self._request.now_ms
-        retained = Retained(self._segments, bounds, self._limits, retention, self._times, now_ms)
+        retained = Retained(self._segments, bounds, self._limits, retention, self._times, self._now_ms)
         fates = tuple(fates_of(retained, self._config))
         paths = (segment.log.path for segment in self._segments)
         remarks = (*self._remarks, *remarks_of(paths, fates, map(self._is_disputable, range(len(self._segments)))))
@@ -198,8 +205,8 @@ class _Planning:
     def _largest_ms(self, at: int) -> int:
         if at not in self._times:
             limit_ms = self._limits.retention_ms
-            is_for_sure = not self._request.explains and limit_ms >= 0
-            enough_ms = self._request.now_ms - limit_ms if is_for_sure else None
+            is_for_sure = not self._explains and limit_ms >= 0
+            enough_ms = self._now_ms - limit_ms if is_for_sure else None
             self._times[at] = largest_timestamp(self._fs, self._segments[at], enough_ms)
         return self._times[at].timestamp_ms
 
@@ -229,12 +236,11 @@ class _Planning:
             raise Unready(self._partition.path, str(failure)) from failure
         due = {file.name for file in plan.due.files} if plan.due is not None else set()
         changes: list[Change] = [c for c in draft.changes() if not (isinstance(c, Drop) and c.name in due)]
-        ordered = in_log_order(changes)
-        return replace(plan, changes=keeping(ordered) if self._request.keeps else ordered, line_edits=edits)
+        return replace(plan, changes=in_log_order(changes), line_edits=edits)
 
     def _mark_deleted(self, draft: Draft, gone: tuple[Segment, ...], bounds: RetentionBounds, *, rolls: bool) -> None:
         if rolls:
-            settings = self._request.load_settings(self._partition)
+            settings = load_settings(self._partition, self._now_ms)
             roll(open_log(draft, self._partition, settings, bounds.log_end_offset))
         mark_deleted(draft, [segment.base_offset for segment in gone])
 
@@ -262,20 +268,27 @@ def _mark_seven_deleted(draft: Draft, gone: tuple[Segment, ...], new_base_offset
         draft.move(name, name + WorkState.DELETED.value)
 
 
-def _run(work: Work, request: RetainRequest) -> Changed[RetainPlan]:
-    """Run retention on one partition. With `explains`, a refusal still gets a plan, which explains the segments."""
+def retain_partition(
+    work: Work, *, delay_ms: int | None = None, keeps: bool = False, explains: bool = False
+) -> Changed[RetainPlan]:
+    """Run retention on one partition, see `plan_retain`. With `explains`, a refusal still gets a plan that explains."""
+
+    def planned() -> RetainPlan:
+        what = {"keeps": keeps, "explains": explains}
+        return plan_retain(work.fs, work.partition, work.clock, work.places, delay_ms=delay_ms, **what)
+
     work.begin()
     try:
         work.check(Action.RETAIN)
     except Refused as refused:
-        if not request.explains:
+        if not explains:
             raise
-        plan = plan_retain(work.fs, work.partition, request, work.places)
+        plan = planned()
         remark = Remark(plan.path, str(refused.details["reason"]), ExitCode.REFUSED)
         plan = replace(plan, remarks=(remark, *plan.remarks), is_refused=True, changes=(), line_edits=(), due=None)
     else:
-        plan = plan_retain(work.fs, work.partition, request, work.places)
-    return work.change(plan, lambda run: apply_retain(work.fs, plan, run, request, held=work.lock))
+        plan = planned()
+    return work.change(plan, lambda run: apply_retain(work.fs, plan, run, held=work.lock))
 
 
-RETAIN = Verb(Action.RETAIN.value, _run)
+RETAIN = Verb(Action.RETAIN.value)

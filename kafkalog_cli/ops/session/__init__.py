@@ -1,13 +1,13 @@
 """Runs a verb on partitions, for the command line, the library and Spark tasks alike.
 
-A `Verb` is a value: a name, and a function that takes one partition (`Work`) and a request. `Session` chooses the
+A verb is a function that takes one partition (`Work`), and a `Verb`, its name and how it locks. `Session` chooses the
 partitions, takes the locks and calls the function for several partitions at a time. It keeps the limits of time and
 load, and reports each result to an `Observer` in the order of the partitions. A session prints nothing and asks the
 user nothing.
 
     session = Session(ROLL, Context(), SessionOptions(dry_run=True), observer)
     partitions = session.writable_partitions(["/var/kafka"])
-    summary = session.run(session.request(RollRequest, partitions), partitions)
+    summary = session.run(roll, partitions)
 
 The modules are:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli import __version__
 from kafkalog_cli.change.runs import new_run_id, odd_entries
@@ -32,9 +32,7 @@ from kafkalog_cli.ops.session.work import Meter, Outcome, Work, of_the_system
 
 if TYPE_CHECKING:
     from kafkalog_cli.change.manifest import RunInfo
-    from kafkalog_cli.ops.plans import LogRequest
 
-LogRequestT = TypeVar("LogRequestT", bound="LogRequest")
 
 _NOT_OF_A_TOPIC = {
     DirectoryKind.DELETE: "marked for deletion (-delete)",
@@ -51,7 +49,7 @@ class Session:
 
     def __init__(  # noqa: PLR0913
         self,
-        verb: Verb[Any],
+        verb: Verb,
         context: Context,
         options: SessionOptions,
         observer: Observer,
@@ -74,7 +72,8 @@ class Session:
         self._rate = None if limit is None else IoRate(limit, clock=context.clock, sleep=context.sleep)
         self._begun = context.clock()
         self._reported: set[Note] = set()
-        self._request: Any = None
+        self.when_locked: Callable[[str], None] = lambda _: None
+        """Called for each log directory while its lock is held."""
         self.log_dirs_alone: tuple[str, ...] = ()
         """Absolute paths of log directories that are locked even if no partition of them is given to `run`."""
         self.fs = self._metered(lambda _, size_bytes: None)
@@ -186,17 +185,18 @@ class Session:
         broker = None if options.broker_config is None else read_broker_properties(fs, options.broker_config)
         return SettingsSource(fs, config, broker, metadata_path=options.metadata, log_dirs=log_dirs)
 
-    def request(self, kind: Callable[..., LogRequestT], partitions: Sequence[Partition], **what: Any) -> LogRequestT:
-        """Create a verb's request on logs, with the session's time, and the settings of these partitions."""
-        clock = self.clock
-        settings = self.settings(partitions)
-        return kind(clock.now_ms, settings, now_is_given=clock.is_given, **what)
-
     # -- the run
 
-    def run(self, request: Any, partitions: Sequence[Partition], show: Callable[[Any], None] | None = None) -> Summary:
-        """Run the verb on each partition. Results go to `show` (None: the observer), in partition order."""
+    def run(
+        self, do: Callable[[Work], Any], partitions: Sequence[Partition], show: Callable[[Any], None] | None = None
+    ) -> Summary:
+        """Do a verb's work on each partition. Results go to `show` (None: the observer), in partition order.
+
+        `do` plans the change of one partition and applies it, in any thread, and prints nothing. It raises
+        KafkalogError, and OSError from the disk. Raises as `settings`.
+        """
         verb = self.verb
+        self.settings(partitions)
         named = self.options.selection.topics or (p.topic for p in partitions if p.path in self.named_paths)
         self.named_topics = frozenset(named)
         if verb.changes:
@@ -205,12 +205,12 @@ class Session:
         if verb.counts_logs:
             self.observer.begin(verb.name, total_bytes)
         works = (Work(partition, self.log_dir(partition.path)) for partition in partitions)
-        self._run(request, works, min(self.options.pace.jobs, len(partitions)), show)
+        self._run(do, works, min(self.options.pace.jobs, len(partitions)), show)
         return self._summary(self._not_done(partitions))
 
     def run_work(
         self,
-        request: Any,
+        do: Callable[[Work], Any],
         works: Iterable[Work | Outcome[Any]],
         show: Callable[[Any], None] | None = None,
         *,
@@ -222,19 +222,19 @@ class Session:
         all calls. `forks`: forks of this process may do the work on many small logs.
         """
         jobs = self.options.engine.at_a_time(self.options.pace.jobs)
-        self._run(request, works, jobs, show, forks=forks and self.options.engine.elsewhere is None)
+        self._run(do, works, jobs, show, forks=forks and self.options.engine.elsewhere is None)
         return self._summary()
 
     def _run(
         self,
-        request: Any,
+        do: Callable[[Work], Any],
         works: Iterable[Work | Outcome[Any]],
         jobs: int,
         show: Callable[[Any], None] | None,
         *,
         forks: bool = False,
     ) -> None:
-        self._request = request
+        self._do_verb = do
         verb = self.verb
         watched = self.interruptions.watched() if verb.stops_safely else nullcontext()
         with self._locks:
@@ -295,8 +295,7 @@ class Session:
         try:
             self._held.append(lock_log_dir(self.fs, log_dir, self.lock_policy))
             self._locks.callback(self._held[-1].release)
-            if self.verb.when_locked is not None:
-                self.verb.when_locked(self, log_dir, self._request)
+            self.when_locked(log_dir)
         except KafkalogError as error:
             return error
         except OSError as error:
@@ -354,16 +353,16 @@ class Session:
             meter.finish()
 
     def _run_verb(self, work: Work) -> Any:
-        verb, request = self.verb, self._request
+        verb, do = self.verb, self._do_verb
         if not verb.changes:
-            return verb.run(work, request)
+            return do(work)
         for path, what in odd_entries(work.fs, work.partition.path):
             work.note("odd-entry", f"skipped: kafkalog did not make it ({what})", path)
         if not verb.is_about_runs:
             work.note_unread_run()
         self._settle_marker(work)
         with work.locked() if verb.locks_first(work.partition) else nullcontext():
-            return verb.run(work, request)
+            return do(work)
 
     def _settle_marker(self, work: Work) -> None:
         """Restore the clean shutdown marker that an earlier run on the partition could not restore."""

@@ -146,7 +146,12 @@ class Work:
                 self.note("cut-off", f"run {run_id} was cut off half way, and is undone now", path)
             except Refused as refused:
                 self.note("cut-off", f"run {run_id} was cut off half way, and cannot be undone: {refused}", path)
-        self.partition = open_partition(self.fs, path, self.session.roots.again())
+        self.reopen()
+
+    def reopen(self) -> Partition:
+        """Read the partition again, and what its log directory says of it; return it."""
+        self.partition = open_partition(self.fs, self.partition.path, self.session.roots.again())
+        return self.partition
 
     def check(self, action: Action, **intent: Any) -> None:
         """Check `action` against the table of refusals, and add its warnings as notes.

@@ -77,7 +77,8 @@ def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
     return f"runs under {path}: {', '.join(names[:MOST_RUNS])}{more}; {last}"
 
 
-def _run(work: Work, run_id: str) -> Undone:
+def undo(work: Work, run_id: str) -> Undone:
+    """Undo the run on one partition."""
     plan = plan_undo(work.fs, work.partition, run_id, work.clock, work.places)
     work.warn(plan.warnings)
     return Undone(plan, None if work.dry_run else apply_undo(work.fs, plan))
@@ -87,5 +88,4 @@ def _always(_partition: Partition) -> bool:
     return True
 
 
-UNDO = Verb(Action.UNDO.value, _run, locks_first=_always, is_about_runs=True)
-"""The request is the name of the run."""
+UNDO = Verb(Action.UNDO.value, locks_first=_always, is_about_runs=True)

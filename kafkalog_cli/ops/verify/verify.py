@@ -67,7 +67,7 @@ class _Target(NamedTuple):
 
 
 class VerifyPlanner:
-    """Plans the work of `verify`, for `Session.run_work` with `request`, in the order of the paths.
+    """Plans the work of `verify`, for `Session.run_work` with `verify`, in the order of the paths.
 
     A log directory follows its partitions. A path that cannot be verified gives an error and does not end the run.
     `selection` None: the session's.
@@ -83,6 +83,10 @@ class VerifyPlanner:
         self._failed: list[Outcome[Verification]] = []
         self._settings: SettingsSource | None = None
         self.request = replace(request, roots=self._roots)
+
+    def verify(self, work: Work) -> Verification:
+        """Do one work of `works`."""
+        return _run(work, self.request)
 
     @property
     def settings(self) -> SettingsSource:
@@ -339,7 +343,7 @@ def _run(work: Work, request: VerifyRequest) -> Verification:
         work.session.observer.advance(work.size_bytes, partition.path)
 
 
-VERIFY = Verb("verify", _run, changes=False, counts_logs=False, stops_safely=False)
+VERIFY = Verb("verify", changes=False, counts_logs=False, stops_safely=False)
 """Its work is planned by VerifyPlanner."""
 
 
@@ -369,8 +373,8 @@ def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str
         planner = VerifyPlanner(session, request, None if is_whole else Selection())
         planners.append(planner)
         if chosen:
-            session.run_work(planner.request, planner.works(chosen), show)
-    return session.run_work(request, _comparisons(session, request, found, verified, planners))
+            session.run_work(planner.verify, planner.works(chosen), show)
+    return session.run_work(planners[0].verify, _comparisons(session, request, found, verified, planners))
 
 
 def _comparisons(

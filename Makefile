@@ -26,20 +26,20 @@ interop:         ## only what runs the real Kafka (Java and Maven)
 	$(PYTHON) -m pytest -m interop
 live-broker:     ## readers beside two busy real brokers for 5 minutes, most of them with a fifth of the CPU: no false alarm
 	$(PYTHON) -m tests.kafka.live_broker --seconds 300
-fuzz-loader:     ## 20,000 damaged partitions through the real loader and ours; the count goes into docs/loader-fuzz.md
-	$(PYTHON) -m tests.kafka.fuzz_loader --count 20000 --record docs/loader-fuzz.md
-fuzz-changes:    ## 10,000 rolls, retentions, truncations, deletions of records by the real log and ours; the count goes into docs/change-fuzz.md
-	$(PYTHON) -m tests.kafka.fuzz_changes --count 10000 --record docs/change-fuzz.md
-fuzz-cleaner:    ## 1,000 random logs, cleaned up to four times each by the real cleaner and ours; the count goes into docs/cleaner-fuzz.md
-	$(PYTHON) -m tests.kafka.fuzz_cleaner --count 1000 --record docs/cleaner-fuzz.md
-fuzz-imports:    ## 5,000 random logs exported and imported, read before and after, loaded by the real loader; the count goes into docs/import-fuzz.md
-	$(PYTHON) -m tests.kafka.fuzz_imports --count 5000 --record docs/import-fuzz.md
-fuzz-nodes:      ## 300 damaged log directories: a real node starts on each, and what verify and doctor print is compared; the count goes into docs/node-fuzz.md
-	$(PYTHON) -m tests.kafka.fuzz_nodes --count 300 --record docs/node-fuzz.md
-fuzz-spark-source: ## 500 sets of options by Spark's own Kafka source and ours; the count goes into docs/spark-source-fuzz.md
-	$(PYTHON) -m tests.kafka.fuzz_spark_source --count 500 --record docs/spark-source-fuzz.md
-fuzz-sql:        ## 2,000 random queries through Spark and SQLite over a naive decoder; the count goes into docs/sql-fuzz.md
-	$(PYTHON) -m tests.spark.sql_fuzz --count 2000 --record docs/sql-fuzz.md
+fuzz-loader:     ## 20,000 damaged partitions through the real loader and ours; the result goes into docs/compared.md
+	$(PYTHON) -m tests.kafka.fuzz_loader --count 20000 --record
+fuzz-changes:    ## 10,000 rolls, retentions, truncations, deletions of records by the real log and ours; the result goes into docs/compared.md
+	$(PYTHON) -m tests.kafka.fuzz_changes --count 10000 --record
+fuzz-cleaner:    ## 1,000 random logs, cleaned up to four times each by the real cleaner and ours; the result goes into docs/compared.md
+	$(PYTHON) -m tests.kafka.fuzz_cleaner --count 1000 --record
+fuzz-imports:    ## 5,000 random logs exported and imported, read before and after, loaded by the real loader; the result goes into docs/compared.md
+	$(PYTHON) -m tests.kafka.fuzz_imports --count 5000 --record
+fuzz-nodes:      ## 300 damaged log directories: a real node starts on each, and what verify and doctor print is compared; the result goes into docs/compared.md
+	$(PYTHON) -m tests.kafka.fuzz_nodes --count 300 --record
+fuzz-spark-source: ## 500 sets of options by Spark's own Kafka source and ours; the result goes into docs/compared.md
+	$(PYTHON) -m tests.kafka.fuzz_spark_source --count 500 --record
+fuzz-sql:        ## 2,000 random queries through Spark and SQLite over a naive decoder; the result goes into docs/compared.md
+	$(PYTHON) -m tests.spark.sql_fuzz --count 2000 --record
 fuzz-native:     ## mutated bytes through the C library for an hour, with ASan and UBSan
 	$(PYTHON) native/fuzz.py 3600
 bench-smoke:     ## CPU seconds of ten commands, as ratios to a loop in Python, beside those of bench/smoke.json
@@ -49,7 +49,7 @@ bench:           ## the table of docs/bench.md
 site:            ## the pages of docs/ as a site in build/site
 	$(PYTHON) -m mkdocs build --strict
 docs:            ## regenerate man/, completions/ and the pages of docs/ that are written from tables
-	for page in format findings refusals reference; do $(PYTHON) docs/generate_$$page.py || exit 1; done
+	for page in findings refusals reference schemas index; do $(PYTHON) docs/generate_$$page.py || exit 1; done
 screens:         ## the pictures of docs/screens (one of them starts Spark)
 	$(PYTHON) docs/generate_screens.py
 dist:            ## wheel, sdist, SBOM, wheelhouse and the executable in one file, in dist/ (some minutes, 3 GiB in build/)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import os
 import platform
 import re
@@ -21,7 +20,7 @@ from compact_rows import compact_rows
 from jvm import KAFKA_VERSION, cache_directory, dump_command, java_version
 from make_inputs import find
 from measure import ROOT, Failed, Pairs, run_pairs, same_output, smallest_peak_bytes
-from page import publish, with_rows_before
+from page import measured_now, publish, with_rows_before
 from partition_rows import partition_rows
 from read_rows import FORMATTER, read_rows
 from recover_rows import recover_rows
@@ -64,9 +63,7 @@ class Result(NamedTuple):
                 self.verdict]  # fmt: skip
 
 
-HEADINGS = ["Work", "peer s", "kafkalog s", "ratio", "of pairs", "floor", "moonshot", "peer peak MiB",
-            "kafkalog peak MiB", "", "measured"]  # fmt: skip
-VERDICT = HEADINGS.index("")
+HEADINGS = ["Work", "peer s", "kafkalog s", "ratio", "floor", "peak MiB", "measured"]
 
 
 def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> Result:
@@ -87,16 +84,17 @@ def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> R
 
 def table(table_rows: Sequence[Sequence[str]]) -> str:
     """The Markdown table and the line that sums it up."""
-    lines = [f"| {' | '.join(HEADINGS)} |", "|---|" + "---:|" * (VERDICT - 1) + "---|---|"]
+    lines = [f"| {' | '.join(HEADINGS)} |", "|---|" + "---:|" * (len(HEADINGS) - 2) + "---|"]
     lines += [f"| {' | '.join(cells)} |" for cells in table_rows]
-    missed = [cells[0] for cells in table_rows if cells[VERDICT] != "met"]
-    summary = f"Not met: {'; '.join(missed)}." if missed else "Every floor is met."
+    missed = [cells[0] for cells in table_rows if ": " in cells[HEADINGS.index("floor")]]
+    summary = f"Below its floor: {'; '.join(missed)}." if missed else "Every floor is met."
     return "\n".join([*lines, "", summary])
 
 
 def table_row(result: Result) -> list[str]:
-    """Its cells, with the day."""
-    return [*(cell.replace("|", "/") for cell in result.cells()), dt.date.today().isoformat()]
+    """The cells of the page. A floor that is not met is followed by the reason."""
+    work, peer, ours, ratio, _, floor, _, _, peak, verdict = (cell.replace("|", "/") for cell in result.cells())
+    return [work, peer, ours, ratio, floor if verdict == "met" else f"{floor}: {verdict}", peak, measured_now()]
 
 
 def machine(inputs_note: str) -> str:

@@ -6,11 +6,9 @@ Both servers were consumed from before, or both have just started.
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -25,10 +23,9 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from jvm import KAFKA_VERSION, cache_directory, java_version
-from measure import ROOT
+from page import measured_now, publish
 from real_broker import TOPIC, broker_in
 
-PAGE = ROOT / "docs" / "bench.md"
 TABLE_BEGIN, TABLE_END = "<!-- serve -->", "<!-- end of serve -->"
 VALUE_BYTES, SECONDS = 1000, 300
 _SETTLING_SECONDS = 5
@@ -158,8 +155,7 @@ def row(client: str, state: str, mib: int, broker: list[Consumed], ours: list[Co
     seconds = [median(one.seconds for one in runs) for runs in (broker, ours)]
     return (
         f"| {client}, {mib} MiB | {state} | {seconds[0]:.3g} | {seconds[1]:.3g}"
-        f" | **{median(ratios):.2f}** | {ratios[0]:.2f} to {ratios[-1]:.2f} ({len(ratios)}) | 1 times"
-        f" | {cpu[0]:.2f} | {cpu[1]:.2f} | {'met' if is_met else 'missed'} | {dt.date.today().isoformat()} |"
+        f" | **{median(ratios):.2f}**{'' if is_met else ' (missed)'} | {cpu[0]:.2f} | {cpu[1]:.2f} | {measured_now()} |"
     )
 
 
@@ -175,11 +171,8 @@ def main() -> int:
     directory.mkdir(parents=True)
     broker, class_path = broker_in(directory, SETTINGS)
     lines = [
-        (
-            "| Client | servers | broker s | serve s | ratio | | floor"
-            " | broker CPU s per GiB | serve CPU s per GiB | | measured |"
-        ),
-        "|---|---|---:|---:|---:|---|---:|---:|---:|---|---|",
+        "| Client | servers | broker s | serve s | ratio | broker CPU s per GiB | serve CPU s per GiB | measured |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
     ]
     try:
         broker.start()
@@ -192,12 +185,10 @@ def main() -> int:
         broker.kill()
         shutil.rmtree(directory, ignore_errors=True)
     note = f"Kafka {KAFKA_VERSION} on Java {java_version()}, confluent-kafka {version('confluent-kafka')}."
-    text = f"{TABLE_BEGIN}\n{note}\n\n" + "\n".join(lines) + f"\n{TABLE_END}"
+    text = f"{note}\n\n" + "\n".join(lines)
     print(text)
     if options.publish:
-        page = PAGE.read_text(encoding="utf-8")
-        pattern = f"(?s){TABLE_BEGIN}.*{TABLE_END}"
-        PAGE.write_text(re.sub(pattern, lambda _: text, page), encoding="utf-8")
+        publish(text, TABLE_BEGIN, TABLE_END)
     return 0
 
 

@@ -1,10 +1,19 @@
 """The tables of docs/bench.md, each between two marks; a run that measures some rows keeps the others."""
 
+import datetime as dt
+import subprocess
 from collections.abc import Iterable, Sequence
 
 from measure import ROOT
 
 PAGE = ROOT / "docs" / "bench.md"
+
+
+def measured_now() -> str:
+    """Return the cell of a row that is measured now: the day and the commit."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return f"{dt.date.today().isoformat()}, {commit}"
 
 
 def publish(text: str, begin: str, end: str) -> None:

@@ -17,17 +17,14 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from compare import kafkalog_command
-from measure import OUR_CODES, ROOT, run
-from page import publish
+from measure import OUR_CODES, run
 from partition_rows import Partitions
 
-BEGIN, END = "<!-- scale -->", "<!-- end of scale -->"
-PLOT = ROOT / "docs" / "scale.svg"
 LARGE_RECORDS, SMALL_RECORDS = 200_000, 8
 MOST_COUNTED = 10_000
 """The most partitions that Spark counts: so many tell the cost of each, and the whole run stays within 15 minutes."""
 GIB = 1 << 30
-COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
+
 PLAN = """
 import sys
 from kafkalog_cli.spark.source import KafkalogDataSource
@@ -122,44 +119,10 @@ def _shown(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.3g}"
 
 
-def plot(groups: dict[str, list[Point]]) -> str:
-    """Return an SVG: for each unit a panel of CPU seconds by amount, both logarithmic; a line for each work."""
-    panels = [_panel(at * 420, unit, points) for at, (unit, points) in enumerate(groups.items())]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {420 * len(groups)} 300" font-family="sans-serif">'
-    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *panels, "</svg>"]) + "\n"
-
-
-def _panel(left: int, unit: str, points: list[Point]) -> str:
-    amounts, seconds = [p.amount for p in points], [p.cpu_seconds for p in points]
-
-    def place(value: float, values: list[float], start: float, length: float) -> float:
-        low, high = math.log10(min(values)), math.log10(max(values))
-        return start + length * (math.log10(value) - low) / (high - low or 1)
-
-    parts = [f'<text x="{left + 210}" y="290" font-size="12" text-anchor="middle">{unit} (CPU seconds above)</text>']
-    for color, work in zip(
-        ("#1f77b4", "#d62728", "#2ca02c", "#9467bd"), dict.fromkeys(p.work for p in points), strict=False
-    ):
-        line = []
-        for point in (p for p in points if p.work == work):
-            x = place(point.amount, amounts, left + 50, 320)
-            y = place(point.cpu_seconds, seconds, 250, -210)
-            line.append(f"{x:.0f},{y:.0f}")
-            label = f"{_shown(point.amount)}: {point.cpu_seconds:.2g} s"
-            parts.append(f'<text x="{x:.0f}" y="{y - 8:.0f}" font-size="9" text-anchor="middle">{label}</text>')
-        parts.append(f'<polyline points="{" ".join(line)}" fill="none" stroke="{color}" stroke-width="2"/>')
-        at_x, at_y = line[-1].split(",")
-        parts.append(
-            f'<text x="{at_x}" y="{int(at_y) + 14}" font-size="11" fill="{color}" text-anchor="end">{work}</text>'
-        )
-    return "\n".join(parts)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gib", type=int, default=64, help="most GiB, a power of two")
     parser.add_argument("--partitions", type=int, default=100_000, help="most partitions, a power of ten")
-    parser.add_argument("--publish", action="store_true", help="write the tables and the plot into docs")
     options = parser.parse_args()
     kafkalog = kafkalog_command()
     with tempfile.TemporaryDirectory() as folder:
@@ -169,9 +132,6 @@ def main() -> int:
         }
     text = "\n\n".join(table(points, unit) for unit, points in groups.items())
     print(text)
-    if options.publish:
-        publish(text, BEGIN, END)
-        PLOT.write_text(plot(groups), encoding="utf-8")
     return 0
 
 

@@ -12,10 +12,13 @@ TARGET = Path(__file__).with_name("findings.md")
 HEADER = """\
 # Findings of verify
 
-`docs/generate_findings.py` writes this page from the table in `kafkalog_cli/ops/checks/finding_kinds.py`. Change the
-table, not this page. A partition or log directory ends with exit code 4 if anything in it is a corruption, with 3 if
-anything is a warning, else with 0. A finding may be more exact than this page. The effect of a leftover depends on
-the files beside it, and the next step on the replicas in the metadata log.
+Every finding of `verify`: its severity, its effect on a broker, the next step. `docs/generate_findings.py`
+writes this page from the table in `kafkalog_cli/ops/checks/finding_kinds.py`: change the table, not this page.
+A partition or log directory ends with exit code 4 if anything in it is a corruption, with 3 if anything is a
+warning, else with 0. A finding may be more exact than this page. The effect of a leftover depends on the files
+beside it, and the next step on the replicas in the metadata log.
+
+**Salvage or replicate** stands for: {shared}.
 
 | Finding | Severity | Effect on a broker | Next step |
 |---|---|---|---|
@@ -23,13 +26,16 @@ the files beside it, and the next step on the replicas in the metadata log.
 
 
 def render() -> str:
-    """The whole page."""
-    return HEADER + "".join(map(row, FindingKind))
+    """The whole page. The next step that would take the most room, repeated, is in the header only."""
+    steps = [text_of(kind.steps) for kind in FindingKind]
+    shared = max(steps, key=lambda step: len(step) * sum(step in other for other in steps))
+    return HEADER.replace("{shared}", shared) + "".join(row(kind, shared) for kind in FindingKind)
 
 
-def row(kind: FindingKind) -> str:
-    """One kind as a row."""
+def row(kind: FindingKind, shared: str) -> str:
+    """One kind as a row; `shared` is the step in the header."""
     effect, step = kind.broker_effect or "as the finding says", text_of(kind.steps) or "nothing"
+    step = step.replace(shared, "**salvage or replicate**")
     return f"| `{kind.value}` | {kind.severity.value} | {effect} | {step} |\n"
 
 

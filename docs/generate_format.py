@@ -1,4 +1,4 @@
-"""Writes docs/format.md: a table for every Layout constant in kafkalog_cli.format."""
+"""Makes the page of the site on on-disk layouts: a table for every Layout constant in kafkalog_cli.format."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from typing import NamedTuple
 import kafkalog_cli.format as format_package
 from kafkalog_cli.format.layout import Layout
 
-TARGET = Path(__file__).with_name("format.md")
-
 HEADER = """\
 # On-disk layouts
 
-Written by `docs/generate_format.py` from the tables in `kafkalog_cli/format`, which the readers and writers use: change
-the tables, not this page. Everything is big-endian; offsets and sizes are in bytes. Under each heading stands the class
-of Apache Kafka that the table mirrors.
+The fixed structures in Kafka's files, from the tables in `kafkalog_cli/format` that the readers and writers
+use. Everything is big-endian; offsets and sizes are in bytes. Under each heading stands the class of Apache
+Kafka that the table mirrors.
 """
 
 TYPES = {
@@ -88,7 +86,3 @@ def render() -> str:
         parts.append(f"## `{section.module}`\n\n{section.summary}\n")
         parts.extend(table(layout) + "\n" for layout in section.layouts)
     return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    TARGET.write_text(render(), encoding="utf-8")

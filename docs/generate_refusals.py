@@ -11,9 +11,10 @@ TARGET = Path(__file__).with_name("refusals.md")
 HEADER = """\
 # When a writer refuses a partition
 
-`docs/generate_refusals.py` writes this page from the table in `kafkalog_cli/ops/refusals.py`. Change the table, not
-this page. A refused partition ends with exit code 14 and stays unchanged, an unsupported partition with 12. The run
-continues with the other partitions. The flag that lifts a refusal turns it into a warning with the same reason.
+Every rule by which a writer refuses a partition, and the option that lifts it. `docs/generate_refusals.py`
+writes this page from the table in `kafkalog_cli/ops/refusals.py`: change the table, not this page. A refused
+partition ends with exit code 14 and stays unchanged, an unsupported partition with 12. The run continues with
+the other partitions. The flag that lifts a refusal turns it into a warning with the same reason.
 
 Every writer also needs its locks (exit code 11), and room for the files that it keeps (13).
 

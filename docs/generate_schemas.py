@@ -1,4 +1,4 @@
-"""Writes docs/schemas and docs/output.md from the declarations of JSON objects; `--check` only prints old files.
+"""Writes docs/schemas from the declarations of JSON objects; `--check` only prints old files. The site shows a page.
 
 The declarations are the TypedDicts in kafkalog_cli/output; see `kafkalog_cli/output/ndjson.py`.
 """
@@ -40,7 +40,7 @@ declarations, not this page.
 
 With `--format json`, each line on stdout is one object, and the last line is a [summary](#kafkalogsummary1). Warnings,
 errors and progress are objects on stderr. `schema` is the name of an object's schema with its version, and `type` is
-the same name without the version. JSON Schemas (2020-12) are in docs/schemas.
+the same name without the version. JSON Schemas (2020-12) are in docs/schemas of the repository.
 
 Fields named `…_ms` are milliseconds, and times are counted from 1970. Some paths, topics and file names are not UTF-8.
 They have replacement characters, and a further field `…_b64` has their bytes in base64.
@@ -179,7 +179,7 @@ def pretty(value: Any, indent: int = 0) -> str:
 
 
 def page(found: list[ObjectKind[Any]]) -> str:
-    """Return docs/output.md: each object with its fields, then the parts of objects."""
+    """Return the page of the site: each object with its fields, then the parts of objects."""
     parts: dict[str, type] = {}
     sections = []
     for kind in found:
@@ -252,11 +252,7 @@ def quoted(values: Any) -> list[str]:
 
 def files() -> Mapping[Path, str]:
     """Return every generated file and its text."""
-    found = kinds()
-    texts = {
-        Path("docs/schemas") / f"{kind.name.replace('/', '-')}.json": pretty(schema(kind)) + "\n" for kind in found
-    }
-    return texts | {Path("docs/output.md"): page(found)}
+    return {Path(f"docs/schemas/{kind.name.replace('/', '-')}.json"): pretty(schema(kind)) + "\n" for kind in kinds()}
 
 
 def main() -> int:

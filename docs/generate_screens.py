@@ -46,17 +46,10 @@ class Screen:
     commands: tuple[str, ...]
     answer: str = ""
     """What the user types at a question."""
-    most_lines: int | None = None
-    """The screen shows the first lines only."""
-    seconds_per_call: float = 0.001
-    """How much time passes between two calls of the clock."""
-    is_half_done: bool = False
-    """The screen ends with a line of progress in the middle of the work."""
 
 
 SCREENS = {
     "ls": Screen("ls: the size of each topic", ("kafkalog ls shop --topics --sort size",)),
-    "verify-fine": Screen("verify: no damage", ("kafkalog verify docs/example",)),
     "verify-damaged": Screen("verify: damage, its effect, the next command", ("kafkalog verify shop",)),
     "recover": Screen(
         "recover asks before valid records are removed",
@@ -69,18 +62,7 @@ SCREENS = {
     "compact-estimate": Screen(
         "compact: the gain of cleaning", ("kafkalog compact shop/customers-0 --dry-run --estimate",)
     ),
-    "sql": Screen(
-        "SQL over the topics on a disk",
-        ("kafkalog sql shop 'select max(key), count(*) from customers group by key limit 5'",),
-    ),
-    "help": Screen("Help", ("kafkalog help verify",), most_lines=44),
-    "progress": Screen(
-        "Progress of a long run", ("kafkalog verify shop --jobs 1",), seconds_per_call=0.4, is_half_done=True
-    ),
-    "error": Screen("Errors", ("kafkalog verfy shop", "kafkalog ls shop --topic ord", "kafkalog verify shop/order-0")),
-    "next-step": Screen("A repair, and its undo", ("kafkalog recover shop/orders-1", "kafkalog recover shop/orders-2")),
 }
-NEEDS_SPARK = ("sql",)
 
 
 class Typist:
@@ -119,7 +101,7 @@ def shown_by(screen: Screen) -> str:
                     stdout=both,
                     stderr=both,
                     now_ms=lambda: NOW_MS,
-                    clock=lambda clock=clock: next(clock) * screen.seconds_per_call,
+                    clock=lambda clock=clock: next(clock) * 0.001,
                     terminal=Typist(both, screen.answer),
                 )
                 program, *words = shlex.split(line)
@@ -128,8 +110,7 @@ def shown_by(screen: Screen) -> str:
                     Path(words[0]).unlink()
                     continue
                 run(words, environment)
-                shown = _half_done(both.getvalue()) if screen.is_half_done else both.getvalue()
-                parts += _last_writes(shown.decode())
+                parts += _last_writes(both.getvalue().decode())
     finally:
         for name in ("COLUMNS", "TERM"):
             os.environ.pop(name)
@@ -158,15 +139,6 @@ def _make_logs() -> None:
             os.utime(path, (NOW_MS / 1000, NOW_MS / 1000))
 
 
-def _half_done(shown: bytes) -> bytes:
-    """Return the output up to the middle one of all lines of progress."""
-    erased = ERASED_LINE.encode()
-    parts = shown.split(erased)
-    of_progress = [number for number, part in enumerate(parts) if b" left" in part]
-    middle = of_progress[len(of_progress) // 2]
-    return erased.join([*parts[:middle], parts[middle].partition(b"\n")[0]])
-
-
 def _last_writes(shown: str) -> list[str]:
     """Return the lines, each overwritten line as it was written last."""
     return [line.rpartition(ERASED_LINE)[2] for line in shown.removesuffix("\n").split("\n")]
@@ -178,7 +150,7 @@ def lines_of(screen: Screen) -> list[Text]:
     for line in shown_by(screen).split("\n"):
         text = Text.from_ansi(line)
         lines += text.divide(range(COLUMNS, len(text.plain), COLUMNS)) if len(text.plain) > COLUMNS else [text]
-    return lines if screen.most_lines is None else lines[: screen.most_lines]
+    return lines
 
 
 def render(name: str) -> str:

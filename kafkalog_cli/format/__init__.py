@@ -4,8 +4,9 @@ The package is pure: it opens no files and reads no clock. It has one module per
 (segments), `index`, `txnindex`, `producer_snapshot`, `checkpoint`, `partition_metadata`, `meta_properties`, and
 `json_files` (quorum-state and `.kafka_cleanshutdown`).
 
-Fixed binary structures are tables (`layout`), from which docs/format.md is generated. `compression` contains the
-codecs, `native` the loops in C, and `internal_topics` the record schemas of Kafka's own topics.
+Fixed binary structures are tables (`layout`), from which docs/generate_format.py makes a page of the site.
+`compression` contains the codecs, `native` the loops in C, and `internal_topics` the record schemas of
+Kafka's own topics.
 
 Damaged bytes are not errors: a decoder returns or yields a `Fault` that says what is wrong and where. `Limits` bounds
 the memory that damaged or hostile bytes can make a reader allocate.

@@ -1,6 +1,6 @@
 """Fixed binary layouts as tables, and sequences of entries of one size.
 
-The struct and docs/format.md come from one table.
+The struct and its page of the site come from one table.
 """
 
 import struct
@@ -40,7 +40,7 @@ class Layout:
         return struct.Struct(">" + "".join(field.code for field in self.fields[: len(names)]))
 
     def rows(self) -> Iterator[tuple[int, int, str, str]]:
-        """Yield (offset, size, name, meaning) for each field: the table in docs/format.md."""
+        """Yield (offset, size, name, meaning) for each field: the table on the page of the site."""
         for field in self.fields:
             yield self.offset[field.name], struct.calcsize(">" + field.code), field.name, field.meaning
 

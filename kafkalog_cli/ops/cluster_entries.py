@@ -1,6 +1,6 @@
 """A cluster's state as entries by part and name: brokers, controllers, topics, partitions, settings, ACLs and more.
 
-The JSON objects of `cluster` have the fields of the entries. docs/output.md shows the meaning of a field, which is the
+The JSON objects of `cluster` have the fields of the entries. The JSON schemas show the meaning of a field, which is the
 string of its `Annotated`.
 """
 

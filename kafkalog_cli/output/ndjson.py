@@ -2,7 +2,7 @@
 
 Each kind of object is declared once, as a TypedDict with the meaning of its fields. `same_fields` fills objects from
 the attributes of results, as the declarations say: `From` names an attribute that is not named as its field. Notes such
-as EMPTY_IS_NULL convert a value. `docs/generate_schemas.py` writes docs/schemas and docs/output.md from the
+as EMPTY_IS_NULL convert a value. `docs/generate_schemas.py` writes docs/schemas from the
 declarations. The meaning of a field is the last string of its `Annotated`.
 """
 

@@ -1,6 +1,6 @@
 """`recover --like-broker`, the command itself, on every case of the corpus that a broker has loaded.
 
-The exceptions are in REFUSED, ODD_EPOCH and STALE, with the reasons; docs/reliability.md lists them.
+The exceptions are in REFUSED, ODD_EPOCH and STALE, with the reasons.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tests.support.product import IN_A_PROCESS
 
 BOMBS = 68
-"""Tests in test_bombs.py and test_memory*.py; row R9 of docs/reliability.md counts them."""
+"""Tests in test_bombs.py and test_memory*.py; row R9 of support/evidence.py counts them."""
 LARGE_FILE_RUNS = 58
 """Tests in test_large_files.py; row R9b counts them."""
 COMMANDS = 39

@@ -34,7 +34,7 @@ BUFFERS_BYTES = 12 << 20
 """Of a command, whatever it reads."""
 
 CASES = 358
-"""Tests in here and in test_verify_lengths.py; row R10 of docs/reliability.md counts them."""
+"""Tests in here and in test_verify_lengths.py; row R10 of support/evidence.py counts them."""
 
 
 @pytest.fixture(autouse=True)

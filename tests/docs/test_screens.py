@@ -21,7 +21,6 @@ def loaded():
 
 
 generator = loaded()
-WITHOUT_SPARK = [name for name in generator.SCREENS if name not in generator.NEEDS_SPARK]
 
 
 def shown_in(picture):
@@ -37,7 +36,7 @@ def check(name):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", WITHOUT_SPARK)
+@pytest.mark.parametrize("name", generator.SCREENS)
 def test_a_picture_is_current(name, tmp_path):
     (tmp_path / "small").write_bytes(b"x")
     if name == "ls" and (tmp_path / "small").stat().st_blocks != 8:
@@ -45,15 +44,8 @@ def test_a_picture_is_current(name, tmp_path):
     check(name)
 
 
-@pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("name", generator.NEEDS_SPARK)
-def test_a_picture_of_spark_is_current(name, spark):
-    check(name)
-
-
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", [name for name in WITHOUT_SPARK if name != "progress"])
+@pytest.mark.parametrize("name", generator.SCREENS)
 def test_words_are_whole(name):
     """The terminal breaks a line that is too long; only a typed command may be broken, and progress is cut."""
     printed = generator.shown_by(generator.SCREENS[name]).split("\n")
@@ -67,7 +59,7 @@ def test_pictures_need_no_network():
         assert set(addresses) <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}, path
 
 
-def test_the_page_shows_each_picture():
-    shown = re.findall(r"\]\(screens/([a-z-]+)\.svg\)", (ROOT / "docs" / "screens.md").read_text())
-    assert shown == list(generator.SCREENS)
-    assert {f"{name}.svg" for name in shown} == {path.name for path in SCREENS.iterdir()}
+def test_pages_show_each_picture():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    shown = {name for page in pages for name in re.findall(r"screens/([a-z-]+)\.svg\)", page.read_text())}
+    assert shown == set(generator.SCREENS) == {path.stem for path in SCREENS.iterdir()}

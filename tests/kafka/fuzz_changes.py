@@ -94,7 +94,13 @@ def fuzz_all(options, folder, kept):
 
 
 def main():
-    return run_fuzz(__doc__, 1000, fuzz_all, flags=[("--killed", "logs whose broker was killed")])
+    return run_fuzz(
+        __doc__,
+        1000,
+        fuzz_all,
+        row="`roll`, `retain`, `truncate`, `delete-records`",
+        flags=[("--killed", "logs whose broker was killed")],
+    )
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def fuzz_all(options, folder, kept):
 
 
 def main():
-    return run_fuzz(__doc__, 100, fuzz_all)
+    return run_fuzz(__doc__, 100, fuzz_all, row="`compact`")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def fuzz_all(options, folder, kept):
 
 
 def main():
-    return run_fuzz(__doc__, 500, fuzz_all)
+    return run_fuzz(__doc__, 500, fuzz_all, row="`export`, then `import`")
 
 
 if __name__ == "__main__":

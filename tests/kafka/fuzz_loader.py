@@ -91,7 +91,7 @@ def fuzz_all(options, folder, kept):
 
 
 def main():
-    return run_fuzz(__doc__, 1000, fuzz_all)
+    return run_fuzz(__doc__, 1000, fuzz_all, row="`recover --like-broker`")
 
 
 if __name__ == "__main__":

@@ -92,7 +92,11 @@ def fuzz_all(options, folder, kept):
 
 def main():
     return run_fuzz(
-        __doc__, 300, fuzz_all, flags=[("--make-bases", "make the log directories of the cases again first")]
+        __doc__,
+        300,
+        fuzz_all,
+        row="`verify`, `doctor`",
+        flags=[("--make-bases", "make the log directories of the cases again first")],
     )
 
 

@@ -337,7 +337,7 @@ def main():
                 spark.stop()
         return "", tally
 
-    return run_fuzz(__doc__, 200, fuzz)
+    return run_fuzz(__doc__, 200, fuzz, row='`spark.read.format("kafkalog")`')
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The commands of docs/cron.md, as they are printed, on the log directories of a real broker with stock settings.
+"""The commands of docs/cron.md and docs/make-room.md, as they are printed, on the log directories of a real broker with stock settings.
 
 Only the page's directories are substituted: `put_in_place` states by which.
 """
@@ -19,7 +19,8 @@ from tests.kafka.recovering import ENVIRONMENT
 
 pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cron.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "make-room.md").read_text() + (DOCS / "cron.md").read_text()
 DAY_MS = 86_400_000
 DAYS = 40
 """A record per day: with stock settings a segment holds a week of them, and a week of them stays."""
@@ -36,7 +37,7 @@ def blocks(kind):
 
 def with_word(lines, word):
     found = [line for line in lines if word in line.split()]
-    assert found, f"docs/cron.md has no command with {word}"
+    assert found, f"the pages have no command with {word}"
     return found
 
 

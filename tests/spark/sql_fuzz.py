@@ -19,9 +19,9 @@ from random import Random
 
 from pyspark.sql.functions import lit
 
+from tests.kafka.fuzzing import record
 from tests.spark.sql_cases import TOPICS, Chooser, in_dialect, make_logs, oracle_of
 
-RECORD_MARK = "<!-- last run -->\n"
 DIRECTORIES = 3
 WAYS = ("views", "sql", "views", "frames", "function")
 
@@ -204,7 +204,7 @@ def main():
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--connect", action="store_true", help="through Spark Connect, without kafkalog sql")
     parser.add_argument("--minutes", type=float, help="ask no more after so many minutes")
-    parser.add_argument("--record", type=Path, help="page whose last line gets the result")
+    parser.add_argument("--record", action="store_true", help="put the result into docs/compared.md")
     options = parser.parse_args()
     begun = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="sql-fuzz-"))
@@ -220,11 +220,10 @@ def main():
         spark.stop()
     shutil.rmtree(folder, ignore_errors=True)
     through = " Connect" if options.connect else ""
-    line = f"PySpark {version}{through}: {tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
-    print(line)
+    result = f"{tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
+    print(result)
     if options.record:
-        text, mark, _ = options.record.read_text().partition(RECORD_MARK)
-        options.record.write_text(f"{text}{mark}{time.strftime('%Y-%m-%d')}, {line}.\n")
+        record("`sql`", f"PySpark {version}{through}", result)
     return 1 if tally.different else 0
 
 

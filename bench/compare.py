@@ -59,11 +59,12 @@ class Result(NamedTuple):
         ratio = 1 / pairs.ratio if inverse else pairs.ratio
         span = f"{ratios[0]:.2f} to {ratios[-1]:.2f} ({len(ratios)})"
         peer_peak = f"{pairs.peer_peak_bytes / (1 << 20):.0f}"
-        return [row.work, f"{pairs.peer_seconds:.3g}", ours[0], f"**{ratio:.2f}**", span, *bars, peer_peak, ours[1],
+        times = f"**{ratio:.2f}**{' as long' if inverse else ''}"
+        return [row.work, f"{pairs.peer_seconds:.3g}", ours[0], times, span, *bars, peer_peak, ours[1],
                 self.verdict]  # fmt: skip
 
 
-HEADINGS = ["Work", "peer s", "kafkalog s", "ratio", "floor", "peak MiB", "measured"]
+HEADINGS = ["Work", "peer s", "kafkalog s", "ratio", "peak MiB", "measured"]
 
 
 def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> Result:
@@ -83,18 +84,16 @@ def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> R
 
 
 def table(table_rows: Sequence[Sequence[str]]) -> str:
-    """The Markdown table and the line that sums it up."""
+    """The Markdown table."""
     lines = [f"| {' | '.join(HEADINGS)} |", "|---|" + "---:|" * (len(HEADINGS) - 2) + "---|"]
     lines += [f"| {' | '.join(cells)} |" for cells in table_rows]
-    missed = [cells[0] for cells in table_rows if ": " in cells[HEADINGS.index("floor")]]
-    summary = f"Below its floor: {'; '.join(missed)}." if missed else "Every floor is met."
-    return "\n".join([*lines, "", summary])
+    return "\n".join(lines)
 
 
 def table_row(result: Result) -> list[str]:
-    """The cells of the page. A floor that is not met is followed by the reason."""
+    """The cells of the page. The ratio of a row below its floor is followed by the reason and the floor."""
     work, peer, ours, ratio, _, floor, _, _, peak, verdict = (cell.replace("|", "/") for cell in result.cells())
-    return [work, peer, ours, ratio, floor if verdict == "met" else f"{floor}: {verdict}", peak, measured_now()]
+    return [work, peer, ours, ratio if verdict == "met" else f"{ratio} ({verdict}: {floor})", peak, measured_now()]
 
 
 def machine(inputs_note: str) -> str:

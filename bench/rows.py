@@ -21,7 +21,7 @@ _BENCH = Path(__file__).resolve().parent
 class Measure(Enum):
     """What a row's floor and moonshot are."""
 
-    TIMES_FASTER = "{} times"
+    TIMES_FASTER = "{}"
     """At least so many times as fast as the peer."""
     TIMES_AS_LONG = "at most {} times as long"
     SECONDS = "under {} s"
@@ -83,8 +83,7 @@ def rows(found: dict[str, Input], jvm: list[str] | None) -> list[Row]:
 def described(log: Input) -> str:
     size = log.size_bytes / (1 << 20)
     text = f"{size / 1024:.1f} GiB" if size >= 1000 else f"{size:.0f} MiB"
-    kind = {"uncompressed": "uncompressed batches of about 100 records", "one-record": "one-record batches"}
-    return f"{text} of {kind.get(log.part, log.part)}"
+    return f"{text} {log.part}"
 
 
 def _dump(

@@ -42,6 +42,8 @@ PLACES = {
     "/var/lib/kafka/copy": "copy",
     "/var/lib/kafka/metadata": "data",
     "/data/kafka-log0": "data",
+    "/disk1/kafka": "data",
+    "/disk2/kafka": "copy",
     "kafka-logs": "data",
     "/var/lib/kafka": "data",
     "/etc/kafka/server.properties": "server.properties",
@@ -63,6 +65,7 @@ def disk(tmp_path_factory):
     root = tmp_path_factory.mktemp("pages")
     assert run(["demo", str(root / "data")], Environment(io.BytesIO(), io.BytesIO())) == 0
     shutil.copytree(root / "data" / "customers-0", root / "data" / "users-0")
+    shutil.copytree(root / "data" / "customers-0", root / "data" / "app-counts-changelog-0")
     shutil.copytree(root / "data" / "__consumer_offsets-9", root / "data" / "__consumer_offsets-0")
     (root / "data" / "cleaner-offset-checkpoint").write_text("0\n1\ncustomers 0 0\n")
     quorum = '{"leaderId":-1,"leaderEpoch":0,"votedId":-1,"data_version":1}'

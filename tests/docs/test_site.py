@@ -24,6 +24,8 @@ def build(target, **changes):
 def test_the_site_builds(tmp_path):
     build(tmp_path / "site")
     assert (tmp_path / "site" / "broker-messages" / "no-space-left-on-device" / "index.html").exists()
+    index = (tmp_path / "site" / "broker-messages" / "index.html").read_text()
+    assert len(re.findall(r'<li><a href="[a-z-]+/"><code>', index)) > 250
     objects = (tmp_path / "site" / "output" / "index.html").read_text()
     assert "Record batch v2" in (tmp_path / "site" / "format" / "index.html").read_text()
     assert objects.count('<h2 id="kafkalog') == len(list((DOCS / "schemas").iterdir()))

@@ -22,7 +22,7 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.log_contents import LogContents, together
-from kafkalog_cli.ops.stats import MeasuredPartition, StatsRequest, measure_partitions
+from kafkalog_cli.ops.stats import MeasuredPartition, measure_partitions
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stats_view import STATS, KeyWords, StatsRow, stats_object, write_stats
 
@@ -82,7 +82,7 @@ def stats(context: Context, options: StatsOptions) -> int:
     chosen = run.select_served(options.paths, options.topics.selection)
     run.progress.begin("stats", sum(map(log_bytes, chosen)))
     measured = list(measure_partitions(
-        *(run.fs, chosen, StatsRequest(options.top, options.limits.limits())),
+        run.fs, chosen, top=options.top, limits=options.limits.limits(),
         jobs=options.jobs or default_jobs(), on_read=run.progress.read, engine=engine,
     ))  # fmt: skip
     run.progress.erase()

@@ -13,7 +13,7 @@ from kafkalog_cli.cli.session_groups import Printing
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.ops.session.interruptions import Interruptions
-from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.observer import Note, Observer
 from kafkalog_cli.ops.session.options import SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
@@ -110,7 +110,7 @@ def run_verb(  # noqa: PLR0913, PLR0917
     return run.complete(partial(do, **what), found)
 
 
-class Printer:
+class Printer(Observer):
     """The `Observer` of the command line: results on stdout, notes and errors on stderr, questions on the terminal."""
 
     def __init__(  # noqa: PLR0913
@@ -130,8 +130,7 @@ class Printer:
         self._undisturbed = Undisturbed(stdout) if verb.changes else None
         if self._undisturbed is not None:  # a verb that changes logs continues if the reader is gone
             stdout, stderr = cast(BinaryIO, self._undisturbed), cast(BinaryIO, Undisturbed(stderr))
-        progress = self._progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
-        self.begin, self.expect_more, self.advance = progress.begin, progress.expect_more, progress.advance
+        self._progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
         self.out = ResultStream(beside(self._progress, stdout))
         self._json = JsonLines(self.out) if as_json else None
         self._messages = Messages(beside(self._progress, stderr), as_json=as_json)
@@ -153,6 +152,18 @@ class Printer:
     def working(self) -> AbstractContextManager[object]:
         """See Observer."""
         return self._progress
+
+    def begin(self, work: str, total_bytes: int | None) -> None:
+        """See Observer."""
+        self._progress.begin(work, total_bytes)
+
+    def expect_more(self, size_bytes: int) -> None:
+        """See Observer."""
+        self._progress.expect_more(size_bytes)
+
+    def advance(self, size_bytes: int, subject: str = "") -> None:
+        """See Observer."""
+        self._progress.advance(size_bytes, subject)
 
     def report(self, note: Note) -> None:
         """See Observer."""

@@ -198,11 +198,11 @@ def stats(  # noqa: PLR0913
     The results are in the order of the partitions. `top` is the number of the largest records, most frequent keys and
     producers in each. Damage is a LogWarning too. Raises NothingSelected, PathNotFound, NotKafkaLayout, Unreadable.
     """
-    from kafkalog_cli.ops.stats import StatsRequest, measure_partitions
+    from kafkalog_cli.ops.stats import measure_partitions
 
     fs = RealFilesystem()
     chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
-    found = list(measure_partitions(fs, chosen, StatsRequest(top, limits), jobs=jobs))
+    found = list(measure_partitions(fs, chosen, top=top, limits=limits, jobs=jobs))
     errors: list[KafkalogError] = []
     for one in found:
         for path, fault in one.damage:

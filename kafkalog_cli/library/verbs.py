@@ -16,7 +16,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 from kafkalog_cli.ops.option_values import is_date
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.session.observer import Note, SilentObserver
+from kafkalog_cli.ops.session.observer import Note, Observer
 from kafkalog_cli.ops.session.options import Context, Pace, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
@@ -88,7 +88,7 @@ class Run(Generic[ResultT]):
     not_done: tuple[str, ...] = ()
 
 
-class _Listener(SilentObserver):
+class _Listener(Observer):
     """Collects results, errors and notes of a session; each note is also a LogWarning."""
 
     def __init__(self, unheard: frozenset[str]) -> None:

@@ -242,12 +242,8 @@ class BrokerSearch:
 _BATCHES_AT_ONCE = 64
 
 
-class _Begin(NamedTuple):
-    """Where a search begins, the time index entry that led there, and notes on indexes that were not used."""
-
-    start: StartingPoint
-    entry: TimeIndexEntry | None
-    notes: tuple[str, ...] = ()
+_Begin = tuple[StartingPoint, TimeIndexEntry | None, tuple[str, ...]]
+"""Where a search begins, the time index entry that led there, and notes on indexes that were not used."""
 
 
 class TimeSearch:
@@ -329,20 +325,21 @@ class TimeSearch:
         start = indexes.before_offset(log, max(older + 1, start_offset))
         doubts = tuple(dict.fromkeys(filter(None, (indexes.time_doubt, start.doubt))))
         if start.entry is None:
-            return _Begin(start._replace(doubt="; ".join(doubts)), entry)
-        return _Begin(start, entry, doubts)
+            return start._replace(doubt="; ".join(doubts)), entry, ()
+        return start, entry, doubts
 
     def _records(self, log: ReadableFile, segment: Segment, begin: _Begin, wanted: Range) -> Iterator[Found]:
         """Yield the first wanted record of each batch."""
         since_ms, from_offset = wanted.since_ms or 0, wanted.from_offset
-        reader = SegmentReader(log, start=begin.start.position)
+        start, entry, notes = begin
+        reader = SegmentReader(log, start=start.position)
         for header in reader.headers():
             if header.max_timestamp < since_ms or (from_offset is not None and header.last_offset < from_offset):
                 continue
             block, fault = first_record(log, header, self._limits, wanted)
             if block is not None:
                 batch = block.batches.row(block.first_row)
-                yield Found(segment, begin.start, batch, block, begin.notes, begin.entry)
+                yield Found(segment, start, batch, block, notes, entry)
             if fault is not None:
                 self._note(segment, f"the batch at byte {header.position} cannot be read: {fault.message}")
         if reader.fault is not None:

@@ -29,14 +29,6 @@ _MOST_DAMAGE = 100
 """Damaged places of a partition that are reported one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatsRequest:
-    """The choices of `kafkalog stats`: `top` records, producers and keys are reported."""
-
-    top: int = DEFAULT_TOP
-    limits: Limits = DEFAULT_LIMITS
-
-
 @dataclass(slots=True)
 class MeasuredPartition:
     """The contents of a partition, with the damage that was left out, and segments that could not be read.
@@ -61,20 +53,24 @@ class MeasuredPartition:
 def measure_partitions(  # noqa: PLR0913
     fs: WritableFilesystem,
     partitions: Sequence[Partition],
-    request: StatsRequest,
     *,
+    top: int = DEFAULT_TOP,
+    limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
     on_read: Meter | None = None,
     engine: Engine = THREADS,
 ) -> Iterator[MeasuredPartition]:
-    """Yield the contents of each partition, in order. `on_read` is called from any thread with the bytes read."""
+    """Yield the contents of each partition, with `top` records, producers and keys, in order.
+
+    `on_read` is called from any thread with the bytes read.
+    """
     meter = EndingMeter(on_read)
     metered = MeteredFilesystem(fs, meter)
 
     def measure(partition: Partition) -> MeasuredPartition:
         if engine.elsewhere is None:
-            return measure_partition(metered, partition, request)
-        work = partial(measure_partition, fs, request=request)
+            return measure_partition(metered, partition, top, limits)
+        work = partial(measure_partition, fs, top=top, limits=limits)
         try:
             return engine.elsewhere(work, partition, fs, partition.path)
         except KafkalogError as error:
@@ -87,14 +83,14 @@ def measure_partitions(  # noqa: PLR0913
         yield from measured
 
 
-def measure_partition(fs: Filesystem, partition: Partition, request: StatsRequest) -> MeasuredPartition:
+def measure_partition(fs: Filesystem, partition: Partition, top: int, limits: Limits) -> MeasuredPartition:
     """Return the contents of a partition: of all its batches with a correct CRC, also below the log start offset."""
     found = MeasuredPartition(partition)
-    collector = ContentsCollector(partition, request.top)
+    collector = ContentsCollector(partition, top)
     codes: set[ExitCode] = set()
     for segment in partition.segments:
         try:
-            codes.add(_measure_segment(fs, segment, request.limits, collector, found))
+            codes.add(_measure_segment(fs, segment, limits, collector, found))
         except (KafkalogError, OSError) as error:
             codes.add(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
             found.not_read.append((segment.log.path, error))

@@ -43,7 +43,7 @@ from kafkalog_cli.ops.listing.root import LogDirRoot, read_root
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover, recover_partition
 from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
-from kafkalog_cli.ops.session.observer import Note, SilentObserver
+from kafkalog_cli.ops.session.observer import Note, Observer
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.verify.identity import lacks_metadata_log
@@ -74,7 +74,7 @@ class Examination:
     exit_code: ExitCode
 
 
-class _Results(SilentObserver):
+class _Results(Observer):
     """Collects what a session shows, and its errors as notes."""
 
     def __init__(self) -> None:

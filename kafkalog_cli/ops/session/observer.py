@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import log_dir_of
@@ -25,8 +25,8 @@ class Note(NamedTuple):
     exit_code: ExitCode | None = None
 
 
-class Observer(Protocol):
-    """Receives results, notes and progress.
+class Observer:
+    """Receives results, notes and progress; this class discards them, and agrees to every change.
 
     Only `advance`, `expect_more`, `report_now` and `consent` may be called from other threads than the session's own.
     """
@@ -34,9 +34,11 @@ class Observer(Protocol):
     @property
     def counts_bytes(self) -> bool:
         """Whether progress is shown. If not, a total that costs reads is not computed."""
+        return False
 
     def working(self) -> AbstractContextManager[object]:
         """Return a context manager that is open while the session works."""
+        return nullcontext()
 
     def begin(self, work: str, total_bytes: int | None) -> None:
         """Start progress for `work`: `total_bytes` are to be read, None if the total is unknown."""
@@ -61,21 +63,6 @@ class Observer(Protocol):
 
     def consent(self, path: str, plan: Any) -> None:
         """Ask before `plan` removes valid records. Raises NotChanged if the answer is no."""
-
-
-class SilentObserver:
-    """An observer that discards reports and agrees to every change."""
-
-    counts_bytes = False
-
-    def working(self) -> AbstractContextManager[object]:
-        """See Observer."""
-        return nullcontext()
-
-    def _discard(self, *values: Any, **named: Any) -> None:
-        """Take what an observer takes, and do nothing."""
-
-    begin = expect_more = advance = report = report_now = fail = show = consent = _discard
 
 
 def lock_sentence(owner: LockOwner) -> str:

@@ -25,7 +25,7 @@ from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places, places_of_partitions
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.interruptions import Interruptions
-from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer, SilentObserver
+from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Meter, Outcome, Work, of_the_system
@@ -304,7 +304,7 @@ class Session:
 
     def _begin_fork(self) -> None:
         """Report nothing from this fork: the process that it was forked from does."""
-        self.observer = SilentObserver()
+        self.observer = Observer()
 
     def _taken(self, task: Sized[Outcome[Any]], packed: tuple[Any, KafkalogError | None]) -> Outcome[Any]:
         """Return the outcome of work that a fork has done."""

@@ -17,7 +17,7 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.coordinators import Copies
 from kafkalog_cli.ops.group_assignment import assign_ranges
 from kafkalog_cli.ops.group_history import group_history
 from kafkalog_cli.ops.groups import GroupsRequest, describe_groups, offsets_retention
@@ -86,8 +86,8 @@ def groups(context: Context, options: GroupsOptions) -> int:
     run = Run(context, options.output)
     run.show_reads()
     retention = offsets_retention(run.fs, options.broker_config)
-    log_dirs = LogDirs(run.fs, options.paths, options.metadata)
-    run.lock_warnings.about(*log_dirs.replicas.log_dirs)
+    log_dirs = Copies(run.fs, options.paths, options.metadata)
+    run.lock_warnings.about(*log_dirs.log_dirs)
     request = GroupsRequest(frozenset(options.group or ()), frozenset(options.topic or ()), retention)
     if options.history:
         counts = _print_history(run, log_dirs, request)
@@ -101,7 +101,7 @@ def groups(context: Context, options: GroupsOptions) -> int:
     return code
 
 
-def _print_history(run: Run, log_dirs: LogDirs, request: GroupsRequest) -> dict[str, int]:
+def _print_history(run: Run, log_dirs: Copies, request: GroupsRequest) -> dict[str, int]:
     counts = {"changes": 0, "back": 0}
     is_assumed = False
     for change in group_history(log_dirs, request):
@@ -116,7 +116,7 @@ def _print_history(run: Run, log_dirs: LogDirs, request: GroupsRequest) -> dict[
     return counts
 
 
-def _print_assignment(run: Run, log_dirs: LogDirs, request: GroupsRequest) -> dict[str, int]:
+def _print_assignment(run: Run, log_dirs: Copies, request: GroupsRequest) -> dict[str, int]:
     groups, topics = list(describe_groups(log_dirs, request)), request.topics
     found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
     if run.lines is not None:
@@ -127,7 +127,7 @@ def _print_assignment(run: Run, log_dirs: LogDirs, request: GroupsRequest) -> di
     return {"groups": len(groups), "assignments": len(found)}
 
 
-def _print_groups(run: Run, log_dirs: LogDirs, request: GroupsRequest, *, members: bool) -> dict[str, int]:
+def _print_groups(run: Run, log_dirs: Copies, request: GroupsRequest, *, members: bool) -> dict[str, int]:
     counts = {"groups": 0, "offsets": 0}
     text = GroupsText(run.out, members=members)
     for described in describe_groups(log_dirs, request):

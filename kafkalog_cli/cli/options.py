@@ -60,12 +60,12 @@ def _partitions(ctx: Any) -> set[tuple[str, int]]:
 
 def _groups(paths: list[str]) -> Iterator[str]:
     from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.coordinators import Copies
     from kafkalog_cli.ops.groups import GroupsRequest, consumer_offsets, describe_groups
 
-    log_dirs = LogDirs(RealFilesystem(), paths)
+    log_dirs = Copies(RealFilesystem(), paths)
     topic = consumer_offsets(log_dirs)
-    copies = (log_dirs.replicas.best(topic.topic, number) for number in topic.numbers)
+    copies = (log_dirs.best(topic.topic, number) for number in topic.numbers)
     if sum(segment.log.size_bytes for copy in copies if copy for segment in copy.segments) <= MOST_LOG_BYTES:
         yield from (described.group_id for described in describe_groups(log_dirs, GroupsRequest()))
 

@@ -114,7 +114,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
                 run.codes.append(note.exit_code)
 
     with Serving(run.session_context, options, report) as serving:
-        LockWarnings(run.fs, report).about(*serving.catalog.log_dirs.replicas.log_dirs)
+        LockWarnings(run.fs, report).about(*serving.catalog.log_dirs.log_dirs)
         if current_thread() is main_thread():
             signal.signal(signal.SIGTERM, lambda *_: serving.stop())
         run.show(SERVING, serving, serving_line)

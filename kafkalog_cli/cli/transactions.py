@@ -41,7 +41,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     of __transaction_state, the state is unknown. Nothing is locked or changed.
     """
     from kafkalog_cli.cli.run import Run
-    from kafkalog_cli.ops.coordinators import LogDirs as Directories
+    from kafkalog_cli.ops.coordinators import Copies as Directories
     from kafkalog_cli.ops.open_transactions import find_transactions
     from kafkalog_cli.output.transactions_view import write_objects, write_transactions
 
@@ -49,7 +49,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     run.show_reads()
     now_ms = run.environment.now_ms() if now is None else now_of(run.environment, now)
     log_dirs = Directories(run.fs, paths, metadata)
-    run.lock_warnings.about(*log_dirs.replicas.log_dirs)
+    run.lock_warnings.about(*log_dirs.log_dirs)
     found = find_transactions(log_dirs, now_ms, max_transaction_timeout * 60_000)
     counts = {}
     if run.lines is not None:

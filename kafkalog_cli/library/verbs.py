@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kafkalog_cli.ops.cluster import ClusterDescription
     from kafkalog_cli.ops.compact.plan import CompactPlan
-    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.coordinators import Copies
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
     from kafkalog_cli.ops.doctor.examination import Examination
     from kafkalog_cli.ops.group_history import OffsetChange
@@ -265,10 +265,10 @@ def groups(
     `groups` and `topics` choose; empty: all. Raises NothingSelected, UsageError, PathNotFound, NotKafkaLayout,
     Unreadable.
     """
-    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.coordinators import Copies
     from kafkalog_cli.ops.groups import GroupsRequest, describe_groups, offsets_retention
 
-    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), _text_of(metadata))
+    log_dirs = Copies(RealFilesystem(), path_texts(paths), _text_of(metadata))
     retention = offsets_retention(log_dirs.fs, _text_of(broker_config))
     found = describe_groups(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
     return _without_session(found, log_dirs)
@@ -286,11 +286,11 @@ def group_history(
 
     `groups` and `topics` choose; empty: all. Raises as `groups`.
     """
-    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.coordinators import Copies
     from kafkalog_cli.ops.group_history import group_history as changes
     from kafkalog_cli.ops.groups import GroupsRequest, offsets_retention
 
-    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), _text_of(metadata))
+    log_dirs = Copies(RealFilesystem(), path_texts(paths), _text_of(metadata))
     retention = offsets_retention(log_dirs.fs, _text_of(broker_config))
     found = changes(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
     return _without_session(found, log_dirs)
@@ -308,16 +308,16 @@ def transactions(
     A transaction hangs only if its last batch is older than `max_transaction_timeout_ms` at `now`, epoch ms or a
     datetime. Raises PathNotFound, NotKafkaLayout, Unreadable.
     """
-    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.coordinators import Copies
     from kafkalog_cli.ops.open_transactions import find_transactions
 
-    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), _text_of(metadata))
+    log_dirs = Copies(RealFilesystem(), path_texts(paths), _text_of(metadata))
     now_ms = epoch_ms(now, is_clock=True)
     found = find_transactions(log_dirs, Context().now_ms() if now_ms is None else now_ms, max_transaction_timeout_ms)
     return _without_session(found, log_dirs)
 
 
-def _without_session(results: Iterable[ResultT], log_dirs: LogDirs) -> Run[ResultT]:
+def _without_session(results: Iterable[ResultT], log_dirs: Copies) -> Run[ResultT]:
     """Return the outcome of a verb that only reads; its notes are LogWarnings too."""
     found = tuple(results)
     for note in log_dirs.notes:

@@ -1,17 +1,25 @@
 """The topic of a coordinator in some log directories: the best copy of each partition, and the place of an id."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName
-from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Unreadable
+from kafkalog_cli.disk.names import (
+    METADATA_TOPIC,
+    DirectoryKind,
+    DirectoryName,
+    is_topic_name,
+    partition_directory_name,
+)
+from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError, NothingSelected, Unreadable
+from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.format.java_text import string_hash
-from kafkalog_cli.log.partition import Partition, topic_id_on_disk
+from kafkalog_cli.log.log_dir import LogDirs
+from kafkalog_cli.log.partition import Partition, open_partition, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
-from kafkalog_cli.ops.replicas import Replicas, rank
 from kafkalog_cli.ops.selection import (
     Selection,
     expand,
@@ -66,8 +74,13 @@ def in_sorted_runs(
     yield from sorted(run, key=name)
 
 
-class LogDirs:
-    """Some log directories, with what a command on a coordinator's state needs of them.
+def rank(copy: Partition) -> tuple[int, int]:
+    """Return the last leader epoch, then the end of the log: the larger, the better, as in an election of a leader."""
+    return copy.last_epoch, copy.bounds.next_offset
+
+
+class Copies:
+    """The copies of partitions in some log directories, and what a command on a coordinator's state needs of them.
 
     `notes` are facts beside the results, and `codes` the exit codes that damage and notes cause.
     """
@@ -79,13 +92,16 @@ class LogDirs:
         self.expanded = expand(fs, self.paths)
         self.notes: list[Note] = []
         self.codes: list[ExitCode] = []
-        self.replicas = Replicas(fs, log_dirs_of(fs, self.paths), self._unreadable)
+        found = log_dirs_of(fs, self.paths)
+        self.log_dirs = list({os.path.realpath(path): path.rstrip("/") or "/" for path in found}.values())
+        self._of_run = LogDirs(fs)
+        self._found: dict[tuple[str, int], tuple[Partition, ...]] = {}
         self._metadata_path = metadata
 
     @cached_property
     def metadata(self) -> ClusterMetadata | None:
         """The furthest replica of the metadata log in the log directories, or the option's; None if there is none."""
-        logs = metadata_logs(self.fs, self.replicas.log_dirs, self._metadata_path)
+        logs = metadata_logs(self.fs, self.log_dirs, self._metadata_path)
         return furthest_metadata(self.fs, logs, self._damaged)
 
     @property
@@ -107,7 +123,7 @@ class LogDirs:
     def topic_ids_on_disk(self) -> dict[str, str]:
         """The ids of topics by name, each from the first partition.metadata that has it."""
         found: dict[str, str] = {}
-        for log_dir in self.replicas.log_dirs:
+        for log_dir in self.log_dirs:
             for one in partition_paths(self.fs, log_dir):
                 topic = one.directory.topic
                 if topic is not None and topic not in found and one.directory.kind is DirectoryKind.PARTITION:
@@ -135,7 +151,7 @@ class LogDirs:
         }
         if not found:
             raise nothing_selected(self.fs, self.paths, selection)
-        copies = (self.replicas.best(topic, number) for topic, number in sorted(found))
+        copies = (self.best(topic, number) for topic, number in sorted(found))
         return [copy for copy in copies if copy is not None]
 
     def note(self, kind: str, message: str, path: str | None = None, *, code: ExitCode = ExitCode.WARNINGS) -> None:
@@ -155,14 +171,42 @@ class LogDirs:
             code=ExitCode.CORRUPTION,
         )  # fmt: skip
 
-    def _unreadable(self, path: str, reason: str) -> None:
-        self.note("unreadable", reason, path, code=ExitCode.FAILURE)
+    def copies(self, topic: str, number: int) -> tuple[Partition, ...]:
+        """Return the copies of a partition, the best first, and of equal copies the copy that starts first.
+
+        A copy that cannot be read is noted and left out.
+        """
+        key = (topic, number)
+        if key not in self._found:
+            found = [self._copy(log_dir, topic, number) for log_dir in self.log_dirs] if is_topic_name(topic) else []
+            copies = sorted((copy for copy in found if copy), key=lambda copy: copy.bounds.start)
+            self._found[key] = tuple(sorted(copies, key=rank, reverse=True))
+        return self._found[key]
+
+    def best(self, topic: str, number: int) -> Partition | None:
+        """Return the best copy of a partition, None if no log directory has it."""
+        return next(iter(self.copies(topic, number)), None)
+
+    def _copy(self, log_dir: str, topic: str, number: int) -> Partition | None:
+        path = f"{log_dir.rstrip('/')}/{partition_directory_name(topic, number)}"
+        status = self.fs.status(path)
+        if status is None or not (status.is_directory or status.is_symlink):
+            return None
+        try:
+            partition = open_partition(self.fs, path, self._of_run)
+            rank(partition)  # reads what may fail
+        except NothingSelected:
+            return None
+        except (KafkalogError, OSError) as error:
+            self.note("unreadable", unreadable(error).message, path, code=ExitCode.FAILURE)
+            return None
+        return partition
 
 
 class _Reading:
     """The reading of a copy: its entries, the first damaged places that were met, and their number."""
 
-    def __init__(self, log_dirs: LogDirs, copy: Partition, copies: tuple[Partition, ...]) -> None:
+    def __init__(self, log_dirs: Copies, copy: Partition, copies: tuple[Partition, ...]) -> None:
         self.loaded = Loaded(copy, tuple(one for one in copies if one is not copy))
         self.first: list[DamagedLog] = []
         self.count = 0
@@ -212,7 +256,7 @@ class HeldMemory:
 class CoordinatorTopic:
     """The partitions of a coordinator's topic (`__consumer_offsets`, …) in some log directories."""
 
-    def __init__(self, log_dirs: LogDirs, topic: str) -> None:
+    def __init__(self, log_dirs: Copies, topic: str) -> None:
         """Raises PathNotFound, NotKafkaLayout, Unreadable."""
         self.topic = topic
         self._log_dirs = log_dirs
@@ -274,7 +318,7 @@ class CoordinatorTopic:
 
     def _readings(self, number: int) -> list[_Reading]:
         """Return a reading of each of the best copies: several if they are equal. Raises NothingSelected."""
-        copies = self._log_dirs.replicas.copies(self.topic, number)
+        copies = self._log_dirs.copies(self.topic, number)
         if not copies:
             raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
         return [_Reading(self._log_dirs, copy, copies) for copy in copies if rank(copy) == rank(copies[0])]

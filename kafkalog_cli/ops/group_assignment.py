@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.disk.names import DirectoryKind, DirectoryName
-from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.coordinators import Copies
 from kafkalog_cli.ops.groups import GroupDescription
 from kafkalog_cli.ops.selection import partitions_taken
 from kafkalog_cli.ops.tables.groups import GroupMember
@@ -70,7 +70,7 @@ def uniform_of(
     return found
 
 
-def assign_ranges(log_dirs: LogDirs, described: GroupDescription) -> Iterator[RangeAssignment]:
+def assign_ranges(log_dirs: Copies, described: GroupDescription) -> Iterator[RangeAssignment]:
     """Yield what a rebalance of the group's members would give to each, by topic and in the order of the assignor.
 
     The metadata log has the partitions of a topic; without it, the log directories have them. Static members come
@@ -90,7 +90,7 @@ def _place(member: GroupMember) -> tuple[bool, str]:
     return instance is None, member.member_id if instance is None else instance
 
 
-def _numbers(log_dirs: LogDirs, topic: str) -> list[int]:
+def _numbers(log_dirs: Copies, topic: str) -> list[int]:
     known = None if log_dirs.metadata is None else log_dirs.metadata.topics.get(topic)
     if known is not None:
         return sorted(known.partitions)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.coordinators import Copies
 from kafkalog_cli.ops.groups import (
     GroupsFound,
     GroupsRequest,
@@ -66,7 +66,7 @@ class OffsetChange(NamedTuple):
         return self.offset is not None and self.previous is not None and self.offset < self.previous
 
 
-def group_history(log_dirs: LogDirs, request: GroupsRequest) -> Iterator[OffsetChange]:
+def group_history(log_dirs: Copies, request: GroupsRequest) -> Iterator[OffsetChange]:
     """Yield the changes of the chosen groups' offsets, one partition of `__consumer_offsets` after another.
 
     Only the last state of each offset of a partition is in memory. Changes in transactions come where the transaction

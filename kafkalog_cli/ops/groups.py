@@ -13,7 +13,7 @@ from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS, SHARE_
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
-from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs, in_sorted_runs
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, Copies, Loaded, in_sorted_runs
 from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, CoordinatorEntry, OffsetReplay
 from kafkalog_cli.ops.tables.groups import (
     CLASSIC,
@@ -197,7 +197,7 @@ class _State:
         return sorted({*self.by_id, *self.held})
 
 
-def describe_groups(log_dirs: LogDirs, request: GroupsRequest) -> Iterator[GroupDescription]:
+def describe_groups(log_dirs: Copies, request: GroupsRequest) -> Iterator[GroupDescription]:
     """Yield the chosen groups as `in_sorted_runs` does; the state of one partition at a time is in memory.
 
     Raises NothingSelected if there is no `__consumer_offsets`, or if a group that was named is not there.
@@ -218,7 +218,7 @@ def describe_groups(log_dirs: LogDirs, request: GroupsRequest) -> Iterator[Group
     yield from in_sorted_runs(described(), lambda one: one.group_id, rows)
 
 
-def consumer_offsets(log_dirs: LogDirs) -> CoordinatorTopic:
+def consumer_offsets(log_dirs: Copies) -> CoordinatorTopic:
     """Return the topic of the groups' coordinator. Raises NothingSelected if no log directory has a partition of it."""
     topic = CoordinatorTopic(log_dirs, CONSUMER_OFFSETS)
     topic.require("this broker coordinates no group, or other log directories have its partitions")
@@ -274,7 +274,7 @@ class GroupsFound:
 class _Describer:
     """Describes the groups of one partition after another, and calls `found` with all of them."""
 
-    def __init__(self, log_dirs: LogDirs, topic: CoordinatorTopic, request: GroupsRequest, found: GroupsFound) -> None:
+    def __init__(self, log_dirs: Copies, topic: CoordinatorTopic, request: GroupsRequest, found: GroupsFound) -> None:
         self._log_dirs = log_dirs
         self._topic = topic
         self._request = request
@@ -339,7 +339,7 @@ class _Describer:
         }
         for topic, number in sorted({*commits, *owners}):
             commit = commits.get((topic, number))
-            best = self._log_dirs.replicas.best(topic, number)
+            best = self._log_dirs.best(topic, number)
             row = GroupOffset(
                 topic,
                 number,
@@ -366,7 +366,7 @@ class _Describer:
             row = GroupOffset(topic, number, share.start_offset, leader_epoch=share.leader_epoch)
             is_counted = share.start_offset is not None and share.complete_count is not None
             done = (share.start_offset or 0) + (share.complete_count or 0) if is_counted else None
-            yield _with_end(row, self._log_dirs.replicas.best(topic, number), done)
+            yield _with_end(row, self._log_dirs.best(topic, number), done)
 
     @cached_property
     def _shares(self) -> Mapping[ShareKey, SharePartition]:

@@ -8,7 +8,7 @@ from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
 from kafkalog_cli.log.open_transactions import OpenTransaction
-from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs, in_sorted_runs
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, Copies, Loaded, in_sorted_runs
 from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.selection import partition_paths
 from kafkalog_cli.ops.tables.coordinator_log import Transaction, transactions
@@ -101,7 +101,7 @@ class OpenInLog:
 
 
 def find_transactions(
-    log_dirs: LogDirs, now_ms: int, max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
+    log_dirs: Copies, now_ms: int, max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
 ) -> Iterator[TransactionalId | OpenInLog]:
     """Yield the transactional ids as `in_sorted_runs` does, then the transactions open in logs by partition and offset.
 
@@ -155,10 +155,10 @@ def _in_log(found: OpenInLog, owner: TransactionalId | None, *, is_complete: boo
     return replace(found, state=state, transactional_id=name)
 
 
-def _open_in_logs(log_dirs: LogDirs) -> Iterator[OpenInLog]:
+def _open_in_logs(log_dirs: Copies) -> Iterator[OpenInLog]:
     """Yield the open transactions of the best copy of each partition, their state not known yet."""
     for topic, number in _partitions(log_dirs):
-        best = log_dirs.replicas.best(topic, number)
+        best = log_dirs.best(topic, number)
         if best is None:
             continue
         listing = list_partition(log_dirs.fs, best, None)
@@ -169,7 +169,7 @@ def _open_in_logs(log_dirs: LogDirs) -> Iterator[OpenInLog]:
             yield OpenInLog(topic, number, one, InLog.UNKNOWN, None, not at, best.path)
 
 
-def _partitions(log_dirs: LogDirs) -> list[tuple[str, int]]:
+def _partitions(log_dirs: Copies) -> list[tuple[str, int]]:
     """Return the names of all partitions in the paths, in order. The metadata log has no transactions."""
     found: set[tuple[str, int]] = set()
     for path in log_dirs.expanded:

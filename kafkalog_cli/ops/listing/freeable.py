@@ -29,19 +29,6 @@ BLOCK_BYTES = 4096
 """The unit in which a new file gets its space, as on ext4 and XFS."""
 
 
-@dataclass(frozen=True, slots=True)
-class FreeablePart:
-    """The space that one partition would free, by the path of its directory."""
-
-    path: str
-    freeable: Freeable
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Always OK: a listing does not fail because a setting is not known."""
-        return ExitCode.OK
-
-
 def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict[str, Freeable], ExitCode]:
     """Return what each partition would free, by path, and the session's exit code.
 
@@ -49,23 +36,23 @@ def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict
     """
     found: dict[str, Freeable] = {}
 
-    def take(part: FreeablePart) -> None:
-        found[part.path] = part.freeable
+    def plan(work: Work) -> Freeable:
+        found[work.partition.path] = freeable = _freeable(work)
+        return freeable
 
-    summary = session.run(_freeable, partitions, show=take)
+    summary = session.run(plan, partitions, show=lambda _: None)
     for partition in summary.not_done:
         found[partition.path] = Freeable(unknown_because=("interrupted",), partitions=1, unknown_partitions=1)
     return found, summary.code
 
 
-def _freeable(work: Work) -> FreeablePart:
-    path = work.partition.path
+def _freeable(work: Work) -> Freeable:
     try:
         work.begin()
         _ = work.partition.config  # fails if the settings cannot be read
     except (KafkalogError, OSError) as error:
-        return FreeablePart(path, Freeable(unknown_because=(_reason(error),), partitions=1, unknown_partitions=1))
-    return FreeablePart(path, Plans(work).freeable())
+        return Freeable(unknown_because=(_reason(error),), partitions=1, unknown_partitions=1)
+    return Plans(work).freeable()
 
 
 FREEABLE = Verb("ls")

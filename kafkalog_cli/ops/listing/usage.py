@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kafkalog_cli.change.runs import run_directory
 from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.choices import SortKey
 from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
 
@@ -25,6 +26,11 @@ class Freeable:
     unknown_because: tuple[str, ...] = ()
     partitions: int = 0
     unknown_partitions: int = 0
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Always OK: a listing does not fail because a setting is not known."""
+        return ExitCode.OK
 
     @property
     def known_bytes(self) -> int:

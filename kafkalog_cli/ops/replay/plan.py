@@ -10,7 +10,7 @@ from kafkalog_cli.errors import OffsetOutOfRange, Refused, UsageError
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.coordinators import Copies
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.ownership import registered_topic
@@ -100,7 +100,7 @@ class ReplayPlan(NamedTuple):
 
 
 def plan_replay(
-    log_dirs: LogDirs, request: ReplayRequest, cluster: Cluster, state: ReplayState, now_ms: int
+    log_dirs: Copies, request: ReplayRequest, cluster: Cluster, state: ReplayState, now_ms: int
 ) -> ReplayPlan:
     """Plan a replay; nothing is changed.
 
@@ -128,7 +128,7 @@ def plan_replay(
     return plan
 
 
-def _copies(log_dirs: LogDirs, request: ReplayRequest) -> list[Partition]:
+def _copies(log_dirs: Copies, request: ReplayRequest) -> list[Partition]:
     """Return the copies to send. Topics that brokers write themselves are left out."""
     if request.with_groups and request.partitioner is not None:
         reason = "the records after a committed offset of a partition are in several partitions then"
@@ -154,7 +154,7 @@ def _copies(log_dirs: LogDirs, request: ReplayRequest) -> list[Partition]:
 
 
 def _topic(
-    log_dirs: LogDirs, request: ReplayRequest, source: str, known: ClusterTopic | None, copies: Sequence[Partition]
+    log_dirs: Copies, request: ReplayRequest, source: str, known: ClusterTopic | None, copies: Sequence[Partition]
 ) -> PlannedTopic:
     name = request.renames.get(source, source)
     needed = 1 + max(copy.number for copy in copies)
@@ -185,7 +185,7 @@ def _notes(topic: PlannedTopic, settings: Mapping[str, str], *, is_known: bool) 
         yield Note("settings", message)
 
 
-def _moved_keys(log_dirs: LogDirs, topic: PlannedTopic, copies: Sequence[Partition]) -> Iterator[Note]:
+def _moved_keys(log_dirs: Copies, topic: PlannedTopic, copies: Sequence[Partition]) -> Iterator[Note]:
     """Yield a note if producers choose among another number of partitions in the cluster than they did here."""
     registered = registered_topic(log_dirs.metadata, topic.source)
     count = 1 + max(copy.number for copy in copies) if registered is None else len(registered.partitions)
@@ -219,7 +219,7 @@ def _retention(
 
 
 def _partition(  # noqa: PLR0913, PLR0917
-    log_dirs: LogDirs,
+    log_dirs: Copies,
     request: ReplayRequest,
     copy: Partition,
     topic: PlannedTopic,
@@ -258,7 +258,7 @@ def _check_targets(topic: PlannedTopic, known: SentProgress, targets: Mapping[in
             raise Refused(path=state.path, reason=reason)
 
 
-def _first_offset(log_dirs: LogDirs, request: ReplayRequest, copy: Partition) -> int:
+def _first_offset(log_dirs: Copies, request: ReplayRequest, copy: Partition) -> int:
     """Return the first offset to send; the end of the log if it has nothing of the range."""
     read = request.read
     if isinstance(read.start, int):

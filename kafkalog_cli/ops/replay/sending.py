@@ -19,7 +19,7 @@ from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
 from kafkalog_cli.ops.append.partitioning import partition_of_key
-from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.replay.cluster import Cluster, SentRecord
 from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan, ReplayRequest, plan_replay
@@ -51,7 +51,7 @@ class ReplayedOffset(NamedTuple):
 class GroupOffsetsToMove:
     """The committed offsets of groups in the partitions of a plan."""
 
-    def __init__(self, log_dirs: LogDirs, plan: ReplayPlan) -> None:
+    def __init__(self, log_dirs: Copies, plan: ReplayPlan) -> None:
         """Read `__consumer_offsets`. Raises NothingSelected if there is none, and as `CoordinatorTopic.load`."""
         topic = CoordinatorTopic(log_dirs, CONSUMER_OFFSETS)
         topic.require("other log directories have the groups, or the command works without --groups")
@@ -146,7 +146,7 @@ class SourceRecord(NamedTuple):
 class Replay:
     """A replay that is planned: `plan` has the work of `run`. `report` hears of facts beside the results.
 
-    Raises as `LogDirs`, `ReplayState`, `plan_replay` and `GroupOffsetsToMove`.
+    Raises as `Copies`, `ReplayState`, `plan_replay` and `GroupOffsetsToMove`.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Replay:
         self._cluster = cluster
         self._report = report
         self._fs = MeteredFilesystem(context.fs, EndingMeter(on_read))
-        self._log_dirs = LogDirs(context.fs, request.paths, request.metadata)
+        self._log_dirs = Copies(context.fs, request.paths, request.metadata)
         self.state = ReplayState(context.fs, request.state_path, request.identity(cluster.cluster_id))
         self.state.load()
         self.plan: ReplayPlan = plan_replay(self._log_dirs, request, cluster, self.state, context.now_ms())

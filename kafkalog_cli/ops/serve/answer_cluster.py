@@ -180,7 +180,7 @@ def _configs_of(broker: Broker, asked: Message) -> Message:
 
 def _settings(broker: Broker, kind: int, name: str) -> Iterable[tuple[str, str | None, int]] | None:
     """Return settings as name, value and number of their source; None for a topic or broker that is not served."""
-    settings, log_dir = broker.catalog.settings, broker.catalog.log_dirs.replicas.log_dirs[0]
+    settings, log_dir = broker.catalog.settings, broker.catalog.log_dirs.log_dirs[0]
     found: Iterable[Setting] = ()
     topic = broker.catalog.topics.get(name) if kind == _TOPIC else None
     if topic is not None:
@@ -210,7 +210,7 @@ def describe_log_dirs(broker: Broker, request: Request) -> Message:
     asked = request.body["topics"]
     wanted = None if asked is None else {topic["topic"]: set(topic["partitions"]) for topic in asked}
     results = []
-    for log_dir in broker.catalog.log_dirs.replicas.log_dirs:
+    for log_dir in broker.catalog.log_dirs.log_dirs:
         topics: dict[str, list[Message]] = {}
         for copy in broker.catalog.copies_in(log_dir):
             name, number = copy.topic, copy.number

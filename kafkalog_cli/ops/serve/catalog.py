@@ -14,7 +14,7 @@ from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.source import SettingsSource, read_meta
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
-from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.coordinators import Copies
 from kafkalog_cli.ops.selection import nothing_selected
 from kafkalog_cli.ops.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
@@ -45,7 +45,7 @@ class ServedTopic(NamedTuple):
 class ServedCatalog:
     """The topics that are served. `report` hears of copies that cannot be served, and of damage when it is met.
 
-    Raises as `LogDirs` and `read_broker_properties`; NothingSelected; Unreadable for too many segments to keep open.
+    Raises as `Copies` and `read_broker_properties`; NothingSelected; Unreadable for too many segments to keep open.
     """
 
     def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
@@ -58,8 +58,8 @@ class ServedCatalog:
         self._report = report
         self._context = context
         self._options = options
-        self.log_dirs = LogDirs(self.fs, options.paths, options.metadata)
-        dirs = self.log_dirs.replicas.log_dirs
+        self.log_dirs = Copies(self.fs, options.paths, options.metadata)
+        dirs = self.log_dirs.log_dirs
         self.settings = SettingsSource(
             context.fs, {}, properties, metadata_path=options.metadata, log_dirs=dirs
         )  # fmt: skip
@@ -104,7 +104,7 @@ class ServedCatalog:
             copy
             for topic in self.topics.values()
             for number in topic.partitions
-            for copy in self.log_dirs.replicas.copies(topic.name, number)
+            for copy in self.log_dirs.copies(topic.name, number)
         )
         return [copy for copy in copies if copy.path.rpartition("/")[0] == parent]
 
@@ -149,7 +149,7 @@ class ServedCatalog:
         """Return the copies of a partition, the best first. Logs of Kafka 0.7 have no replicas."""
         if best.segments[-1].is_seven:
             return [best]
-        copies = self.log_dirs.replicas.copies(best.topic, best.number)
+        copies = self.log_dirs.copies(best.topic, best.number)
         return [copy for copy in copies if not any(segment.is_seven for segment in copy.segments)]
 
     def _opened(self, copy: Partition, *, has_gaps: bool) -> ServedCopy | None:

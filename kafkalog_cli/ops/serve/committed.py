@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
-from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, committed_offsets
@@ -41,7 +41,7 @@ class CommittedStore:
     decoded.
     """
 
-    def __init__(self, log_dirs: LogDirs, report: Callable[[Note], None], decoding: Lock) -> None:
+    def __init__(self, log_dirs: Copies, report: Callable[[Note], None], decoding: Lock) -> None:
         self._log_dirs = log_dirs
         self._report = report
         self._decoding = decoding

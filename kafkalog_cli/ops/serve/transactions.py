@@ -19,7 +19,7 @@ from kafkalog_cli.log.open_transactions import newest_snapshot, parts_to_replay,
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
-from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.serve.segment_map import Event, TransactionEvent
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.tables.coordinator_log import Transaction, transactions
@@ -103,7 +103,7 @@ class TransactionalIds:
     `decoding` is held while records are decoded.
     """
 
-    def __init__(self, log_dirs: LogDirs, report: Callable[[Note], None], decoding: Lock) -> None:
+    def __init__(self, log_dirs: Copies, report: Callable[[Note], None], decoding: Lock) -> None:
         self._log_dirs = log_dirs
         self._report = report
         self._decoding = decoding

@@ -117,7 +117,7 @@ class LogDirs:
         self._fs = fs
         self._reading = Lock()
         self._above: dict[str, str | None] = {}
-        self._read: dict[str, LogDir] = {}  # by the real path
+        self._read: dict[str, LogDir] = {}  # by its path, and by its real path
 
     def again(self) -> LogDirs:
         """Return the same log directories, to be read again."""
@@ -134,11 +134,13 @@ class LogDirs:
 
     def read(self, path: str) -> LogDir:
         """Return what the root of the log directory at `path` says."""
-        real = os.path.realpath(path)
-        with self._reading:  # a second caller must not read after the first has removed the clean-shutdown file
-            if real not in self._read:
-                self._read[real] = read_log_dir(self._fs, path)
-            return self._read[real]
+        found = self._read.get(path)
+        if found is None:
+            real = os.path.realpath(path)
+            with self._reading:  # a second caller must not read after the first has removed the clean-shutdown file
+                found = self._read[path] = self._read.get(real) or read_log_dir(self._fs, path)
+                self._read[real] = found
+        return found
 
 
 def checkpoint_path(log_dir: str, kind: FileKind) -> str:

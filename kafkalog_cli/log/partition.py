@@ -205,14 +205,16 @@ class Partition:
     @property
     def lines(self) -> dict[FileKind, int]:
         """The partition's offsets in the checkpoints that have a line of it."""
-        if self.root is None or not self.has_lines:
+        root = self.root
+        if root is None or not self.has_lines:
             return {}
-        found = {kind: self.root.line(kind, self.topic, self.number) for kind in OFFSET_CHECKPOINTS}
+        found = {kind: root.line(kind, self.topic, self.number) for kind in OFFSET_CHECKPOINTS}
         return {kind: offset for kind, offset in found.items() if offset is not None}
 
     def line(self, kind: FileKind) -> int | None:
         """Return the partition's offset in a checkpoint, None if it has no line."""
-        return self.lines.get(kind)
+        root = self.root
+        return None if root is None or not self.has_lines else root.line(kind, self.topic, self.number)
 
     @property
     def log_start(self) -> int:

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 PAGE = (ROOT / "docs" / "ci.md").read_text()
 
 
@@ -51,6 +52,11 @@ def torn(tmp_path_factory):
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_satisfies_its_schema(path):
     check_schema(path, "github-workflows")
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
+def test_an_issue_form_satisfies_its_schema(path):
+    check_schema(path, "github-issue-config" if path.stem == "config" else "github-issue-forms")
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
-
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns
-from kafkalog_cli.format.columns import IntColumn
+from kafkalog_cli.format.columns import IntColumn, column_of
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, OffsetIndex, TimeIndex
 
 IndexError_ = InvalidOffset | SegmentOverflow | LoadFailed
@@ -40,12 +38,11 @@ class GrowingIndexes:
     def add(self, batches: BatchColumns, end_row: int) -> tuple[int, IndexError_ | None]:
         """Add the batches up to `end_row`; return how many were added, and the error that the next one caused."""
         columns = (batches.position, batches.last_offset, batches.max_timestamp)
-        return self._add([native.copied([column[:end_row]]) for column in columns], batches.last_offset)
+        return self._add([column[:end_row] for column in columns])
 
     def add_one(self, position: int, last_offset: int, max_timestamp: int) -> IndexError_ | None:
         """Add one batch; return the error that it caused. `add` does the same for many batches."""
-        columns = [array("q", [value]) for value in (position, last_offset, max_timestamp)]
-        return self._add(columns, (last_offset,))[1]
+        return self._add([column_of([value]) for value in (position, last_offset, max_timestamp)])[1]
 
     def resume(self, offsets: OffsetIndex, times: TimeIndex, largest: tuple[int, int]) -> None:
         """Continue after the entries of an existing segment. `largest` is its largest timestamp, with its offset."""
@@ -70,7 +67,7 @@ class GrowingIndexes:
 
         A place is reserved for it.
         """
-        failed = self._add([array("q")] * 3, (), is_last=True)[1]
+        failed = self._add([column_of([])] * 3, is_last=True)[1]
         assert not isinstance(failed, SegmentOverflow)
         return failed
 
@@ -84,9 +81,8 @@ class GrowingIndexes:
         """The trimmed `.timeindex` file."""
         return bytes(self._times)
 
-    def _add(
-        self, columns: list[native.Buffer], last_offsets: IntColumn, *, is_last: bool = False
-    ) -> tuple[int, IndexError_ | None]:
+    def _add(self, columns: list[IntColumn], *, is_last: bool = False) -> tuple[int, IndexError_ | None]:
+        """Add batches by their positions, last offsets and largest timestamps."""
         state = self._state
         done, why, new_offsets, new_times = native.index_batches(state, *columns, is_last=is_last)
         self._offsets += new_offsets
@@ -94,13 +90,13 @@ class GrowingIndexes:
         if why == native.INDEX_ADDED:
             return done, None
         if why == native.INDEX_OUT_OF_RANGE:
-            return done, SegmentOverflow(state.base_offset, int(last_offsets[done]))
+            return done, SegmentOverflow(state.base_offset, columns[1][done])
         if why == native.INDEX_FULL:
             return done, _full("index", state.offsets)
         if why == native.INDEX_TIMES_FULL:
             return done, _full("time index", state.times)
         if why == native.INDEX_NOT_ABOVE:
-            reason = f"offset {int(last_offsets[done])} is not above {state.last_offset}, the last one in the index"
+            reason = f"offset {columns[1][done]} is not above {state.last_offset}, the last one in the index"
         else:
             reason = f"offset {state.offset_of_max} is below {state.last_time_offset} in the time index"
         return done, InvalidOffset(reason)

@@ -6,12 +6,11 @@ The columns contain batches of every generation. A row is a record batch v2, an 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers, least_and_largest, rows_where
+from kafkalog_cli.format.columns import Column, Matrix, all_set, least_and_largest, rows_where
 from kafkalog_cli.format.layout import Field, Layout
 
 RECORD_BATCH = Layout(
@@ -123,74 +122,29 @@ class Batch(NamedTuple):
         return "LogAppendTime" if self.attributes & TIMESTAMP_TYPE_MASK else "CreateTime"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BatchColumns:
-    """Batches as columns of equal length. The columns are the fields of `Batch`.
+class BatchColumns(Matrix):
+    """Batches as columns of equal length: the fields of `Batch`."""
 
-    In large logs the columns are arrays (`BatchArrays`).
-    """
+    __slots__ = ()
+    names = Batch._fields
 
-    position: IntColumn
-    size_bytes: IntColumn
-    base_offset: IntColumn
-    last_offset: IntColumn
-    leader_epoch: IntColumn
-    magic: IntColumn
-    crc: IntColumn
-    attributes: IntColumn
-    base_timestamp: IntColumn
-    max_timestamp: IntColumn
-    producer_id: IntColumn
-    producer_epoch: IntColumn
-    base_sequence: IntColumn
-    records_count: IntColumn
-    valid: IntColumn
-
-    def __len__(self) -> int:
-        return len(self.position)
-
-    @staticmethod
-    def from_rows(rows: Iterable[tuple[int, ...]]) -> BatchColumns:
-        """Return the columns of `rows`, each in the order of `Batch`."""
-        columns = tuple(zip(*rows, strict=True))
-        return BatchColumns(*(columns or ((),) * len(Batch._fields)))
-
-    @staticmethod
-    def from_memory(memory: bytearray, rows: int) -> BatchColumns:
-        """Return the columns of `rows` rows that are 64-bit integers in memory, one column after another."""
-        column = memoryview(memory).cast("q")
-        return BatchColumns(*(column[at * rows : (at + 1) * rows] for at in range(len(Batch._fields))))
-
-    @staticmethod
-    def from_matrix(matrix: Integers) -> BatchArrays:
-        """Return columns over the rows of an array with two dimensions, in the order of `Batch`."""
-        return BatchArrays(matrix)
+    position, size_bytes, base_offset, last_offset, leader_epoch, magic, crc, attributes = map(Column, range(8))
+    base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, records_count, valid = map(
+        Column, range(8, 15)
+    )
 
     def rows(self, first: int = 0, end: int | None = None) -> Iterator[Batch]:
-        """Iterate over the rows `first` to `end` (exclusive) as `Batch` values of plain Python integers."""
-        rows = zip(*(integers(column[first:end]) for column in self.columns()), strict=True)
-        return map(partial(tuple.__new__, Batch), rows)  # as Batch._make, without its check of the length
+        """Iterate over the rows `first` to `end` (exclusive)."""
+        return map(partial(tuple.__new__, Batch), self.tuples(first, end))  # as Batch._make, without its check
 
     def row(self, index: int) -> Batch:
         """Return one row."""
-        return Batch._make(int(column[index]) for column in self.columns())
-
-    def columns(self) -> list[IntColumn]:
-        """Return the columns in the order of `Batch`."""
-        return [getattr(self, name) for name in Batch._fields]
-
-    def part(self, first: int, end: int) -> BatchColumns:
-        """Return the rows `first` to `end` (exclusive) as columns."""
-        return BatchColumns(*(column[first:end] for column in self.columns()))
-
-    def chosen(self, rows: Sequence[int] | Integers) -> BatchColumns:
-        """Return the given rows as columns."""
-        return BatchColumns(*([column[row] for row in rows] for column in self.columns()))
+        return Batch._make(self.values(index))
 
     def moved(self, position: int) -> BatchColumns:
         """Return the columns of consecutive batches, of which the first shall begin at `position`, in bytes."""
         shift = position - self.position[0]
-        return BatchColumns.from_rows(batch._replace(position=batch.position + shift) for batch in self.rows())
+        return self.changed(position=[before + shift for before in self.position])
 
     def for_clients(self) -> BatchColumns:
         """Return these batches as a client takes them: not valid if their magic is above 2 (ByteBufferLogInputStream).
@@ -199,9 +153,8 @@ class BatchColumns:
         """
         if not len(self) or least_and_largest(self.magic)[1] <= RECORD_BATCH_MAGIC:
             return self
-        rows = (one._replace(valid=CRC_BAD) if one.magic > RECORD_BATCH_MAGIC else one for one in self.rows())
-        batches = BatchColumns.from_rows(rows)
-        return batches.arrays() if isinstance(self, BatchArrays) else batches
+        marks = zip(self.valid, self.magic, strict=True)
+        return self.changed(valid=[CRC_BAD if magic > RECORD_BATCH_MAGIC else valid for valid, magic in marks])
 
     def all_valid(self) -> bool:
         """Whether no batch has a bad CRC."""
@@ -214,7 +167,7 @@ class BatchColumns:
     @property
     def end_position(self) -> int:
         """The byte after the last batch."""
-        return int(self.position[len(self) - 1]) + int(self.size_bytes[len(self) - 1])
+        return self.position[-1] + self.size_bytes[-1]
 
     def in_transactions(self) -> list[int]:
         """Return the rows of transactional batches and of control batches."""
@@ -226,64 +179,7 @@ class BatchColumns:
         rows = self.in_transactions()
         if only_valid and not self.all_valid():
             rows = [row for row in rows if self.valid[row]]
-        for first in range(0, len(rows), _PIECE_ROWS):
-            yield from self.chosen(rows[first : first + _PIECE_ROWS]).rows()
-
-    def arrays(self) -> BatchArrays:
-        """Return the same batches as arrays: these or, of plain integers, a copy."""
-        import numpy as np
-
-        return BatchColumns.from_matrix(np.array(self.columns(), dtype=np.int64))
-
-
-_PIECE_ROWS = 1024
-"""Rows that become plain integers at once: few enough for the cache of the processor."""
-
-
-class BatchArrays(BatchColumns):
-    """Batches as arrays. `matrix` has a row for each column of `Batch`, for questions about all."""
-
-    __slots__ = ("matrix",)
-
-    if TYPE_CHECKING:
-        position: Integers
-        size_bytes: Integers
-        base_offset: Integers
-        last_offset: Integers
-        leader_epoch: Integers
-        magic: Integers
-        crc: Integers
-        attributes: Integers
-        base_timestamp: Integers
-        max_timestamp: Integers
-        producer_id: Integers
-        producer_epoch: Integers
-        base_sequence: Integers
-        records_count: Integers
-        valid: Integers
-        matrix: Integers
-
-    def __init__(self, matrix: Integers) -> None:
-        super().__init__(*matrix)
-        object.__setattr__(self, "matrix", matrix)
-
-    def part(self, first: int, end: int) -> BatchArrays:
-        """See BatchColumns; the arrays are views."""
-        return BatchColumns.from_matrix(self.matrix[:, first:end])
-
-    def chosen(self, rows: Sequence[int] | Integers) -> BatchArrays:
-        """See BatchColumns."""
-        return BatchColumns.from_matrix(self.matrix[:, rows])
-
-    def moved(self, position: int) -> BatchArrays:
-        """See BatchColumns."""
-        matrix = self.matrix.copy()
-        matrix[0] += position - matrix[0, 0]
-        return BatchColumns.from_matrix(matrix)
-
-    def arrays(self) -> BatchArrays:
-        """See BatchColumns."""
-        return self
+        return self.chosen(rows).rows()
 
 
 _MAX_INT32 = (1 << 31) - 1

@@ -1,7 +1,7 @@
 """Encode record columns as v2 batches: compressed, with checksums, many batches per call."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.format import native
@@ -16,10 +16,10 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import IntColumn, Octets
+from kafkalog_cli.format.columns import Octets
 from kafkalog_cli.format.compression import compress
 from kafkalog_cli.format.control import encode_marker
-from kafkalog_cli.format.records import RecordArrays, RecordColumns
+from kafkalog_cli.format.records import RecordColumns
 
 _FIRST_BYTES = 64 << 10
 _NO_HEADER = bytes(RECORD_BATCH.size)
@@ -43,8 +43,8 @@ class WantedBatches(NamedTuple):
     """
 
     batches: BatchColumns
-    begins: IntColumn
-    ends: IntColumn
+    begins: Iterable[int]
+    ends: Iterable[int]
     keep: Sequence[int] | Octets | None = None
 
 
@@ -66,35 +66,34 @@ class BatchEncoder:
         `position` is the file position of the first batch. Record headers are copied as stored. A batch without records
         becomes the empty batch that the cleaner leaves: not compressed, no delete horizon.
         """
-        headers = native.copied(wanted.batches.columns())
-        columns = native.columns_of(records.columns(), getattr(records, "matrix", None))
+        batches = BatchColumns.from_columns(wanted.batches.columns())
+        columns = native.columns_of(records)
         keep = wanted.keep if wanted.keep is None or hasattr(wanted.keep, "dtype") else bytes(wanted.keep)
-        begins, ends = (native.copied([column]) for column in (wanted.begins, wanted.ends))
+        begins, ends = (array("q", column) for column in (wanted.begins, wanted.ends))
         done = at = 0
         while True:
-            done, at = native.encode_batches(buffer, columns, keep, begins, ends, headers, done, self._bodies, at)
-            if done == len(wanted.begins):
+            done, at = native.encode_batches(buffer, columns, keep, begins, ends, batches.data, done, self._bodies, at)
+            if done == len(begins):
                 break
             larger = bytearray(2 * len(self._bodies))
             larger[:at] = memoryview(self._bodies)[:at]
             self._bodies = larger
         data = memoryview(self._bodies)[:at]
-        batches = BatchColumns.from_memory(headers, done)
         if any(attributes & CODEC_MASK for attributes in batches.attributes):
-            data = self._packed(headers, batches, data)
+            data = self._packed(batches, data)
         if position:
-            column = memoryview(headers).cast("q")
-            for row in range(done):
-                column[row] += position
-        return EncodedBatches(data, batches.arrays() if isinstance(records, RecordArrays) else batches)
+            starts = batches.position
+            for row, start in enumerate(starts):
+                starts[row] = start + position
+        return EncodedBatches(data, batches)
 
     def finish(self, header: Batch, bodies: Sequence[bytes | memoryview], position: int = 0) -> EncodedBatches:
         """Return the batch with the complete `header` whose records are `bodies`, the parts that `body` returned."""
         out = bytearray(_NO_HEADER) + self._pack(header.attributes, b"".join(bodies))
-        headers = bytearray(array("q", header._replace(position=0, size_bytes=len(out), magic=2, valid=1)))
-        native.finish_batches(out, headers)
-        memoryview(headers).cast("q")[0] = position
-        return EncodedBatches(memoryview(out), BatchColumns.from_memory(headers, 1))
+        batches = BatchColumns.from_rows([header._replace(position=0, size_bytes=len(out), magic=2, valid=1)])
+        native.finish_batches(out, batches.data)
+        batches.position[0] = position
+        return EncodedBatches(memoryview(out), batches)
 
     def body(
         self,
@@ -122,17 +121,15 @@ class BatchEncoder:
         codec = attributes & CODEC_MASK
         return compress(codec, records, level=self._level) if codec else bytes(records)
 
-    def _packed(self, headers: bytearray, batches: BatchColumns, bodies: memoryview) -> memoryview:
+    def _packed(self, batches: BatchColumns, bodies: memoryview) -> memoryview:
         """Return the batches of `bodies`, each compressed if it has a codec, and update their columns."""
-        out, column, rows = bytearray(), memoryview(headers).cast("q"), len(batches)
-        for row, (at, size_bytes, attributes) in enumerate(
-            zip(list(batches.position), list(batches.size_bytes), batches.attributes, strict=True)
-        ):
-            column[row] = len(out)
+        out, position, size = bytearray(), batches.position, batches.size_bytes
+        for row, attributes in enumerate(batches.attributes):
+            begin, at, end = len(out), position[row] + RECORD_BATCH.size, position[row] + size[row]
             out += _NO_HEADER
-            out += self._pack(attributes, bodies[at + RECORD_BATCH.size : at + size_bytes])
-            column[rows + row] = len(out) - column[row]
-        native.finish_batches(out, headers)
+            out += self._pack(attributes, bodies[at:end])
+            position[row], size[row] = begin, len(out) - begin
+        native.finish_batches(out, batches.data)
         return memoryview(out)
 
 

@@ -1,21 +1,22 @@
-"""Columns of integers, and questions about them that have the same answer for both bodies of a column.
+"""Columns of integers: views of the matrices that the library of C kernels fills, and questions about many rows.
 
-A column is a sequence of plain Python integers if a plain kernel made it, and an array if a compiled kernel did.
+A few rows are asked in Python, because NumPy's import takes longer than a dump of a small log. Many rows are asked with
+NumPy, over the same memory.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from operator import lt
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     import numpy as np
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
     Integers: TypeAlias = NDArray[np.int64]
     Flags: TypeAlias = NDArray[np.bool_]
@@ -23,20 +24,149 @@ if TYPE_CHECKING:
     Checksums: TypeAlias = NDArray[np.uint32]
     Hashes: TypeAlias = NDArray[np.uint64]
     Rows: TypeAlias = NDArray[np.intp]
-else:  # importing NumPy takes longer than a dump of a small file
+    IntColumn: TypeAlias = memoryview[int]
+else:
     Integers = Flags = Octets = Checksums = Hashes = Rows = Any
+    IntColumn = memoryview
+
+_ROWS_AT_ONCE = 1024
+"""Rows that become Python integers at once: few enough for the cache of the processor."""
 
 
-class IntColumn(Protocol):
-    """A column of integers: a tuple, an array.array, a memoryview of 64-bit integers or a numpy array."""
+def column_of(values: Iterable[int]) -> IntColumn:
+    """Return a column with these 64-bit integers."""
+    return memoryview(array("q", values))
 
-    def __len__(self) -> int: ...
-    @overload
-    def __getitem__(self, row: int, /) -> int: ...
-    @overload
-    def __getitem__(self, rows: slice, /) -> IntColumn: ...
-    def __iter__(self) -> Iterator[int]: ...
 
+class Column:
+    """Gives a class of matrices the name of a column."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __get__(self, matrix: Matrix, owner: type[Matrix]) -> IntColumn:
+        """Return the view of the column."""
+        return matrix.column(self._number)
+
+
+class Matrix:
+    """Rows of 64-bit integers: column c of row r is at [c * stride + first + r] of `data`."""
+
+    __slots__ = ("_first", "_rows", "_stride", "data")
+    names: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, data: bytearray | memoryview, stride: int, rows: int, first: int = 0) -> None:
+        view = memoryview(data)
+        self.data: IntColumn = view.cast("q") if view.itemsize == 1 else view
+        self._stride = stride
+        self._first = first
+        self._rows = rows
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[tuple[int, ...]]) -> Self:
+        """Return the matrix of `rows`, each in the order of `names`."""
+        return cls.from_columns([*zip(*rows, strict=True)] or [()] * len(cls.names))
+
+    @classmethod
+    def from_columns(cls, columns: Sequence[Iterable[int]]) -> Self:
+        """Return a copy of columns, in the order of `names`."""
+        data = array("q")
+        for column in columns:
+            data.extend(column)
+        rows = len(data) // len(cls.names)
+        return cls(memoryview(data), rows, rows)
+
+    @classmethod
+    def from_array(cls, matrix: Integers) -> Self:
+        """Return the matrix of an array with a row for each of `names`, over its memory if that is contiguous."""
+        columns = matrix if matrix.flags.c_contiguous else matrix.copy()
+        return cls(memoryview(columns.reshape(-1).data), columns.shape[1], columns.shape[1])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of several matrices as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls.from_columns([chain(*columns) for columns in zip(*(part.columns() for part in parts), strict=True)])
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def address_rows(self) -> tuple[int, int]:
+        """The integers before the first row, and between the columns."""
+        return self._first, self._stride
+
+    def column(self, number: int) -> IntColumn:
+        """Return the view of a column."""
+        start = number * self._stride + self._first
+        return self.data[start : start + self._rows]
+
+    def columns(self) -> list[IntColumn]:
+        """Return the views of all columns, in the order of `names`."""
+        return [self.column(number) for number in range(len(self.names))]
+
+    def values(self, row: int) -> Iterator[int]:
+        """Return one row, counted from the end if it is negative."""
+        row += self._first if row >= 0 else self._first + self._rows
+        return iter(self.data[row :: self._stride]) if self._stride else iter(())
+
+    def tuples(self, first: int = 0, end: int | None = None) -> Iterator[tuple[int, ...]]:
+        """Iterate over the rows `first` to `end` (exclusive) as tuples of Python integers."""
+        stop = self._rows if end is None else min(end, self._rows)
+        for begin in range(first, stop, _ROWS_AT_ONCE):
+            part = self.part(begin, min(begin + _ROWS_AT_ONCE, stop))
+            yield from zip(*(column.tolist() for column in part.columns()), strict=True)
+
+    def part(self, first: int, end: int) -> Self:
+        """Return the view of the rows `first` to `end` (exclusive)."""
+        first, end, _ = slice(first, end).indices(self._rows)
+        return type(self)(self.data, self._stride, max(0, end - first), self._first + first)
+
+    def chosen(self, rows: Sequence[int] | Integers) -> Self:
+        """Return a copy of the given rows."""
+        if not isinstance(rows, (list, tuple, range)) or is_many(len(rows)):
+            return self.from_array(self.array()[:, rows])
+        return self.from_columns([[column[row] for row in rows] for column in self.columns()])
+
+    def changed(self, **columns: Iterable[int]) -> Self:
+        """Return a copy with other values in some columns."""
+        return self.from_columns([columns.get(name, old) for name, old in zip(self.names, self.columns(), strict=True)])
+
+    def array(self) -> Integers:
+        """Return all columns as an array over the same memory, with a row for each column."""
+        import numpy as np
+
+        whole = np.frombuffer(self.data, np.int64)[: len(self.names) * self._stride]
+        return whole.reshape(len(self.names), self._stride)[:, self._first : self._first + self._rows]
+
+    def arrays(self) -> Arrays:
+        """Return the columns as arrays over the same memory."""
+        return Arrays(self.names, self.array())
+
+
+class Arrays:
+    """The columns of a matrix as NumPy arrays, by their names."""
+
+    __slots__ = ("_names", "matrix")
+
+    def __init__(self, names: tuple[str, ...], matrix: Integers) -> None:
+        self._names = names
+        self.matrix = matrix
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def __getattr__(self, name: str) -> Integers:
+        column: Integers = self.matrix[self._names.index(name)]
+        return column
+
+    def chosen(self, rows: Rows | Flags) -> Arrays:
+        """Return a copy of the given rows."""
+        return Arrays(self._names, self.matrix[:, rows])
+
+
+# ---- questions about columns
 
 Condition = Callable[..., "Flags"]
 """A question about a row, asked of whole arrays or of one row's integers: one argument a column.
@@ -44,74 +174,54 @@ Condition = Callable[..., "Flags"]
 It combines comparisons by `&` and `|`, which mean the same for arrays and for single answers; `~`, `and`, `or` do not.
 """
 
-
-def is_array(column: IntColumn) -> bool:
-    """Whether the column is a numpy array."""
-    return hasattr(column, "dtype")
-
-
-def integers(column: IntColumn) -> Sequence[int]:
-    """Return a column as plain Python integers."""
-    return cast("Integers", column).tolist() if hasattr(column, "tolist") else cast("Sequence[int]", column)
+_FEW_ROWS = 32
+_ROWS_WITHOUT_NUMPY = 200_000
+"""Rows that are asked in the time of NumPy's import."""
+_rows_asked = 0
 
 
-MANY_ROWS = 50_000
-"""Length of a column from which arrays pay off. The log of such an index needs NumPy anyway."""
+def is_many(rows: int) -> bool:
+    """Whether a question about so many rows is asked with NumPy: few rows never are, nor the first of a process."""
+    global _rows_asked  # noqa: PLW0603 - how much a process has asked
+    _rows_asked += rows
+    return rows > _FEW_ROWS and _rows_asked > _ROWS_WITHOUT_NUMPY
 
 
-def as_array(column: array[int]) -> IntColumn:
-    """Return a long column of 64-bit integers as a numpy array of the same memory, and a short column as it is."""
-    if len(column) < MANY_ROWS:
-        return column
+def rows_where(condition: Condition, *columns: IntColumn) -> list[int]:
+    """Return the rows of columns for which the condition holds, in ascending order."""
+    if is_many(len(columns[0])):
+        rows: list[int] = condition(*map(as_array, columns)).nonzero()[0].tolist()
+        return rows
+    return [row for row, holds in enumerate(map(condition, *columns)) if holds]
+
+
+def any_row(condition: Condition, *columns: IntColumn) -> bool:
+    """Whether the condition holds for any row of the columns."""
+    if is_many(len(columns[0])):
+        return bool(condition(*map(as_array, columns)).any())
+    return any(map(condition, *columns))
+
+
+def as_array(column: IntColumn) -> Integers:
+    """Return a column as an array over the same memory."""
     import numpy as np
 
     return np.frombuffer(column, np.int64)
 
 
-def rows_where(condition: Condition, *columns: IntColumn) -> list[int]:
-    """Return the rows of columns for which the condition holds, in ascending order."""
-    if is_array(columns[0]):
-        rows: list[int] = condition(*columns).nonzero()[0].tolist()
-        return rows
-    return [row for row, values in enumerate(zip(*columns, strict=True)) if condition(*values)]
-
-
-def any_row(condition: Condition, *columns: IntColumn) -> bool:
-    """Whether the condition holds for any row of the columns."""
-    if is_array(columns[0]):
-        return bool(condition(*columns).any())
-    return any(condition(*values) for values in zip(*columns, strict=True))
-
-
 def all_set(column: IntColumn) -> bool:
     """Whether no integer of a column is 0."""
-    return bool(cast("Integers", column).all()) if is_array(column) else all(column)
+    return bool(as_array(column).all()) if is_many(len(column)) else all(column)
 
 
 def least_and_largest(column: IntColumn) -> tuple[int, int]:
     """Return the extremes of a column that is not empty."""
-    if is_array(column):
-        array = cast("Integers", column)
+    if is_many(len(column)):
+        array = as_array(column)
         return int(array.min()), int(array.max())
     return min(column), max(column)
 
 
-def first_row_from(value: int, column: IntColumn) -> int:
-    """Return the first row with at least `value` in a column that ascends; the number of rows if there is none."""
-    if is_array(column):
-        return int(cast("Integers", column).searchsorted(value))
-    return bisect_left(column, value)
-
-
 def ascends(column: IntColumn) -> bool:
     """Whether each integer of a column is larger than the integer before it."""
-    if is_array(column):
-        array = cast("Integers", column)
-        return bool((array[1:] > array[:-1]).all())
-    values = cast("Sequence[int]", column)
-    return all(map(lt, values, values[1:]))
-
-
-def reduced(column: IntColumn, by: int) -> IntColumn:
-    """Return a column with `by` subtracted from each integer."""
-    return cast("Integers", column) - by if is_array(column) else tuple(value - by for value in column)
+    return not any_row(lambda before, at: before >= at, column[:-1], column[1:])

@@ -44,7 +44,7 @@ def decode_batch(view: memoryview, start: int, end: int, batch: Batch) -> Iterat
         fault = _fault(batch, part, first, end)
         # Kafka's iterator checks that nothing remains before it returns the last record.
         records = part.records - (fault is not None and fault.kind is FaultKind.RECORDS_REMAINING)
-        yield RecordColumns.from_memory(data, out.stride, records), fault
+        yield RecordColumns(data, out.stride, records), fault
         first, position = first + max(part.records, 1), part.position
 
 

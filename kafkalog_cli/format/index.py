@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, wrap_int64
-from kafkalog_cli.format.columns import MANY_ROWS
+from kafkalog_cli.format.columns import is_many
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.layout import Field, Layout, PackedEntries
 
@@ -46,7 +46,7 @@ class SegmentIndex(PackedEntries[EntryT]):
 
     def columns(self) -> tuple[array[int], array[int]]:
         """Return the two fields of all entries as two columns, in file order. Offsets are absolute."""
-        if len(self) >= MANY_ROWS and 0 <= self.base_offset < _MAX_BASE_OFFSET:
+        if is_many(len(self)) and 0 <= self.base_offset < _MAX_BASE_OFFSET:
             return self._columns_at_once()
         stored = array("i", memoryview(self.data)[: len(self) * self.layout.size].tobytes())
         if _IS_LITTLE_ENDIAN:

@@ -11,14 +11,14 @@ import os
 import sys
 import threading
 import zlib
-from array import array as integers
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import TypeAlias
+
+    from kafkalog_cli.format.columns import Matrix
 
     Buffer: TypeAlias = Any  # collections.abc.Buffer of Python 3.12
 
@@ -271,18 +271,11 @@ def new_matrix(columns: int, rows: int) -> tuple[bytearray, Columns]:
     return data, Columns(memory, memory.address, rows, rows)
 
 
-def copied(columns: Sequence[Any]) -> bytearray:
-    """Return a copy of columns of integers in memory, one after another."""
-    return bytearray(b"").join(each.tobytes() if hasattr(each, "tobytes") else integers("q", each) for each in columns)
-
-
-def columns_of(columns: Sequence[Any], array: Any = None) -> Columns:
-    """Return columns of 64-bit integers for a call: those of `array`, if they are its rows, otherwise a copy."""
-    if array is not None:
-        array = array if array.strides[1] == array.itemsize else array.copy()
-        return Columns(array, array.__array_interface__["data"][0], array.strides[0] // array.itemsize, array.shape[1])
-    memory = Memory(copied(columns))
-    return Columns(memory, memory.address, len(columns[0]), len(columns[0]))
+def columns_of(matrix: Matrix) -> Columns:
+    """Return the columns of a matrix for a call."""
+    memory = Memory(matrix.data)
+    first, stride = matrix.address_rows
+    return Columns(memory, memory.address + 8 * first, stride, len(matrix))
 
 
 class DecodedRows(NamedTuple):
@@ -345,7 +338,7 @@ def decode_records(source: Memory, at: int, end: int, count: int, header: Buffer
 
 
 def encode_batches(
-    data: Buffer, records: Columns, keep: Buffer | None, begins: Buffer, ends: Buffer, headers: bytearray, first: int,
+    data: Buffer, records: Columns, keep: Buffer | None, begins: Buffer, ends: Buffer, headers: Buffer, first: int,
     out: bytearray, at: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write batches from number `first` on: return how many are done, and the position after them.
@@ -369,7 +362,7 @@ def encode_batches(
     return done, end
 
 
-def finish_batches(out: bytearray, headers: bytearray) -> None:
+def finish_batches(out: bytearray, headers: Buffer) -> None:
     """Write the headers of batches whose records are in `out`. See kafkalog_finish_batches."""
     room, columns = Memory(out), Memory(headers)
     count = columns.size // (8 * BATCH_COLUMNS)

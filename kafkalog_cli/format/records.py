@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
-from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers
+from kafkalog_cli.format.columns import Column, IntColumn, Matrix, all_set, column_of
 from kafkalog_cli.format.fault import Fault
 
 Row = tuple[int, ...]
@@ -52,60 +53,26 @@ class Record(NamedTuple):
     batch: Batch
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordColumns:
+class RecordColumns(Matrix):
     """Records as columns of equal length.
 
     Positions are in the block's buffer; sizes are in bytes. A size below 0 means null, and is kept as stored: damaged
     legacy messages contain negative sizes other than -1. The position `OUTSIDE` marks a key or value whose size exceeds
-    the bytes left in its message.
-
-    `headers_position` is the start of the first header. In large logs the columns are arrays (`RecordArrays`).
+    the bytes left in its message. `headers_position` is the start of the first header.
     """
 
-    offset: IntColumn
-    timestamp: IntColumn
-    sequence: IntColumn
-    key_position: IntColumn
-    key_size: IntColumn
-    value_position: IntColumn
-    value_size: IntColumn
-    headers_position: IntColumn
-    header_count: IntColumn
-    crc: IntColumn
-    valid: IntColumn
+    __slots__ = ()
+    names = (
+        "offset", "timestamp", "sequence", "key_position", "key_size", "value_position", "value_size",
+        "headers_position", "header_count", "crc", "valid",
+    )  # fmt: skip
 
-    def __len__(self) -> int:
-        return len(self.offset)
+    offset, timestamp, sequence, key_position, key_size, value_position, value_size = map(Column, range(7))
+    headers_position, header_count, crc, valid = map(Column, range(7, 11))
 
-    @staticmethod
-    def from_rows(rows: Iterable[tuple[int, ...]]) -> RecordColumns:
-        """Return the columns of `rows`, each in the order of the fields."""
-        columns = tuple(zip(*rows, strict=True))
-        return RecordColumns(*(columns or ((),) * len(RECORD_COLUMN_NAMES)))
-
-    @staticmethod
-    def from_memory(memory: bytearray | memoryview, stride: int, rows: int) -> RecordColumns:
-        """Return the first `rows` rows of columns that are 64-bit integers in memory, `stride` of them per column."""
-        column = memoryview(memory).cast("q")
-        return RecordColumns(*(column[at * stride : at * stride + rows] for at in range(len(RECORD_COLUMN_NAMES))))
-
-    @staticmethod
-    def from_matrix(matrix: Integers) -> RecordArrays:
-        """Return columns over the rows of an array with two dimensions, in the order of the fields."""
-        return RecordArrays(matrix)
-
-    def rows(self) -> Iterator[tuple[int, ...]]:
-        """Return an iterator over the rows as plain Python integers, in the order of the fields."""
-        return zip(*map(integers, self.columns()), strict=True)
-
-    def columns(self) -> list[IntColumn]:
-        """Return the columns in the order of the fields."""
-        return [getattr(self, name) for name in RECORD_COLUMN_NAMES]
-
-    def part(self, first: int, end: int) -> RecordColumns:
-        """Return the rows `first` to `end` (exclusive) as columns."""
-        return RecordColumns(*(column[first:end] for column in self.columns()))
+    def rows(self) -> Iterator[Row]:
+        """Return an iterator over the rows, in the order of `names`."""
+        return self.tuples()
 
     def all_valid(self) -> bool:
         """Whether no message of v0, v1 or 0.7 has a bad CRC."""
@@ -113,57 +80,10 @@ class RecordColumns:
 
     def numbered(self, first: int) -> RecordColumns:
         """Return the records with offsets from `first` on."""
-        return replace(self, offset=range(first, first + len(self)))
-
-    def arrays(self) -> RecordArrays:
-        """Return the same records as arrays: these or, of plain integers, a copy."""
-        import numpy as np
-
-        return RecordColumns.from_matrix(np.array(self.columns(), dtype=np.int64))
+        return self.changed(offset=range(first, first + len(self)))
 
 
-RECORD_COLUMN_NAMES = tuple(column.name for column in fields(RecordColumns))
 NO_RECORDS = RecordColumns.from_rows([])
-
-
-class RecordArrays(RecordColumns):
-    """Records as arrays. `matrix` has a row for each column of RECORD_COLUMN_NAMES, for questions about all."""
-
-    __slots__ = ("matrix",)
-
-    if TYPE_CHECKING:
-        offset: Integers
-        timestamp: Integers
-        sequence: Integers
-        key_position: Integers
-        key_size: Integers
-        value_position: Integers
-        value_size: Integers
-        headers_position: Integers
-        header_count: Integers
-        crc: Integers
-        valid: Integers
-        matrix: Integers
-
-    def __init__(self, matrix: Integers) -> None:
-        super().__init__(*matrix)
-        object.__setattr__(self, "matrix", matrix)
-
-    def part(self, first: int, end: int) -> RecordArrays:
-        """See RecordColumns; the arrays are views."""
-        return RecordColumns.from_matrix(self.matrix[:, first:end])
-
-    def numbered(self, first: int) -> RecordArrays:
-        """See RecordColumns."""
-        import numpy as np
-
-        matrix = self.matrix.copy()
-        matrix[0] = np.arange(first, first + len(self))
-        return RecordColumns.from_matrix(matrix)
-
-    def arrays(self) -> RecordArrays:
-        """See RecordColumns."""
-        return self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,7 +98,7 @@ class RecordBlock:
 
     A batch with many records is read in parts, each in a block of its own. `begun` is the number of its records in
     earlier blocks. If `goes_on` is true, the next block contains more records of the batch, or the fault of its last
-    part.
+    part. `is_usual`: all batches are undamaged ones of v2 with data, so that no record needs a check of its own.
     """
 
     buffer: memoryview
@@ -190,6 +110,7 @@ class RecordBlock:
     faults: dict[int, Fault] = field(default_factory=dict)
     begun: int = 0
     goes_on: bool = False
+    is_usual: bool = False
 
     @property
     def batch_count(self) -> int:
@@ -197,14 +118,9 @@ class RecordBlock:
         return 0 if self.begun else self.end_row - self.first_row
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether the columns are arrays, and its records usual ones of a large log."""
-        return isinstance(self.records, RecordArrays)
-
-    @property
     def record_count(self) -> int:
         """Number of records in this block, also if the block has no record columns."""
-        return int(self.record_ends[-1]) if len(self.record_ends) else 0
+        return self.record_ends[-1] if len(self.record_ends) else 0
 
     def rows(self) -> Iterator[Record]:
         """Yield the records as values, each with its batch."""
@@ -217,18 +133,16 @@ class RecordBlock:
     def rows_by_batch(self) -> Iterator[Iterator[Row]]:
         """Yield the rows of the records of each batch. Take all rows of a batch before the next batch."""
         rows, begin = self.records.rows(), 0
-        for end in map(int, self.record_ends):
+        for end in self.record_ends:
             yield islice(rows, end - begin)
             begin = end
 
-    def only(self, is_wanted: Callable[[Row], bool]) -> RecordBlock:
-        """Return the block with only these records, as plain integers. All batches stay."""
-        kept: list[Row] = []
-        ends: list[int] = []
-        for rows in self.rows_by_batch():
-            kept += filter(is_wanted, rows)
-            ends.append(len(kept))
-        return replace(self, records=RecordColumns.from_rows(kept), record_ends=tuple(ends))
+    def with_rows(self, rows: Sequence[int]) -> RecordBlock:
+        """Return the block with only these records, in ascending order. All batches stay."""
+        if len(rows) == len(self.records):
+            return self
+        ends = column_of(bisect_left(rows, end) for end in self.record_ends)
+        return replace(self, records=self.records.chosen(rows), record_ends=ends)
 
     def _record(self, row: Row, batch: Batch) -> Record:
         offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = row

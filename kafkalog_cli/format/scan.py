@@ -32,7 +32,7 @@ def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) ->
     Kafka's dump tool makes on each batch. Batches v2, v1 and v0 may be mixed.
     """
     found = native.scan(view, file_position, file_end, limits.max_batch_bytes)
-    batches = BatchColumns.from_memory(found.columns, found.rows)
+    batches = BatchColumns(found.columns, found.rows, found.rows)
     fault = None
     if found.why not in (native.SCAN_CONTINUES, native.SCAN_END):
         position = file_position + found.consumed_bytes

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
-from kafkalog_cli.format.columns import Integers
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import RecordArrays, RecordBlock
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
@@ -159,32 +158,16 @@ class SegmentDump:
 
     def _remember_gaps(self, block: RecordBlock, most: int | None) -> None:
         """Remember the gaps between records, up to the batch in which the last of `most` records is."""
-        offsets: Any = block.records.offset
+        offsets = block.records.offset
         if most is not None and most < len(offsets):
-            offsets = offsets[: next(int(end) for end in block.record_ends if end >= most)]
+            offsets = offsets[: next(end for end in block.record_ends if end >= most)]
         # Offsets of 0.7 are byte positions, so they never follow each other.
         if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
             return
-        after_none = self._options.is_gap_before_first
-        if isinstance(block.records, RecordArrays):
-            self._gaps.extend(_gaps(self._last_offset, (int(offsets[0]),), after_none=after_none))
-            self._gaps.extend_bytes(_gaps_of_array(offsets, after_none=after_none))
-        else:
-            self._gaps.extend(_gaps(self._last_offset, offsets, after_none=after_none))
-        self._last_offset = int(offsets[len(offsets) - 1])
-
-
-def _gaps(last: int, offsets: Iterable[int], *, after_none: bool) -> list[tuple[int, int]]:
-    pairs = pairwise(chain((last,), offsets))
-    return [(before, at) for before, at in pairs if before != at - 1 and (after_none or before != NO_OFFSET)]
-
-
-def _gaps_of_array(offsets: Integers, *, after_none: bool) -> bytes:
-    import numpy as np
-
-    is_gap = offsets[1:] - offsets[:-1] != 1
-    if not after_none:
-        is_gap &= offsets[:-1] != NO_OFFSET
-    before = is_gap.nonzero()[0]
-    pairs: bytes = np.stack((offsets[before], offsets[before + 1]), axis=1).tobytes()
-    return pairs
+        rows = rows_where(lambda before, at: at - before != 1, offsets[:-1], offsets[1:])
+        pairs = [(self._last_offset, offsets[0])] if self._last_offset != offsets[0] - 1 else []
+        pairs += [(offsets[row], offsets[row + 1]) for row in rows]
+        if not self._options.is_gap_before_first:
+            pairs = [pair for pair in pairs if pair[0] != NO_OFFSET]
+        self._gaps.extend(pairs)
+        self._last_offset = offsets[-1]

@@ -17,8 +17,8 @@ from kafkalog_cli.format.batch import (
     NO_OFFSET,
     RECORD_BATCH_MAGIC,
     TIMESTAMP_TYPE_MASK,
-    BatchArrays,
 )
+from kafkalog_cli.format.columns import Arrays
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.open_transactions import OpenTransaction
@@ -326,7 +326,7 @@ class LogWalk:
         """The bytes of batches by their largest timestamps."""
         return self._times.result()
 
-    def _take(self, batches: BatchArrays, found: WalkedSegment) -> WalkedSegment:
+    def _take(self, batches: Arrays, found: WalkedSegment) -> WalkedSegment:
         import numpy as np
 
         last_ms = batches.max_timestamp
@@ -344,7 +344,7 @@ class LogWalk:
             last = max(int(last_ms.max()), -1 if last is None else last)
         return WalkedSegment(found.batches + len(batches), first, last)
 
-    def _find_holes(self, batches: BatchArrays) -> None:
+    def _find_holes(self, batches: Arrays) -> None:
         """Note the offsets between batches. Compressed message sets do not say where they begin."""
         import numpy as np
 

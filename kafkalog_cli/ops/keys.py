@@ -12,8 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.columns import integers
-from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, header_views, view_of
+from kafkalog_cli.format.columns import is_many, rows_where
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, header_views, view_of
 from kafkalog_cli.format.values.decoder import NUMBER_LAYOUTS, DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.ops.values import UndecodedCounts
@@ -109,7 +109,7 @@ class PrintedKeys:
     def __call__(self, block: RecordBlock) -> Iterator[tuple[int, set[str]]]:
         """Yield the rows of the records of a block that have a key, each with the forms of the key."""
         records, buffer = block.records, block.buffer
-        columns = [*map(integers, (*records.columns()[3:5], *records.columns()[7:9], records.offset))]
+        columns = [*records.columns()[3:5], *records.columns()[7:9], records.offset]
         for row, (at, size, headers_at, headers, offset) in enumerate(zip(*columns, strict=True)):
             data = view_of(buffer, at, size)
             if data is not None:
@@ -158,20 +158,18 @@ def _are_numbers(*values: Any) -> bool:
 def _rows_with_key(block: RecordBlock, key: bytes) -> list[int]:
     """Compare byte by byte, so that a long key needs no extra memory."""
     records = block.records
-    if isinstance(records, RecordArrays):
+    if is_many(len(records)):
         import numpy as np
 
+        arrays = records.arrays()
         data = np.frombuffer(block.buffer, dtype=np.uint8)
-        rows = np.flatnonzero((records.key_size == len(key)) & (records.key_position != OUTSIDE))
+        rows = np.flatnonzero((arrays.key_size == len(key)) & (arrays.key_position != OUTSIDE))
         for at, byte in enumerate(key):
             if not len(rows):
                 break
-            rows = rows[data[records.key_position[rows] + at] == byte]
+            rows = rows[data[arrays.key_position[rows] + at] == byte]
         found: list[int] = rows.tolist()
         return found
-    places = zip(records.key_position, records.key_size, strict=True)
-    return [
-        row
-        for row, (at, size) in enumerate(places)
-        if at != OUTSIDE and size == len(key) and block.buffer[at : at + size] == key
-    ]
+    positions, sizes = records.key_position, records.key_size
+    alike = rows_where(lambda at, size: (at != OUTSIDE) & (size == len(key)), positions, sizes)
+    return [row for row in alike if block.buffer[positions[row] : positions[row] + len(key)] == key]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
-from itertools import groupby, pairwise, zip_longest
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import offset_of_file_name
-from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchArrays, BatchColumns
-from kafkalog_cli.format.columns import Flags, IntColumn, reduced
-from kafkalog_cli.format.records import RecordArrays, RecordBlock, RecordColumns
+from kafkalog_cli.format.batch import NO_OFFSET, TIMESTAMP_TYPE_MASK, Batch, BatchColumns
+from kafkalog_cli.format.columns import column_of, rows_where
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment, segment_of_file
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
@@ -19,8 +19,6 @@ from kafkalog_cli.log.segment_search import SegmentIndexes, first_batch_reaching
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.keys import WantedKey
-
-_FEW_RECORDS = 16
 
 
 class Range(NamedTuple):
@@ -129,104 +127,60 @@ def segments_in_range(fs: Filesystem, files: list[str], wanted: Range) -> list[s
 
 
 def rows_in_range(batches: BatchColumns, wanted: Range) -> list[tuple[int, int]]:
-    """Return runs (first, end) of the rows whose batches are in the range."""
-    if isinstance(batches, BatchArrays):
-        return _runs(_mask(batches, wanted).tolist())
-    return _runs([in_range(batch, wanted) for batch in batches.rows()])
+    """Return runs (first, end) of the rows whose batches may contain a record of the range, by their headers."""
+    low, high, oldest, newest = _limits(wanted)
+    rows = rows_where(
+        lambda base, last, largest, bits, magic: (
+            (last >= low)
+            & ((base == NO_OFFSET) | (base <= high))
+            & (largest >= oldest)
+            & ((bits & TIMESTAMP_TYPE_MASK == 0) | (magic <= 0) | (largest <= newest))
+        ),
+        batches.base_offset, batches.last_offset, batches.max_timestamp, batches.attributes, batches.magic,
+    )  # fmt: skip
+    return _runs(rows)
 
 
-def in_range(batch: Batch, wanted: Range) -> bool:
-    """Whether the batch may contain a record of the range, judged by its header."""
-    if wanted.from_offset is not None and batch.last_offset < wanted.from_offset:
-        return False
-    first = batch.base_offset if batch.base_offset != NO_OFFSET else None
-    if wanted.to_offset is not None and first is not None and first >= wanted.to_offset:
-        return False
-    if wanted.since_ms is not None and batch.max_timestamp < wanted.since_ms:
-        return False
-    append_time = batch.is_log_append_time
-    return not (append_time and wanted.until_ms is not None and batch.max_timestamp >= wanted.until_ms)
+def _limits(wanted: Range) -> tuple[int, int, int, int]:
+    """Return the first and last offset of a range, and its first and last time."""
+    low, oldest = (_LEAST if limit is None else limit for limit in (wanted.from_offset, wanted.since_ms))
+    high, newest = (_MOST if limit is None else limit - 1 for limit in (wanted.to_offset, wanted.until_ms))
+    return low, high, oldest, newest
 
 
-def _mask(columns: BatchArrays, wanted: Range) -> Flags:
-    import numpy as np
-
-    mask = np.ones(len(columns), dtype=bool)
-    if wanted.from_offset is not None:
-        mask &= columns.last_offset >= wanted.from_offset
-    if wanted.to_offset is not None:
-        mask &= (columns.base_offset == NO_OFFSET) | (columns.base_offset < wanted.to_offset)
-    if wanted.since_ms is not None:
-        mask &= columns.max_timestamp >= wanted.since_ms
-    if wanted.until_ms is not None:
-        append_time = (columns.magic > 0) & ((columns.attributes & 8) != 0)
-        mask &= ~append_time | (columns.max_timestamp < wanted.until_ms)
-    return mask
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
-def _runs(flags: list[bool]) -> list[tuple[int, int]]:
-    runs, at = [], 0
-    for flag, group in groupby(flags):
-        size = len(list(group))
-        if flag:
-            runs.append((at, at + size))
-        at += size
-    return runs
+def _runs(rows: list[int]) -> list[tuple[int, int]]:
+    """Return the runs (first, end) of ascending rows."""
+    if not rows:
+        return []
+    edges = (
+        [at for at in range(1, len(rows)) if rows[at] != rows[at - 1] + 1] if rows[-1] - rows[0] >= len(rows) else []
+    )
+    return [(rows[first], rows[end - 1] + 1) for first, end in pairwise([0, *edges, len(rows)])]
 
 
 def cut(block: RecordBlock, wanted: Range, most_records: int | None = None) -> RecordBlock:
     """Return the block with only the records of the range, and no more than `most_records`. All batches stay."""
-    if isinstance(block.records, RecordArrays):
-        return _cut_arrays(block, block.records, wanted, most_records)
-    offsets = None if wanted.key is None else {int(block.records.offset[row]) for row in wanted.key.rows(block)}
-    found = block.only(lambda row: _wants(row, wanted) and (offsets is None or row[0] in offsets))
-    if most_records is None:
-        return found
-    ends = tuple(min(end, most_records) for end in found.record_ends)
-    return replace(found, records=found.records.part(0, most_records), record_ends=ends)
-
-
-def _wants(row: tuple[int, ...], wanted: Range) -> bool:
-    offset, timestamp = row[:2]
-    return (
-        (wanted.from_offset is None or offset >= wanted.from_offset)
-        and (wanted.to_offset is None or offset < wanted.to_offset)
-        and (wanted.since_ms is None or timestamp >= wanted.since_ms)
-        and (wanted.until_ms is None or timestamp < wanted.until_ms)
-    )
-
-
-def _cut_arrays(block: RecordBlock, records: RecordArrays, wanted: Range, most_records: int | None) -> RecordBlock:
-    import numpy as np
-
-    mask = np.ones(len(records), dtype=bool)
-    if wanted.from_offset is not None:
-        mask &= records.offset >= wanted.from_offset
-    if wanted.to_offset is not None:
-        mask &= records.offset < wanted.to_offset
-    if wanted.since_ms is not None:
-        mask &= records.timestamp >= wanted.since_ms
-    if wanted.until_ms is not None:
-        mask &= records.timestamp < wanted.until_ms
+    low, high, oldest, newest = _limits(wanted)
+    rows = rows_where(
+        lambda offset, time: (offset >= low) & (offset <= high) & (time >= oldest) & (time <= newest),
+        block.records.offset, block.records.timestamp,
+    )  # fmt: skip
     if wanted.key is not None:
-        with_key = np.zeros_like(mask)
-        with_key[wanted.key.rows(block)] = True
-        mask &= with_key
-    kept = np.cumsum(mask)
-    if most_records is not None:
-        mask &= kept <= most_records
-        kept = np.minimum(kept, most_records)
-    new_ends = np.concatenate((np.zeros(1, dtype=np.int64), kept))[np.asarray(block.record_ends)]
-    return replace(block, records=RecordColumns.from_matrix(records.matrix[:, mask]), record_ends=new_ends)
+        with_key = set(wanted.key.rows(block))
+        rows = [row for row in rows if row in with_key]
+    return block.with_rows(rows[:most_records])
 
 
 def with_records(block: RecordBlock) -> list[RecordBlock]:
     """Return the block without its empty batches, as blocks of consecutive batches."""
-    ends = [0, *(int(end) for end in block.record_ends)]
+    ends = [0, *block.record_ends]
     parts = []
-    for first, end in _runs([after > before for before, after in pairwise(ends)]):
+    for first, end in _runs([row for row, (before, after) in enumerate(pairwise(ends)) if after > before]):
         records = block.records.part(ends[first], ends[end])
-        shifted = reduced(block.record_ends[first:end], ends[first])
+        shifted = column_of(at - ends[first] for at in ends[first + 1 : end + 1])
         rows = range(block.first_row + first, block.first_row + end)
         faults = {row: fault for row, fault in block.faults.items() if row in rows}
         parts.append(replace(block, first_row=rows.start, end_row=rows.stop, record_ends=shifted, records=records,
@@ -235,21 +189,11 @@ def with_records(block: RecordBlock) -> list[RecordBlock]:
 
 
 def part_of(block: RecordBlock, first: int, end: int) -> RecordBlock:
-    """Return the records `first` to `end` (exclusive) of a block, with their batches and without its faults.
-
-    A few records become plain rows, because arrays cost more per call than per record.
-    """
+    """Return the records `first` to `end` (exclusive) of a block, with their batches and without its faults."""
     ends = block.record_ends
     low, high = bisect_right(ends, first), bisect_left(ends, end) + 1
-    counts: IntColumn = [min(int(count), end) - first for count in ends[low:high]]
-    records = block.records.part(first, end)
-    if end - first < _FEW_RECORDS:
-        records = RecordColumns.from_rows(records.rows())
-    elif isinstance(records, RecordArrays):
-        import numpy as np
-
-        counts = np.array(counts, dtype=np.int64)
-    at = block.first_row
+    counts = column_of(min(count, end) - first for count in ends[low:high])
+    records, at = block.records.part(first, end), block.first_row
     return replace(
         block, first_row=at + low, end_row=at + high, record_ends=counts, records=records, faults={}, goes_on=False
     )

@@ -163,7 +163,7 @@ class ContentsCollector:
         import numpy as np
 
         arrays = batches.arrays()
-        arrays = arrays if arrays.all_valid() else arrays.chosen(np.flatnonzero(arrays.valid))
+        arrays = arrays if batches.all_valid() else arrays.chosen(np.flatnonzero(arrays.valid))
         if not len(arrays):
             return
         self._batches += len(arrays)

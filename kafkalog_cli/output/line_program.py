@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.native import RenderProgram
-from kafkalog_cli.format.records import RECORD_COLUMN_NAMES
+from kafkalog_cli.format.records import RecordColumns
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -114,7 +114,7 @@ def batch(column: str, *, null_for_unknown: bool = False) -> Op:
 def record(column: str, *, null_for_unknown: bool = False, at_least_unknown: bool = False) -> Op:
     """A number of the record; with `at_least_unknown`, -1 for any number below."""
     how = 2 if at_least_unknown else int(null_for_unknown)
-    return Op(_Code.RECORD_NUMBER, RECORD_COLUMN_NAMES.index(column), how)
+    return Op(_Code.RECORD_NUMBER, RecordColumns.names.index(column), how)
 
 
 def true_or_false(condition: Is) -> Op:

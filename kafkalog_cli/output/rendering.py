@@ -10,12 +10,12 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import CONTROL_MASK, Batch, BatchColumns
-from kafkalog_cli.format.columns import Integers, is_array
-from kafkalog_cli.format.records import NO_RECORDS, RecordBlock, RecordColumns
+from kafkalog_cli.format.columns import any_row, column_of
+from kafkalog_cli.format.records import NO_RECORDS, RecordBlock
 from kafkalog_cli.output.line_program import Form
 from kafkalog_cli.output.stream import printable
 
@@ -81,12 +81,11 @@ class Lines:
         self.stopped_at: tuple[int, int | None] | None = None
         self._form = form
         self._block = block
-        batches = _matrix(block.batches, block.first_row, block.end_row if end_row is None else end_row)
+        batches = native.columns_of(block.batches.part(block.first_row, block.end_row if end_row is None else end_row))
         has_texts = form.texts is not None and form.needs_texts(block)
         self._rows = _rows(block) if has_texts else None
-        ends = array("q", block.record_ends) if isinstance(block.record_ends, (tuple, list)) else block.record_ends
         self._rendering = native.Rendering(
-            form.program, block.buffer, batches, ends, _matrix(block.records, 0, len(block.records)),
+            form.program, block.buffer, batches, block.record_ends, native.columns_of(block.records),
             ready_columns=form.ready_columns if has_texts else 0, skips_batch_line=block.begun > 0,
         )  # fmt: skip
 
@@ -141,36 +140,29 @@ def _rows(block: RecordBlock) -> Iterator[tuple[Batch, Row]]:
     return ((batch, row) for batch, rows in block.batch_rows() for row in rows)
 
 
-def _matrix(columns: BatchColumns | RecordColumns, first: int, end: int) -> native.Columns:
-    """Return the rows `first` to `end` (exclusive) of columns."""
-    array_of_all = getattr(columns, "matrix", None)
-    if array_of_all is None:
-        return native.columns_of([column[first:end] for column in columns.columns()])
-    matrix = native.columns_of((), array_of_all)
-    return matrix._replace(address=matrix.at(first), rows=end - first)
-
-
 def without_records(batches: BatchColumns) -> RecordBlock:
     """Return a block of these batches that has no records."""
-    ends = array("q", bytes(8 * len(batches)))
+    ends = memoryview(bytes(8 * len(batches))).cast("q")
     return RecordBlock(_NO_BYTES, batches, 0, len(batches), ends, NO_RECORDS)
 
 
 def only_batch(block: RecordBlock, number: int) -> RecordBlock:
     """Return the block with only the batch of this number, counted from its first, and its records."""
-    begin = int(block.record_ends[number - 1]) if number else 0
-    end, row = int(block.record_ends[number]), block.first_row + number
+    begin = block.record_ends[number - 1] if number else 0
+    end, row = block.record_ends[number], block.first_row + number
     return replace(
-        block, first_row=row, end_row=row + 1, record_ends=(end - begin,), records=block.records.part(begin, end)
+        block,
+        first_row=row,
+        end_row=row + 1,
+        record_ends=column_of((end - begin,)),
+        records=block.records.part(begin, end),
     )
 
 
 def has_control(block: RecordBlock) -> bool:
     """Whether a batch of the block may have control records."""
     attributes = block.batches.attributes[block.first_row : block.end_row]
-    if is_array(attributes):
-        return bool((cast("Integers", attributes) & CONTROL_MASK).any())
-    return any(bits & CONTROL_MASK for bits in attributes)
+    return any_row(lambda bits: bits & CONTROL_MASK != 0, attributes)
 
 
 def escaped(text: memoryview | bytes, kept: frozenset[str] = frozenset()) -> bytes:
@@ -208,11 +200,11 @@ class BlockLines:
         output = self._take()
         try:
             for block in read():
-                if block.is_compiled and not block.faults and not self._needs_texts(block):
+                if block.is_usual and not self._needs_texts(block):
                     lines = Lines(self._form, block)
                     yield RenderedBlock(
                         block.buffer, block.batches, block.first_row, block.end_row, block.record_ends, block.records,
-                        block.faults, block.begun, block.goes_on, lines, lines.next_piece(output), output,
+                        block.faults, block.begun, block.goes_on, True, lines, lines.next_piece(output), output,
                     )  # fmt: skip
                 else:
                     yield block

@@ -1,4 +1,4 @@
-"""Record columns to bytes: the twins agree with each other and with the naive encoder, and what is written is read."""
+"""Record columns to bytes: as the naive encoder, and what is written is read."""
 
 import pytest
 from hypothesis import given
@@ -35,13 +35,9 @@ def blocks(data):
 
 
 def columns_of(block, change=None):
-    """The header columns of a block's batches, in the form that its records have."""
+    """The header columns of a block's batches."""
     rows = [batch if change is None else change(batch) for batch in block.batches.rows(block.first_row, block.end_row)]
-    columns = BatchColumns.from_rows(rows)
-    if not block.is_compiled:
-        return columns
-
-    return columns.arrays()
+    return BatchColumns.from_rows(rows)
 
 
 def encoded(data, change=None, keep=None):

@@ -160,7 +160,6 @@ def row(base, last, *, magic=2, count=1, valid=1):
     return Batch(0, 61, base, last, 0, magic, 0, 0, 0, 0, -1, -1, -1, count, valid)
 
 
-@pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize(
     ("rows", "is_sound"),
     [
@@ -179,11 +178,10 @@ def row(base, last, *, magic=2, count=1, valid=1):
         ([row(5, 5, valid=0)], False),
     ],
 )
-def test_the_offsets_of_a_segment_ascend(rows, is_sound, arrays):
+def test_the_offsets_of_a_segment_ascend(rows, is_sound):
     log = log_of((5, []))
     chunks = SegmentChunks(log, log.segments[0])
     columns = BatchColumns.from_rows(rows)
-    columns = columns.arrays() if arrays else columns
     if is_sound:
         chunks._check("/log", columns)
         assert chunks._last_offset == rows[-1].last_offset

@@ -1,95 +1,80 @@
-"""Both bodies of columns answer alike: plain integers and arrays, against the naive answer from the rows."""
+"""Columns of a matrix, and questions about them: with and without NumPy, against the naive answer from the rows."""
 
 import random
-from operator import attrgetter
 
 import numpy as np
 import pytest
 
-from kafkalog_cli.format.batch import Batch, BatchArrays, BatchColumns
-from kafkalog_cli.format.columns import (
-    all_set,
-    any_row,
-    ascends,
-    first_row_from,
-    integers,
-    least_and_largest,
-    reduced,
-    rows_where,
-)  # fmt: skip
-from kafkalog_cli.format.records import RECORD_COLUMN_NAMES, RecordArrays, RecordColumns
+from kafkalog_cli.format import columns as module
+from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.format.columns import all_set, any_row, ascends, column_of, least_and_largest, rows_where
+from kafkalog_cli.format.records import RecordColumns
 
-BODIES = {"tuple": tuple, "list": list, "array": lambda column: np.array(column, np.int64)}
 COLUMNS = [(3,), (0, 0), (1, 2, 5), (5, 1, 2), (2, 2), (-1, 0, 7, 7), tuple(range(40)), (1 << 62, -(1 << 62))]
 
 
-@pytest.fixture(params=BODIES)
-def body(request):
-    return BODIES[request.param]
+@pytest.fixture(params=["python", "numpy"], autouse=True)
+def way(request, monkeypatch):
+    monkeypatch.setattr(module, "is_many", lambda rows: request.param == "numpy")
 
 
-@pytest.mark.parametrize("column", COLUMNS)
-def test_a_column(body, column):
-    given = body(column)
-    assert list(integers(given)) == list(column)
-    assert all(type(value) is int for value in integers(given))
-    assert all_set(given) == (0 not in column)
-    assert least_and_largest(given) == (min(column), max(column))
-    assert ascends(given) == (list(column) == sorted(set(column)))
-    assert list(reduced(given, 3)) == [value - 3 for value in column]
-
-
-@pytest.mark.parametrize("column", [column for column in COLUMNS if list(column) == sorted(column)])
-def test_the_first_row_with_a_value(body, column):
-    for value in {near for there in column for near in (there - 1, there, there + 1)}:
-        wanted = next((row for row, there in enumerate(column) if there >= value), len(column))
-        assert first_row_from(value, body(column)) == wanted
+@pytest.mark.parametrize("values", COLUMNS)
+def test_a_column(values):
+    column = column_of(values)
+    assert all_set(column) == (0 not in values)
+    assert least_and_largest(column) == (min(values), max(values))
+    assert ascends(column) == (list(values) == sorted(set(values)))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 50])
-def test_rows_where_a_condition_holds(body, rows):
+def test_rows_where_a_condition_holds(rows):
     chosen = random.Random(rows)
     first, second = ([chosen.randrange(4) for _ in range(rows)] for _ in range(2))
     for wanted in range(5):
-        found = rows_where(lambda a, b, wanted=wanted: (a == wanted) & (b < 2) | (a & 2 > b), body(first), body(second))
-        naive = [
-            row for row, (a, b) in enumerate(zip(first, second, strict=True)) if (a == wanted and b < 2) or (a & 2) > b
-        ]
-        assert found == naive
+        a, b = column_of(first), column_of(second)
+        found = rows_where(lambda a, b, wanted=wanted: (a == wanted) & (b < 2) | (a & 2 > b), a, b)
+        pairs = enumerate(zip(first, second, strict=True))
+        assert found == [row for row, (a, b) in pairs if (a == wanted and b < 2) or (a & 2) > b]
         assert all(type(row) is int for row in found)
-        assert any_row(lambda a, wanted=wanted: a == wanted, body(first)) == (wanted in first)
+        assert any_row(lambda a, wanted=wanted: a == wanted, column_of(first)) == (wanted in first)
 
 
 def batches(count):
     chosen = random.Random(count)
-    return [Batch(*(chosen.randrange(-1, 1 << 40) for _ in Batch._fields[:-1]), row % 3 != 1) for row in range(count)]  # type: ignore[call-arg]
+    values = ([chosen.randrange(-1, 1 << 40) for _ in Batch._fields[:-1]] for _ in range(count))
+    return [Batch._make((*row, int(number % 3 != 1))) for number, row in enumerate(values)]
 
 
-@pytest.mark.parametrize("is_array", [False, True])
-def test_batches(is_array):
-    rows = [batch._replace(valid=int(batch.valid)) for batch in batches(9)]
+def test_batches():
+    rows = batches(9)
     columns = BatchColumns.from_rows(rows)
-    columns = columns.arrays() if is_array else columns
-    assert isinstance(columns, BatchArrays) == is_array
-    assert list(columns.rows()) == rows
-    assert list(columns.rows(2, 5)) == rows[2:5]
-    assert list(columns.part(2, 5).rows()) == rows[2:5]
-    assert list(columns.part(4, 4).rows()) == []
-    assert list(columns.chosen([7, 0]).rows()) == [rows[7], rows[0]]
-    assert list(columns.chosen([]).rows()) == []
-    assert list(columns.arrays().rows()) == rows
-    assert not columns.all_valid()
-    assert columns.chosen([0, 2, 3]).all_valid()
-    shift = 100 - rows[0].position
-    assert list(columns.moved(100).rows()) == [row._replace(position=row.position + shift) for row in rows]
-    assert list(columns.rows()) == rows  # and what was asked stays as it was
-    for part in (columns.part(1, 3), columns.chosen([1])):
-        assert isinstance(part, BatchArrays) == is_array
+    for one in (
+        columns,
+        BatchColumns.from_array(np.array(rows, np.int64).T),
+        columns.part(0, 9),
+        columns.chosen(range(9)),
+    ):
+        assert list(one.rows()) == rows
+        assert list(one.rows(2, 5)) == rows[2:5]
+        assert [one.row(row) for row in (0, 4, -1)] == [rows[0], rows[4], rows[-1]]
+        assert one.base_offset.tolist() == [row.base_offset for row in rows]
+        assert one.arrays().base_offset.tolist() == [row.base_offset for row in rows]
+        part = one.part(2, 7)
+        assert list(part.part(1, 3).rows()) == rows[3:5]
+        assert part.row(-1) == rows[6]
+        assert list(part.chosen([4, 0]).rows()) == [rows[6], rows[2]]
+        assert part.array().T.tolist() == [list(row) for row in rows[2:7]]
+        assert list(one.part(4, 4).rows()) == list(one.chosen([]).rows()) == []
+        assert not one.all_valid()
+        assert one.chosen([0, 2, 3]).all_valid()
+        shift = 100 - rows[0].position
+        assert list(one.moved(100).rows()) == [row._replace(position=row.position + shift) for row in rows]
+        assert list(one.rows()) == rows  # and what was asked stays as it was
+    assert list(BatchColumns.joined([columns.part(0, 2), columns.part(2, 2), columns.part(2, 9)]).rows()) == rows
 
 
 @pytest.mark.parametrize("count", [0, 9, 5000])  # 5000: in several pieces
-@pytest.mark.parametrize("is_array", [False, True])
-def test_batches_of_transactions(is_array, count):
+def test_batches_of_transactions(count):
     """Without the batches before v2, whose attributes have no such bits."""
     chosen = random.Random(count)
     rows = [
@@ -97,7 +82,6 @@ def test_batches_of_transactions(is_array, count):
         for row in batches(count)
     ]
     columns = BatchColumns.from_rows(rows)
-    columns = columns.arrays() if is_array and rows else columns
     wanted = [row for row in rows if row.is_transactional or row.is_control]
     found = list(columns.of_transactions())
     assert found == wanted
@@ -105,13 +89,10 @@ def test_batches_of_transactions(is_array, count):
     assert list(columns.of_transactions(only_valid=True)) == [row for row in wanted if row.valid]
 
 
-@pytest.mark.parametrize("is_array", [False, True])
-def test_records(is_array):
+def test_records():
     chosen = random.Random(5)
-    rows = [(*(chosen.randrange(-1, 1 << 40) for _ in RECORD_COLUMN_NAMES[:-1]), 1) for _ in range(6)]
+    rows = [(*(chosen.randrange(-1, 1 << 40) for _ in RecordColumns.names[:-1]), 1) for _ in range(6)]
     columns = RecordColumns.from_rows(rows)
-    columns = columns.arrays() if is_array else columns
-    assert isinstance(columns, RecordArrays) == is_array
     assert list(columns.rows()) == rows
     assert list(columns.part(1, 4).rows()) == rows[1:4]
     assert list(columns.numbered(9).rows()) == [(9 + at, *row[1:]) for at, row in enumerate(rows)]
@@ -119,6 +100,3 @@ def test_records(is_array):
     assert list(columns.rows()) == rows
     assert columns.all_valid()
     assert not RecordColumns.from_rows([*rows, (*rows[0][:-1], 0)]).all_valid()
-    assert list(map(list, map(integers, (attrgetter(name)(columns) for name in RECORD_COLUMN_NAMES)))) == [
-        list(column) for column in zip(*rows, strict=True)
-    ]

@@ -121,7 +121,7 @@ def test_random_and_damaged_logs_are_scanned_as_by_the_naive_reader():
         damage(chance, log)
         result = native.scan(log, 0, len(log), 1 << 20)
         expected, end = naive_scan(bytes(log))
-        rows = list(BatchColumns.from_memory(result.columns, result.rows).rows())
+        rows = list(BatchColumns(result.columns, result.rows, result.rows).rows())
         assert len(rows) == len(expected)
         assert result.consumed_bytes == end
         for ours, theirs in zip(rows, expected, strict=True):
@@ -138,7 +138,7 @@ def test_random_and_damaged_logs_are_scanned_as_by_the_naive_reader():
                 part = native.scan(memoryview(log)[at : at + part.needed_bytes], at, len(log), 1 << 20)
                 if part.needed_bytes > size and not part.rows:
                     part = native.scan(memoryview(log)[at:], at, len(log), 1 << 20)
-            again += BatchColumns.from_memory(part.columns, part.rows).rows()
+            again += BatchColumns(part.columns, part.rows, part.rows).rows()
             at += part.consumed_bytes
             if not part.needed_bytes:
                 break
@@ -154,7 +154,7 @@ def test_without_the_check_no_crc_is_computed():
     log = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")])
     for check, valid in ((True, 1), (False, -1)):
         result = native.scan(log, 0, len(log), 1 << 20, check=check)
-        assert BatchColumns.from_memory(result.columns, result.rows).row(0).valid == valid
+        assert BatchColumns(result.columns, result.rows, result.rows).row(0).valid == valid
 
 
 def test_a_call_returns_at_most_so_many_batches_and_the_next_continues():

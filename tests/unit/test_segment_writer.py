@@ -69,39 +69,34 @@ batches_of = (rising | st.lists(offsets, max_size=12)).flatmap(
 )
 
 
-@example(
-    batches=[(100, BASE + 1, 1), (100, BASE + 2, 2), (100, BASE + 2, 3)], interval=0, slots=9, split=0, arrays=False
-)
-@example(batches=[(100, BASE + MAX_INT31, 1)], interval=0, slots=9, split=0, arrays=False)
-@example(batches=[(100, BASE + MAX_INT31 + 1, 1)], interval=0, slots=9, split=0, arrays=False)
+@example(batches=[(100, BASE + 1, 1), (100, BASE + 2, 2), (100, BASE + 2, 3)], interval=0, slots=9, split=0)
+@example(batches=[(100, BASE + MAX_INT31, 1)], interval=0, slots=9, split=0)
+@example(batches=[(100, BASE + MAX_INT31 + 1, 1)], interval=0, slots=9, split=0)
 # As many entries as fit; then one more of each kind.
-@example(batches=[(100, BASE + row, 5) for row in range(7)], interval=0, slots=4, split=0, arrays=False)
-@example(batches=[(100, BASE + row, 5) for row in range(8)], interval=0, slots=4, split=0, arrays=False)
-@example(batches=[(100, BASE + row, row) for row in range(4)], interval=0, slots=4, split=0, arrays=False)
-@example(batches=[(100, BASE + row, row) for row in range(5)], interval=0, slots=4, split=0, arrays=False)
-@example(batches=[(100, BASE + row, row) for row in range(9)], interval=0, slots=9, split=1, arrays=True)
-@example(batches=[(100, BASE + row, row) for row in range(10)], interval=0, slots=9, split=1, arrays=True)
+@example(batches=[(100, BASE + row, 5) for row in range(7)], interval=0, slots=4, split=0)
+@example(batches=[(100, BASE + row, 5) for row in range(8)], interval=0, slots=4, split=0)
+@example(batches=[(100, BASE + row, row) for row in range(4)], interval=0, slots=4, split=0)
+@example(batches=[(100, BASE + row, row) for row in range(5)], interval=0, slots=4, split=0)
+@example(batches=[(100, BASE + row, row) for row in range(9)], interval=0, slots=9, split=1)
+@example(batches=[(100, BASE + row, row) for row in range(10)], interval=0, slots=9, split=1)
 # The same offset twice, at the edge of two appends and within one.
-@example(batches=[(100, BASE + max(row, 2), row) for row in range(12)], interval=0, slots=60, split=2, arrays=True)
-@example(batches=[(100, BASE + row - (row > 5), row) for row in range(12)], interval=0, slots=60, split=0, arrays=True)
+@example(batches=[(100, BASE + max(row, 2), row) for row in range(12)], interval=0, slots=60, split=2)
+@example(batches=[(100, BASE + row - (row > 5), row) for row in range(12)], interval=0, slots=60, split=0)
 # The largest timestamp is the first of its kind, and that of the batch that gets the entry counts.
-@example(batches=[(100, BASE + row, 5) for row in range(12)], interval=150, slots=60, split=0, arrays=True)
-@example(
-    batches=[(100, BASE + row, 7 * (row % 3 == 2)) for row in range(12)], interval=199, slots=60, split=0, arrays=False
-)
-@example(batches=[(100, BASE + row, row) for row in range(12)], interval=200, slots=60, split=0, arrays=False)
-@example(batches=[(100, BASE + row, 9 - row) for row in range(10)], interval=60, slots=60, split=1, arrays=True)
+@example(batches=[(100, BASE + row, 5) for row in range(12)], interval=150, slots=60, split=0)
+@example(batches=[(100, BASE + row, 7 * (row % 3 == 2)) for row in range(12)], interval=199, slots=60, split=0)
+@example(batches=[(100, BASE + row, row) for row in range(12)], interval=200, slots=60, split=0)
+@example(batches=[(100, BASE + row, 9 - row) for row in range(10)], interval=60, slots=60, split=1)
 @given(
     batches=batches_of,
     interval=st.integers(0, 900) | st.just(60),
     slots=st.integers(2, 60),
     split=st.integers(0, 40),
-    arrays=st.booleans(),
 )
-def test_index_entries_are_those_of_the_plain_copy_of_recover(batches, interval, slots, split, arrays):
+def test_index_entries_are_those_of_the_plain_copy_of_recover(batches, interval, slots, split):
     index_bytes = slots * 12
     indexes = GrowingIndexes(BASE, interval, index_bytes)
-    whole = columns(batches).arrays() if arrays and batches else columns(batches)
+    whole = columns(batches)
     done, error = indexes.add(whole.part(0, min(split, len(batches))), min(split, len(batches)))
     if error is None and split < len(batches):
         more, error = indexes.add(whole.part(split, len(batches)), len(batches) - split)

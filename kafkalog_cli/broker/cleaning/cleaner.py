@@ -30,11 +30,10 @@ from kafkalog_cli.format.batch import (
     NO_SEQUENCE,
     TIMESTAMP_TYPE_MASK,
     Batch,
-    BatchArrays,
     BatchColumns,
 )
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
-from kafkalog_cli.format.columns import Octets, any_row
+from kafkalog_cli.format.columns import Octets, any_row, least_and_largest
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
@@ -156,10 +155,9 @@ class Cleaner:
     def _clean_chunk(self, segment: Segment, chunk: Chunk, place: int) -> int:
         """Write the kept records of a chunk, whose first mark is at `place`; return the position after its marks."""
         batches = chunk.batches
-        is_modern = isinstance(batches, BatchArrays) and len(batches) and bool((batches.magic >= 2).all())
-        is_plain = is_modern and (self._request.only_erases or not batches.in_transactions())
-        if isinstance(batches, BatchArrays) and is_plain:
-            return self._clean_columns(segment, chunk, batches, place)
+        is_modern = least_and_largest(batches.magic)[0] >= 2
+        if is_modern and (self._request.only_erases or not batches.in_transactions()):
+            return self._clean_columns(segment, chunk, place)
         fate, first, first_place = _Fate.DROP, 0, place
         for row, batch in enumerate(chunk.batches.rows()):
             if batch.records_count < 0:  # a compressed message set: its header has no count of records
@@ -175,10 +173,11 @@ class Cleaner:
         self._do(segment, chunk, (first, len(chunk.batches)), first_place, fate)
         return place
 
-    def _clean_columns(self, segment: Segment, chunk: Chunk, batches: BatchArrays, place: int) -> int:
+    def _clean_columns(self, segment: Segment, chunk: Chunk, place: int) -> int:
         """Do the same for a chunk of v2 batches, all at once; transactions do not matter for them."""
         import numpy as np
 
+        batches = chunk.batches.arrays()
         counts = batches.records_count
         ends = np.cumsum(counts)
         begins, total = ends - counts, int(ends[-1])
@@ -192,7 +191,7 @@ class Cleaner:
         fates[(kept == 0) & ((counts > 0) | np.bool_(not self._request.only_erases))] = _Fate.DROP
         may_stay = (batches.producer_id >= 0) | (batches.last_offset + 1 == self._request.retained_end)
         for row in np.flatnonzero((fates == _Fate.DROP) & may_stay).tolist():
-            if self._is_retained(batches.row(row)):
+            if self._is_retained(chunk.batches.row(row)):
                 fates[row] = _Fate.EMPTY
         self.counts.records_read += total
         self.counts.records_kept += int(kept.sum())
@@ -285,8 +284,7 @@ class Cleaner:
 
     def _copy(self, chunk: Chunk, first: int, end: int) -> None:
         batches = chunk.batches.part(first, end)
-        begin = int(batches.position[0]) - chunk.position
-        last = int(batches.position[end - first - 1]) + int(batches.size_bytes[end - first - 1]) - chunk.position
+        begin, last = batches.position[0] - chunk.position, batches.end_position - chunk.position
         self._write(chunk.view[begin:last], batches.moved(self._out.position))
 
     def _blocks(self, segment: Segment, chunk: Chunk, first: int, end: int) -> Iterator[RecordBlock]:
@@ -307,7 +305,7 @@ class Cleaner:
                 made = large.finish(self._out.position)
                 large = _LargeBatch(self._encoder)
             else:
-                ends = [int(end) for end in block.record_ends]
+                ends = block.record_ends.tolist()
                 headers = self._unchanged(block, place)
                 if headers is None:
                     headers = BatchColumns.from_rows(self._headers(block, place, keep))
@@ -334,22 +332,14 @@ class Cleaner:
         self._do(segment, chunk, (row, row + 1), begin, fate)
         return place
 
-    def _keep(self, block: RecordBlock, place: int) -> Sequence[int] | Octets:
+    def _keep(self, block: RecordBlock, place: int) -> bytes | bytearray:
         """Return a byte per record of a block, whose first mark is at `place`: 1 if the record stays, else 0."""
-        part = self._marks.part(place, place + block.record_count)
-        if block.is_compiled:
-            import numpy as np
-
-            stays: Octets = (np.frombuffer(part, dtype=np.uint8) & np.uint8(GONE)) ^ np.uint8(GONE)
-            return stays
-        return part.translate(_STAYS)
+        return self._marks.part(place, place + block.record_count).translate(_STAYS)
 
     def _unchanged(self, block: RecordBlock, place: int) -> BatchColumns | None:
         """Return the headers of a block of whole batches if none of them changes, else None."""
         batches = block.batches.part(block.first_row, block.end_row)
-        if not isinstance(batches, BatchArrays) or any_row(
-            lambda bits, magic: (bits & CONTROL_MASK != 0) | (magic < 2), batches.attributes, batches.magic
-        ):
+        if any_row(lambda bits, magic: (bits & CONTROL_MASK != 0) | (magic < 2), batches.attributes, batches.magic):
             return None
         _, tombstones = self._marks.kept(place, place + block.record_count)
         return None if tombstones else batches
@@ -376,7 +366,7 @@ class Cleaner:
 
 def _check_values(segment: Segment, block: RecordBlock, keep: Sequence[int] | Octets) -> None:
     """Raise Damaged if a kept message v0 or v1 is shorter than the length of its value (LegacyRecord.value throws)."""
-    if block.is_compiled or OUTSIDE not in block.records.value_position:
+    if block.is_usual or OUTSIDE not in block.records.value_position:
         return
     for row, position in enumerate(block.records.value_position):
         if position == OUTSIDE and keep[row]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kafkalog_cli.broker.cleaning.marks import Marks
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.columns import column_of
 from kafkalog_cli.format.records import RecordBlock, RecordColumns, field_bytes
 
 
@@ -83,7 +84,7 @@ class KeyFinder:
             rows.append((0, 0, 0, at, len(key), 0, 0, 0, 0, 0, 0))
             at += len(key)
         keys = memoryview(b"".join(self._numbers))
-        block = RecordBlock(keys, BatchColumns.from_rows([]), 0, 0, (), RecordColumns.from_rows(rows))
+        block = RecordBlock(keys, BatchColumns.from_rows([]), 0, 0, column_of(()), RecordColumns.from_rows(rows))
         table = KeyTable(self._marks, _ANY_BYTES, KeySlice())
         self._marks.reach(len(rows))
         table.put(block, 0, len(rows), 0)
@@ -161,5 +162,4 @@ def _entries_for(slots: int) -> int:
 
 
 def _memory_of(block: RecordBlock) -> tuple[native.Memory, native.Columns]:
-    records = block.records
-    return native.Memory(block.buffer), native.columns_of(records.columns(), getattr(records, "matrix", None))
+    return native.Memory(block.buffer), native.columns_of(block.records)

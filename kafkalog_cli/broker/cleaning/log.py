@@ -5,12 +5,14 @@
 
 import heapq
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from operator import ge
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import LogSegmentSize
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, read_all
 from kafkalog_cli.format import txnindex
-from kafkalog_cli.format.batch import CRC_GOOD, NO_OFFSET, Batch, BatchArrays, BatchColumns
+from kafkalog_cli.format.batch import CRC_GOOD, NO_OFFSET, Batch, BatchColumns
+from kafkalog_cli.format.columns import any_row
 from kafkalog_cli.format.control import ABORT, COMMIT, control_type
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
@@ -225,7 +227,7 @@ class SegmentChunks:
             raise Damaged(path, chain.fault)
 
     def _check(self, path: str, batches: BatchColumns) -> None:
-        if isinstance(batches, BatchArrays) and self._are_sound(batches):
+        if self._are_sound(batches):
             return
         last = self._last_offset
         for batch in batches.rows():
@@ -244,21 +246,22 @@ class SegmentChunks:
             last = batch.last_offset
         self._last_offset = last
 
-    def _are_sound(self, batches: BatchArrays) -> bool:
+    def _are_sound(self, batches: BatchColumns) -> bool:
         """Whether all rows pass, checked at once; False also for batches of v0 and v1, which `_check` then checks."""
-        import numpy as np
-
-        before = np.concatenate(([self._last_offset], batches.last_offset[:-1]))
-        is_sound = (
-            (batches.valid == CRC_GOOD)
-            & (batches.magic >= 2)
-            & (before < batches.base_offset)
-            & (batches.base_offset <= batches.last_offset)
-            & (batches.records_count >= 0)
-        )
-        if not is_sound.all() or batches.last_offset[0] < self._segment.base_offset:
+        base, last = batches.base_offset, batches.last_offset
+        if (
+            any_row(
+                lambda valid, magic, base, last, count: (
+                    (valid != CRC_GOOD) | (magic < 2) | (base > last) | (count < 0)
+                ),
+                batches.valid, batches.magic, base, last, batches.records_count,
+            )
+            or any_row(ge, last[:-1], base[1:])
+            or self._last_offset >= base[0]
+            or last[0] < self._segment.base_offset
+        ):  # fmt: skip
             return False
-        self._last_offset = int(batches.last_offset[-1])
+        self._last_offset = last[-1]
         return True
 
 

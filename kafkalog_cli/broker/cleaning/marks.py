@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.temporary import temporary_file
-from kafkalog_cli.format.records import RecordArrays, RecordBlock
+from kafkalog_cli.format.columns import as_array
+from kafkalog_cli.format.records import RecordBlock
 
 GONE = 1
 """The record is removed: a later record has its key, it has no key, its key is erased, or its tombstone expired."""
@@ -122,24 +123,15 @@ class Marks:
 
         `at` is the position of the mark of the block's first record.
         """
-        records = block.records
-        if isinstance(records, RecordArrays):
-            self._note_arrays(records, first, end, at, counts=counts)
-            return
-        key_size, value_size, flags = records.key_size, records.value_size, self.flags
-        for row in range(first, end):
-            if value_size[row] < 0:
-                flags[at + row] |= TOMBSTONE
-            if counts and key_size[row] < 0:
-                flags[at + row] |= GONE | KEYLESS
-
-    def _note_arrays(self, records: RecordArrays, first: int, end: int, at: int, *, counts: bool) -> None:
         import numpy as np
 
+        key_size, value_size = (
+            as_array(sizes[first:end]) for sizes in (block.records.key_size, block.records.value_size)
+        )
         flags = np.frombuffer(self.flags, dtype=np.uint8)[at + first : at + end]
-        flags |= np.where(records.value_size[first:end] < 0, TOMBSTONE, 0).astype(np.uint8)
+        flags |= np.where(value_size < 0, TOMBSTONE, 0).astype(np.uint8)
         if counts:
-            flags |= np.where(records.key_size[first:end] < 0, GONE | KEYLESS, 0).astype(np.uint8)
+            flags |= np.where(key_size < 0, GONE | KEYLESS, 0).astype(np.uint8)
 
     def expire(self, first: int, end: int) -> None:
         """Mark the tombstones at positions `first` to `end` as removed."""

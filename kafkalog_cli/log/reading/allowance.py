@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from threading import Condition, get_ident
 
 from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.columns import column_of
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.format.records import NO_RECORDS, RecordBlock
 
 LARGE_BYTES = 16 << 20
 """A larger batch, as stored or decompressed, needs the turn. Brokers take 1 MiB by default (message.max.bytes)."""
@@ -80,7 +81,7 @@ AHEAD_BYTES = LARGE_BYTES
 
 A larger batch is decompressed in its turn, so that its memory is used once and not once per thread.
 """
-NOT_YET = RecordBlock(memoryview(b""), BatchColumns.from_rows([]), 0, 0, (), RecordColumns.from_rows([]))
+NOT_YET = RecordBlock(memoryview(b""), BatchColumns.from_rows([]), 0, 0, column_of(()), NO_RECORDS)
 """Placeholder for a block that must be requested again when its turn comes."""
 
 

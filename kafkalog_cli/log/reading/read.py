@@ -16,7 +16,7 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import IntColumn
+from kafkalog_cli.format.columns import column_of
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.control import usual_marker
 from kafkalog_cli.format.decode import decode_batch
@@ -94,7 +94,7 @@ class RecordReader:
             for at in range(row, end):
                 yield from self._one(chunk, at, allowance)
             return
-        batches = native.columns_of(chunk.batches.columns(), getattr(chunk.batches, "matrix", None))
+        batches = native.columns_of(chunk.batches)
         source = native.Memory(chunk.view)
         while row < end:
             out = self._matrix()
@@ -118,8 +118,9 @@ class RecordReader:
     def _block(self, chunk: Chunk, view: memoryview, first: int, found: native.DecodedRows) -> RecordBlock:
         assert self._rows is not None
         data, out = self._rows
-        records = RecordColumns.from_memory(data, out.stride, found.records)
-        return _block_of(chunk, view, first, first + found.batches, found.ends, records)
+        records = RecordColumns(data, out.stride, found.records)
+        end = first + found.batches
+        return RecordBlock(view, chunk.batches, first, end, found.ends, records, is_usual=True)
 
     @staticmethod
     def _end_of_packed(chunk: Chunk, row: int, end: int) -> int:
@@ -192,8 +193,7 @@ class RecordReader:
         view = memoryview(self._arena)
         source = native.Memory(view)
         last = first + len(starts) - 1
-        packed_bytes = chunk.batches.position[last] + chunk.batches.size_bytes[last] - chunk.batches.position[first]
-        self.expansion = ends[-1] / int(packed_bytes)
+        self.expansion = ends[-1] / (chunk.batches.part(first, last + 1).end_position - chunk.batches.position[first])
         done = 0
         while done < len(starts):
             found = native.decode_batches(source, starts[done:], ends[done:], batches, first + done, self._matrix())
@@ -220,27 +220,13 @@ class RecordReader:
             count, goes_on = len(records), part is not None
             if batch.base_offset == NO_OFFSET and count and not begun:
                 # The base offset of a compressed message set is known only after decompression.
-                alone = BatchColumns.from_rows([batch._replace(base_offset=int(records.offset[0]))])
-            if fault is None and is_usual:
-                yield _block_of(chunk, view, row, row + 1, (count,), records, begun, goes_on=goes_on)
-            else:
-                batches, at = (chunk.batches, row) if alone is None else (alone, 0)
-                faults = {} if fault is None else {at: fault}
-                yield RecordBlock(view, batches, at, at + 1, (count,), records, faults, begun, goes_on)
+                alone = BatchColumns.from_rows([batch._replace(base_offset=records.offset[0])])
+            batches, at = (chunk.batches, row) if alone is None else (alone, 0)
+            faults, ends = {} if fault is None else {at: fault}, column_of((count,))
+            yield RecordBlock(
+                view, batches, at, at + 1, ends, records, faults, begun, goes_on, is_usual and fault is None
+            )
             begun += count
-
-
-def _block_of(  # noqa: PLR0913, PLR0917
-    chunk: Chunk, view: memoryview, first: int, end: int, ends: IntColumn, records: RecordColumns, begun: int = 0,
-    *, goes_on: bool = False,
-) -> RecordBlock:  # fmt: skip
-    """Return a block of usual records, as arrays if the log is large."""
-    if not chunk.is_large:
-        return RecordBlock(view, chunk.batches, first, end, ends, records, {}, begun, goes_on)
-    import numpy as np
-
-    row_ends = np.array(ends, dtype=np.int64)
-    return RecordBlock(view, chunk.batches.arrays(), first, end, row_ends, records.arrays(), {}, begun, goes_on)
 
 
 def _is_packed(batch: Batch) -> bool:

@@ -17,10 +17,9 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import Flags, IntColumn, Integers, Octets
+from kafkalog_cli.format.columns import Flags, IntColumn, Integers, Octets, as_array, column_of
 from kafkalog_cli.format.records import (
     OUTSIDE,
-    RECORD_COLUMN_NAMES,
     RecordBlock,
     RecordColumns,
 )
@@ -117,10 +116,8 @@ def headers_tell(batches: BatchColumns) -> bool:
     If the headers state very many records, the result is false: then the records must be read and counted, within the
     limits of reading.
     """
-    import numpy as np
-
     columns = (batches.base_offset, batches.last_offset, batches.records_count)
-    base, last, count = (np.asarray(column, dtype=np.int64) for column in columns)
+    base, last, count = map(as_array, columns)
     dense = (base != NO_OFFSET) & (last - base + 1 == count) & (count >= 0) & (count <= _MOST_CLAIMED)
     return bool(dense.all()) and int(count.sum()) <= _MOST_CLAIMED
 
@@ -132,20 +129,19 @@ def rows_of_headers(batches: BatchColumns) -> RecordBlock:
     """
     import numpy as np
 
-    counts = np.asarray(batches.records_count, dtype=np.int64)
-    bases = np.asarray(batches.base_offset, dtype=np.int64)
+    counts, bases = as_array(batches.records_count), as_array(batches.base_offset)
     ends = np.cumsum(counts)
-    rows = np.zeros((len(RECORD_COLUMN_NAMES), int(ends[-1]) if len(ends) else 0), dtype=np.int64)
+    rows = np.zeros((len(RecordColumns.names), int(ends[-1]) if len(ends) else 0), dtype=np.int64)
     rows[0] = np.repeat(bases - (ends - counts), counts) + np.arange(rows.shape[1])
-    return RecordBlock(memoryview(b""), batches, 0, len(batches), ends, RecordColumns.from_matrix(rows))
+    return RecordBlock(
+        memoryview(b""), batches, 0, len(batches), column_of(ends.tolist()), RecordColumns.from_array(rows)
+    )
 
 
 def arrow_of_batches(batches: BatchColumns) -> Any:
     """Return batches as one pyarrow.RecordBatch with `batch_schema`."""
-    import numpy as np
-
     pa = need_pyarrow()
-    columns = [np.array(column, dtype=np.int64) for column in batches.columns()]
+    columns = batches.array().copy()
     arrays = [pa.array(column) for column in columns[:-1]]
     return pa.RecordBatch.from_arrays([*arrays, pa.array(columns[-1] != 0)], schema=batch_schema())
 
@@ -260,10 +256,8 @@ class _Columns:
 
     def _of_batches(self, name: str) -> Integers:
         """Return a column of the batches to which the block's records belong."""
-        import numpy as np
-
         column: IntColumn = getattr(self._block.batches, name)
-        return np.asarray(column[self._block.first_row : self._block.end_row], dtype=np.int64)
+        return as_array(column[self._block.first_row : self._block.end_row])
 
     def _spread(self, values: NDArray[Any], type: Any) -> Any:  # noqa: A002
         """Expand values per batch to values per record. Most batches of a log have equal values."""
@@ -278,9 +272,9 @@ def _records(block: RecordBlock) -> tuple[Integers, Integers]:
     """Return the record columns as one matrix, and for each record the index of its batch in the block."""
     import numpy as np
 
-    ends = np.asarray(block.record_ends, dtype=np.int64)
+    ends = as_array(block.record_ends)
     counts = ends - np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
-    return block.records.arrays().matrix, np.repeat(np.arange(len(counts)), counts)
+    return block.records.array(), np.repeat(np.arange(len(counts)), counts)
 
 
 def _largest(records: Integers) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.disk.fs import ReadableFile, data_from
-from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, BatchArrays, BatchColumns
+from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.legacy import scan_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -35,8 +35,8 @@ class Generation(Enum):
 class Chunk:
     """Consecutive batches and the bytes that contain them.
 
-    `view` contains the file from byte `position` on. It is overwritten when the scan continues. `is_large`: the columns
-    are arrays.
+    `view` contains the file from byte `position` on. It is overwritten when the scan continues. `is_large`: the log has
+    enough records for threads.
     """
 
     view: memoryview
@@ -254,7 +254,7 @@ class Scan:
             return scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
         found = scan(view, position, self.end, self.limits)
         self._is_large = self._is_large or _are_many(found.batches)
-        return found._replace(batches=found.batches.arrays()) if self._is_large else found
+        return found
 
 
 def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tuple[int, Fault | None]:
@@ -361,26 +361,14 @@ def good_rows(batches: BatchColumns) -> list[Rows]:
 
 
 def gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
-    """Yield the same batches, with arrays joined until operations on them pay off."""
-    waiting: list[BatchArrays] = []
+    """Yield the same batches, joined until operations on them pay off."""
+    waiting: list[BatchColumns] = []
     rows = 0
     for batches in chunks:
-        if isinstance(batches, BatchArrays):
-            waiting.append(batches)
-            rows += len(batches)
-            if rows < GATHERED_ROWS:
-                continue
-        yield from _joined(waiting)
-        waiting, rows = [], 0
-        if not isinstance(batches, BatchArrays):
-            yield batches
-    yield from _joined(waiting)
-
-
-def _joined(parts: list[BatchArrays]) -> Iterator[BatchColumns]:
-    if len(parts) > 1:
-        import numpy as np
-
-        yield BatchColumns.from_matrix(np.concatenate([part.matrix for part in parts], axis=1))
-    else:
-        yield from parts
+        waiting.append(batches)
+        rows += len(batches)
+        if rows >= GATHERED_ROWS:
+            yield BatchColumns.joined(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield BatchColumns.joined(waiting)

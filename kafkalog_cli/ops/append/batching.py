@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from kafkalog_cli.format.batch import (
     increment_sequence,
 )
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
-from kafkalog_cli.format.columns import IntColumn, first_row_from
+from kafkalog_cli.format.columns import IntColumn
 from kafkalog_cli.format.compression import Codec, codec_name, compress
 from kafkalog_cli.format.control import ABORT, COMMIT
 from kafkalog_cli.format.records import RecordColumns
@@ -102,7 +103,7 @@ class BatchMaker:
         if not self.style.keeps_offsets:
             records = records.numbered(base_offset)
         headers = BatchColumns.from_rows(
-            self._header(int(records.offset[begin]), int(records.offset[end - 1]), block.style)
+            self._header(records.offset[begin], records.offset[end - 1], block.style)
             for begin, end in zip(begins, block.ends, strict=True)
         )
         return self._encoder.encode(block.buffer, records, WantedBatches(headers, begins, block.ends))
@@ -298,8 +299,8 @@ def _batch_ends(sizes: IntColumn, batch_bytes: int) -> list[int]:
     """Return where batches end; the last batch ends with the last record. `sizes`: of all records up to each."""
     room, begin, ends = batch_bytes - RECORD_BATCH.size, 0, []
     while begin < len(sizes):
-        before = int(sizes[begin - 1]) if begin else 0
-        full = first_row_from(before + room + 1, sizes)
+        before = sizes[begin - 1] if begin else 0
+        full = bisect_left(sizes, before + room + 1)
         begin = min(max(full, begin + 1), begin + BLOCK_RECORDS)
         ends.append(begin)
     return ends

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_SEQUENCE
-from kafkalog_cli.format.columns import IntColumn, Integers, Octets
+from kafkalog_cli.format.columns import IntColumn, Integers, Octets, column_of
 from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import RecordColumns
 from kafkalog_cli.format.varint import encode_zigzag
@@ -78,7 +78,7 @@ class RecordRun:
 
     def records(self, first: int, end: int) -> RecordColumns:
         """Return the records `first` to `end` (exclusive)."""
-        return RecordColumns.from_matrix(self.matrix[:_RECORD_ROWS, first:end])
+        return RecordColumns.from_array(self.matrix[:_RECORD_ROWS, first:end])
 
     def sizes(self, first: int, end: int) -> IntColumn:
         """Return the largest size in bytes that the records from `first` up to each before `end` may have together."""
@@ -86,7 +86,7 @@ class RecordRun:
 
         part = self.matrix[:, first:end]
         sizes = np.maximum(part[_KEY_BYTES], 0) + np.maximum(part[_VALUE_BYTES], 0) + part[_HEADER_BYTES]
-        return np.cumsum(sizes + RECORD_OVERHEAD_BYTES)
+        return column_of(np.cumsum(sizes + RECORD_OVERHEAD_BYTES).tolist())
 
     def part(self, first: int, end: int) -> RecordRun:
         """Return the records `first` to `end` (exclusive) with their own bytes."""
@@ -147,7 +147,8 @@ class PlainRun:
     def sizes(self, first: int, end: int) -> IntColumn:
         """See RecordRun."""
         before = self._end_before(first)
-        return [at - before + RECORD_OVERHEAD_BYTES * count for count, at in enumerate(self._ends[first:end], 1)]
+        ends = enumerate(self._ends[first:end], 1)
+        return column_of(at - before + RECORD_OVERHEAD_BYTES * count for count, at in ends)
 
     def rest(self, first: int) -> PlainRun:
         """See RecordRun."""

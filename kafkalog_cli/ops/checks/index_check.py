@@ -9,12 +9,12 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum, unique
-from itertools import compress, repeat
+from itertools import compress
 from operator import eq, ge, gt
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch, BatchArrays
-from kafkalog_cli.format.columns import any_row, as_array, ascends
+from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch
+from kafkalog_cli.format.columns import any_row, ascends
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
@@ -165,41 +165,17 @@ class OffsetIndexCheck(IndexCheck):
 
     def _do_all_fit(self, batch_run: BatchRun, slots: slice) -> bool:
         """See IndexCheck. An entry fits if it has the position and last offset of a batch v2."""
-        batches = batch_run.batches
-        return (
-            self._fit_arrays(batches, slots) if isinstance(batches, BatchArrays) else self._fit_plain(batch_run, slots)
+        position, base_offset, last_offset, magic = (
+            getattr(batch_run.batches, name) for name in ("position", "base_offset", "last_offset", "magic")
         )
-
-    def _fit_arrays(self, batches: BatchArrays, slots: slice) -> bool:
-        import numpy as np
-
-        position, base_offset, last_offset = batches.position, batches.base_offset, batches.last_offset
-        entry_position = np.frombuffer(self._position, np.int64)[slots]
-        rows = np.minimum(position.searchsorted(entry_position), len(position) - 1)
-        fits = (position[rows] == entry_position) & (entry_position > 0) & (batches.magic[rows] >= 2)
-        fits &= last_offset[rows] == np.frombuffer(self._offset, np.int64)[slots]
-        styles = np.where(base_offset[rows] == last_offset[rows], int(ANY_STYLE), int(_BATCH_END)).astype(np.uint8)
-        np.frombuffer(self._finding, np.uint8)[slots][fits] = EntryFinding.FITS
-        np.frombuffer(self._style, np.uint8)[slots][fits] = styles[fits]
-        for column, values in (
-            (self._batch, position),
-            (self._batch_first, base_offset),
-            (self._batch_last, last_offset),
-        ):
-            np.frombuffer(column, np.int64)[slots][fits] = values[rows][fits]
-        return bool(fits.all())
-
-    def _fit_plain(self, batch_run: BatchRun, slots: slice) -> bool:
-        """Compare columns of plain integers: no code in Python runs for each entry."""
-        row_at = {start: row for row, start in enumerate(batch_run.position)}
         positions, offsets = self._position[slots], self._offset[slots]
-        rows = [*map(row_at.get, positions, repeat(NO_BATCH))]
-        if NO_BATCH in rows or not positions[0] or min(batch_run.batches.magic) < RECORD_BATCH_MAGIC:
+        rows = [bisect_left(position, at) for at in positions]
+        if not positions[0] or rows[-1] == len(position) or min(map(magic.__getitem__, rows)) < RECORD_BATCH_MAGIC:
             return False
-        first, last = (
-            array("q", map(column.__getitem__, rows)) for column in (batch_run.base_offset, batch_run.last_offset)
+        starts, first, last = (
+            array("q", map(column.__getitem__, rows)) for column in (position, base_offset, last_offset)
         )
-        if last != offsets:
+        if starts != positions or last != offsets:
             return False
         styles = bytes([int(_BATCH_END), int(ANY_STYLE)])
         self._finding[slots] = bytes([EntryFinding.FITS]) * len(rows)
@@ -323,7 +299,7 @@ class OffsetIndexCheck(IndexCheck):
 
     def _look_at_calls(self) -> None:
         """Check that each append call ends before the batch that the next entry points to."""
-        if not any_row(ge, as_array(self._call_end)[:-1], as_array(self._position)[1:]):
+        if not any_row(ge, memoryview(self._call_end)[:-1], memoryview(self._position)[1:]):
             return
         for slot in range(len(self) - 1):
             follows = self._finding[slot + 1] == EntryFinding.FITS and self._position[slot + 1] > self._position[slot]
@@ -348,12 +324,12 @@ class OffsetIndexCheck(IndexCheck):
 
 def rises(keys: array[int], before: int) -> bool:
     """Whether each key is larger than the key before it, and the first is larger than `before`."""
-    return not keys or (keys[0] > before and ascends(as_array(keys)))
+    return not keys or (keys[0] > before and ascends(memoryview(keys)))
 
 
 def ascending(keys: array[int]) -> Sequence[int]:
     """Return the slots in the order of their keys: a range if the keys are already in order."""
-    column = as_array(keys)
+    column = memoryview(keys)
     if not any_row(gt, column[:-1], column[1:]):
         return range(len(keys))
     return sorted(range(len(keys)), key=keys.__getitem__)

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, Batch, BatchArrays, BatchColumns
-from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, Batch, BatchColumns
+from kafkalog_cli.format.columns import as_array, is_many, least_and_largest, rows_where
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import LogBounds
@@ -84,7 +84,7 @@ class EpochRuns:
         """Note the changes in `batch_run`."""
         column = batch_run.batches.leader_epoch
         least, largest = least_and_largest(column)
-        for row, epoch in enumerate((least,) if least == largest else integers(column)):
+        for row, epoch in enumerate((least,) if least == largest else column):
             if epoch != self._epoch:
                 self._epoch = epoch
                 if epoch != NO_LEADER_EPOCH and len(self.runs) < MAX_EPOCH_RUNS:
@@ -173,14 +173,15 @@ class ProducerTrail:
 
 def _last_data(batches: BatchColumns) -> dict[int, int]:
     """Return the last offset of the last data batch per producer id."""
-    if not isinstance(batches, BatchArrays):
+    if not is_many(len(batches)):
         columns = zip(batches.producer_id, batches.last_offset, batches.attributes, strict=True)
         return {producer: last for producer, last, bits in columns if producer >= 0 and not bits & CONTROL_MASK}
     import numpy as np
 
-    rows = ((batches.producer_id >= 0) & (batches.attributes & CONTROL_MASK == 0)).nonzero()[0][::-1]
-    producers, at = np.unique(batches.producer_id[rows], return_index=True)
-    return dict(zip(producers.tolist(), batches.last_offset[rows[at]].tolist(), strict=True))
+    producer_id, last_offset, attributes = map(as_array, (batches.producer_id, batches.last_offset, batches.attributes))
+    rows = ((producer_id >= 0) & (attributes & CONTROL_MASK == 0)).nonzero()[0][::-1]
+    producers, at = np.unique(producer_id[rows], return_index=True)
+    return dict(zip(producers.tolist(), last_offset[rows[at]].tolist(), strict=True))
 
 
 class Check(Protocol):

@@ -13,8 +13,8 @@ from operator import ge, gt
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, RECORD_BATCH_MAGIC, Batch, BatchArrays, BatchColumns
-from kafkalog_cli.format.columns import first_row_from, integers, least_and_largest, rows_where
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, RECORD_BATCH_MAGIC, Batch, BatchColumns
+from kafkalog_cli.format.columns import IntColumn, any_row, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -35,8 +35,7 @@ class BatchRun:
     `reached_before` is the largest offset before the first batch (-1: none), `last_reached` the largest of all. The
     same is true of the largest timestamp, in ms. `is_after_damage`: bytes that are not batches come right before.
     `first_disordered` is the row of the first batch that does not start after the batch before it, None if all do
-    (`is_ordered`). A column becomes a list at its first use: a check of few batches should use rows or
-    the matrix of `batches`.
+    (`is_ordered`).
     """
 
     def __init__(
@@ -50,24 +49,24 @@ class BatchRun:
         self.first_disordered = self._first_disordered()
 
     @cached_property
-    def position(self) -> Sequence[int]:
+    def position(self) -> IntColumn:
         """The start of each batch, in bytes."""
-        return integers(self.batches.position)
+        return self.batches.position
 
     @cached_property
-    def base_offset(self) -> Sequence[int]:
+    def base_offset(self) -> IntColumn:
         """The first offset of each batch, -1 for a compressed message set."""
-        return integers(self.batches.base_offset)
+        return self.batches.base_offset
 
     @cached_property
-    def last_offset(self) -> Sequence[int]:
+    def last_offset(self) -> IntColumn:
         """The last offset of each batch."""
-        return integers(self.batches.last_offset)
+        return self.batches.last_offset
 
     @cached_property
-    def max_timestamp(self) -> Sequence[int]:
+    def max_timestamp(self) -> IntColumn:
         """The largest timestamp of each batch from its header, in ms."""
-        return integers(self.batches.max_timestamp)
+        return self.batches.max_timestamp
 
     @cached_property
     def reached(self) -> Sequence[int]:
@@ -90,7 +89,7 @@ class BatchRun:
     def last_reached(self) -> int:
         """The largest last offset of these batches and all before."""
         last = self.batches.last_offset
-        return int(last[len(last) - 1]) if self.is_ordered else max(self.reached_before, least_and_largest(last)[1])
+        return last[-1] if self.is_ordered else max(self.reached_before, least_and_largest(last)[1])
 
     @cached_property
     def largest_timestamp(self) -> int:
@@ -113,8 +112,6 @@ class BatchRun:
 
     def first_reaching(self, offset: int) -> int:
         """Return the row of the first batch whose last offset is `offset` or above; `reached` must reach `offset`."""
-        if self.is_ordered:
-            return first_row_from(offset, self.batches.last_offset)
         return bisect_left(self.reached, offset)
 
     def holds(self, row: int, offset: int) -> bool:
@@ -140,13 +137,11 @@ class BatchRun:
         return rows[0] if rows else None
 
     def _first_disordered(self) -> int | None:
-        if isinstance(self.batches, BatchArrays) and _all_ascend(self.batches, self.reached_before):
-            return None
-        before = (self.reached_before, *self.last_offset[:-1])
         base, last = self.base_offset, self.last_offset
-        if not any(map(ge, before, base)) and not any(map(gt, base, last)):
-            return None  # fast path (in C); it never holds for compressed message sets, whose first offset is not known
-        for row, previous in enumerate(before):
+        follows = self.reached_before < base[0] and not any_row(ge, last[:-1], base[1:])
+        if follows and not any_row(gt, base, last):
+            return None  # fast path; it never holds for compressed message sets, whose first offset is not known
+        for row, previous in enumerate((self.reached_before, *last[:-1])):
             first = self.offsets_of(row)[0] if base[row] == NO_OFFSET else base[row]
             if first <= previous or first > last[row]:
                 return row
@@ -265,13 +260,6 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
             first = int(offsets[0]) if first is None else first
             last = int(offsets[len(offsets) - 1])
     return None if first is None else (first, last)
-
-
-def _all_ascend(batches: BatchArrays, reached_before: int) -> bool:
-    """Whether each batch starts after the batch before it, from arrays."""
-    base, last = batches.base_offset, batches.last_offset
-    begins_behind = int(base[0]) > reached_before and bool((base[1:] > last[:-1]).all())
-    return begins_behind and bool((last >= base).all())
 
 
 TRIED_ENTRIES = 16

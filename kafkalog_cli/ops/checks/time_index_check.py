@@ -1,16 +1,16 @@
 """Checks the entries of a time index against the batches of their segment."""
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from enum import unique
-from itertools import repeat
 from operator import lt
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchArrays
+from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK
 from kafkalog_cli.format.index import TimeIndex
 from kafkalog_cli.ops.checks.file_report import Entry, Verdict, verdict_code, worst_code
-from kafkalog_cli.ops.checks.index_check import NO_BATCH, NOT_WALKED, IndexCheck, IndexFinding
+from kafkalog_cli.ops.checks.index_check import NOT_WALKED, IndexCheck, IndexFinding
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 
 
@@ -69,32 +69,13 @@ class TimeIndexCheck(IndexCheck):
         """See IndexCheck. An entry fits if it has the last offset of the first batch with its timestamp."""
         if not batch_run.is_ordered:
             return False
-        batches = batch_run.batches
-        return (
-            self._fit_arrays(batch_run, batches, slots)
-            if isinstance(batches, BatchArrays)
-            else self._fit_plain(batch_run, slots)
-        )
-
-    def _fit_arrays(self, batch_run: BatchRun, batches: BatchArrays, slots: slice) -> bool:
-        import numpy as np
-
-        last_offset, timestamps = batches.last_offset, batches.max_timestamp
-        offset = np.frombuffer(self._offset, np.int64)[slots]
-        timestamp = np.frombuffer(self._timestamp, np.int64)[slots]
-        rows = last_offset.searchsorted(offset)
-        so_far = np.maximum.accumulate(np.append(batch_run.timestamp_before, timestamps))  # before each row
-        fits = (last_offset[rows] == offset) & (timestamps[rows] == timestamp) & (so_far[rows] < timestamp)
-        np.frombuffer(self._finding, np.uint8)[slots][fits] = TimeFinding.FITS
-        np.frombuffer(self._largest, np.int64)[slots][fits] = timestamp[fits]
-        return bool(fits.all())
-
-    def _fit_plain(self, batch_run: BatchRun, slots: slice) -> bool:
-        """Compare columns of plain integers: no code in Python runs for each entry."""
-        row_of = {last: row for row, last in enumerate(batch_run.last_offset)}
-        timestamps = self._timestamp[slots]
-        rows = [*map(row_of.get, self._offset[slots], repeat(NO_BATCH))]
-        if NO_BATCH in rows or array("q", map(batch_run.max_timestamp.__getitem__, rows)) != timestamps:
+        last_offset, max_timestamp = batch_run.batches.last_offset, batch_run.batches.max_timestamp
+        offsets, timestamps = self._offset[slots], self._timestamp[slots]
+        rows = [bisect_left(last_offset, offset) for offset in offsets]
+        if rows[-1] == len(last_offset):
+            return False
+        found, largest = (array("q", map(column.__getitem__, rows)) for column in (last_offset, max_timestamp))
+        if found != offsets or largest != timestamps:
             return False
         before = (batch_run.timestamp_before, *batch_run.timestamp_so_far)  # each row
         if not all(map(lt, map(before.__getitem__, rows), timestamps)):

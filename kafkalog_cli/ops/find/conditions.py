@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import CODEC_MASK
-from kafkalog_cli.format.columns import integers
-from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, header_views, view_of
+from kafkalog_cli.format.columns import rows_where
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, header_views, view_of
 from kafkalog_cli.format.values.decoder import Undecoded, ValueDecoder
 from kafkalog_cli.log.reading.scan import Chunk, Rows
 from kafkalog_cli.ops.keys import WantedKey, is_equal
@@ -215,7 +215,7 @@ class Matcher:
         if self._literal is None or not rows:
             return rows
         batches = chunk.batches
-        attributes, positions, sizes = map(integers, (batches.attributes, batches.position, batches.size_bytes))
+        attributes, positions, sizes = batches.attributes, batches.position, batches.size_bytes
         found: list[Rows] = []
         for first, end in rows:
             wanted = self._batches_with(chunk, range(first, end), attributes, positions, sizes)
@@ -265,7 +265,7 @@ class Matcher:
             rows = self._rows_with_value(block, rows, conditions.value)
         if not self._questions or not rows:
             return list(rows)
-        columns = [*map(integers, (*records.columns()[3:9], records.offset))]
+        columns = [*records.columns()[3:9], records.offset]
         buffer, found = block.buffer, []
         for row in rows:
             place = [column[row] for column in columns]
@@ -279,7 +279,7 @@ class Matcher:
         begin, end = _part_with_values(block)
         if end - begin <= _COPIED_BYTES and wanted not in bytes(buffer[begin:end]):
             return []
-        positions, sizes = integers(block.records.value_position), integers(block.records.value_size)
+        positions, sizes = block.records.value_position, block.records.value_size
         return [
             row
             for row in rows
@@ -335,14 +335,11 @@ class Matcher:
 
 def _part_with_values(block: RecordBlock) -> tuple[int, int]:
     """Return the bytes of the buffer (from, to) that have all values."""
-    records = block.records
-    if isinstance(records, RecordArrays):
-        ends = records.value_position + records.value_size
-        known = (records.value_size > 0) & (records.value_position != OUTSIDE)
-        return (int(records.value_position[known].min()), int(ends[known].max())) if known.any() else (0, 0)
-    places = [(at, at + size) for at, size in zip(records.value_position, records.value_size, strict=True)
-              if size > 0 and at != OUTSIDE]  # fmt: skip
-    return (min(at for at, _ in places), max(end for _, end in places)) if places else (0, 0)
+    position, size = block.records.value_position, block.records.value_size
+    rows = rows_where(lambda at, size: (size > 0) & (at != OUTSIDE), position, size)
+    if not rows:
+        return 0, 0
+    return min(map(position.__getitem__, rows)), max(position[row] + size[row] for row in rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kafkalog_cli.format.columns import IntColumn, integers
+from kafkalog_cli.format.columns import column_of
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns, headers_end
 from kafkalog_cli.ops.ranges import part_of
 
@@ -27,14 +27,13 @@ def chosen_records(block: RecordBlock, rows: Sequence[int]) -> Iterator[RecordBl
 
 def copied_records(block: RecordBlock, rows: Sequence[int]) -> RecordBlock:
     """Return a copy of some records of a block, in ascending order, with their batches and without its faults."""
-    ends = integers(block.record_ends)
-    columns = [*map(integers, block.records.columns())]
+    ends = block.record_ends
     data = bytearray()
     copied: list[tuple[int, ...]] = []
     batch_rows: list[int] = []
     record_ends: list[int] = []
     for row in rows:
-        fields = [column[row] for column in columns]
+        fields = [*block.records.values(row)]
         _move(block.buffer, fields, data)
         copied.append(tuple(fields))
         batch_row = block.first_row + bisect_right(ends, row)
@@ -44,12 +43,7 @@ def copied_records(block: RecordBlock, rows: Sequence[int]) -> RecordBlock:
             batch_rows.append(batch_row)
             record_ends.append(len(copied))
     batches = block.batches.chosen(batch_rows)
-    records: RecordColumns = RecordColumns.from_rows(copied)
-    counts: IntColumn = record_ends
-    if block.is_compiled:  # all columns are arrays then
-        import numpy as np
-
-        records, counts = records.arrays(), np.array(record_ends, dtype=np.int64)
+    records, counts = RecordColumns.from_rows(copied), column_of(record_ends)
     return RecordBlock(memoryview(data), batches, 0, len(batch_rows), counts, records)
 
 

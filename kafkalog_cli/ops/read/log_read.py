@@ -9,10 +9,11 @@ from collections.abc import Callable, Generator, Iterator
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch, BatchColumns
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.legacy import incomplete_end
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, Row
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock
 from kafkalog_cli.log.open_transactions import SegmentPart
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
@@ -258,13 +259,16 @@ class SegmentRead:
 
     def _shown(self, block: RecordBlock, *, must_cut: bool) -> Iterator[RecordBlock | Fault]:
         log, request = self._log, self._log.request
-        if not block.is_compiled:
+        if not block.is_usual:
             if not block.records.all_valid():
-                yield self._bad_messages(block, "the CRC of a message does not match", _has_bad_crc)
-                block = block.only(lambda row: not _has_bad_crc(row))
-            if OUTSIDE in block.records.value_position:
-                yield self._bad_messages(block, "a message is shorter than the length of its value", _lacks_value)
-                block = block.only(lambda row: not _lacks_value(row))
+                rows = rows_where(lambda valid: valid == 0, block.records.valid)
+                yield self._bad_messages(block, "the CRC of a message does not match", FaultKind.CRC_MISMATCH, rows)
+                block = block.with_rows(rows_where(lambda valid: valid != 0, block.records.valid))
+            rows = rows_where(lambda position: position == OUTSIDE, block.records.value_position)
+            if rows:
+                what = "a message is shorter than the length of its value"
+                yield self._bad_messages(block, what, FaultKind.INVALID_RECORD, rows)
+                block = block.with_rows(rows_where(lambda position: position != OUTSIDE, block.records.value_position))
             if not self.segment.is_seven and _ends_incomplete(block):
                 self._incomplete_sets.append(int(block.batches.position[block.first_row]))
         if must_cut:
@@ -272,20 +276,18 @@ class SegmentRead:
             most = None if request.max_records is None else request.max_records - log.shown_records
             block = cut(block, wanted, most)
             if len(block.records):
-                log.shown_end = int(block.records.offset[len(block.records) - 1]) + 1
+                log.shown_end = block.records.offset[-1] + 1
         log.shown_records += block.record_count
         yield block
         for fault in block.faults.values():
             self._damage.fault(fault)
             yield fault._replace(message=f"records that cannot be read are left out: {fault.message}")
 
-    def _bad_messages(self, block: RecordBlock, what: str, is_bad: Callable[[Row], bool]) -> Fault:
-        """Return a fault for the v0, v1 or 0.7 messages of the block that are bad."""
-        position = int(block.batches.position[block.first_row])
-        offsets = [row[0] for row in block.records.rows() if is_bad(row)]
-        message = f"{what}: offset {offsets[0]} is left out"
-        kind = FaultKind.CRC_MISMATCH if is_bad is _has_bad_crc else FaultKind.INVALID_RECORD
-        fault = Fault(kind, position, message, base_offset=offsets[0], last_offset=offsets[-1])
+    def _bad_messages(self, block: RecordBlock, what: str, kind: FaultKind, rows: list[int]) -> Fault:
+        """Return a fault for these v0, v1 or 0.7 messages of the block."""
+        first, last = (block.records.offset[row] for row in (rows[0], rows[-1]))
+        message, position = f"{what}: offset {first} is left out", block.batches.position[block.first_row]
+        fault = Fault(kind, position, message, base_offset=first, last_offset=last)
         self._damage.fault(fault)
         return fault
 
@@ -320,14 +322,6 @@ class SegmentRead:
 
 def _invalid(batches: BatchColumns) -> list[Batch]:
     return [] if batches.all_valid() else [batch for batch in batches.rows() if not batch.valid]
-
-
-def _has_bad_crc(row: Row) -> bool:
-    return not row[10]
-
-
-def _lacks_value(row: Row) -> bool:
-    return row[5] == OUTSIDE
 
 
 def _ends_incomplete(block: RecordBlock) -> bool:

@@ -161,7 +161,7 @@ class _Source:
             self.held_bytes = 0 if self._block is None else _held_bytes(self._block)
             if self._block is None:
                 return None
-            self._timestamps, self._at = [int(one) for one in self._block.records.timestamp], 0
+            self._timestamps, self._at = self._block.records.timestamp.tolist(), 0
         return self._timestamps[self._at], self._number
 
     def take(self, before: Key | None, most: int | None) -> RecordBlock:
@@ -223,9 +223,9 @@ def _check(held_bytes: int, most_bytes: int | None, sources: int) -> None:
 def _held_bytes(block: RecordBlock) -> int:
     """Return about how much memory a source holds while a record of the block is its next record."""
     records, size_bytes = block.records, len(block.buffer)
-    if block.is_compiled and len(records):  # the buffer may be a large arena of which this block uses the beginning
-        value_end = int(records.value_position[-1]) + max(int(records.value_size[-1]), 0)
-        size_bytes = min(size_bytes, max(value_end, int(records.headers_position[-1])))
+    if block.is_usual and len(records):  # the buffer may be a large arena of which this block uses the beginning
+        value_end = records.value_position[-1] + max(records.value_size[-1], 0)
+        size_bytes = min(size_bytes, max(value_end, records.headers_position[-1]))
     batches, row = block.batches, block.first_row
-    stored_bytes = int(batches.size_bytes[row]) if batches.attributes[row] & CODEC_MASK else 0
+    stored_bytes = batches.size_bytes[row] if batches.attributes[row] & CODEC_MASK else 0
     return size_bytes + stored_bytes + (2 if block.goes_on else 1) * _RECORD_BYTES * len(records)

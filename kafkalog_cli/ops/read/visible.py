@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from operator import ge
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -15,10 +16,9 @@ from kafkalog_cli.format.batch import (
     RECORD_BATCH_MAGIC,
     TRANSACTIONAL_MASK,
     Batch,
-    BatchArrays,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import Flags
+from kafkalog_cli.format.columns import any_row
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
@@ -34,7 +34,6 @@ from kafkalog_cli.log.transaction_ends import Ending, TransactionEnds
 from kafkalog_cli.ops.read.request import NO_END
 
 _HIDDEN, _WHOLE, _CUT = range(3)
-_ALL_WHOLE = [_WHOLE]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,12 +93,13 @@ class Visibility:
     def _parts(self, chunk: Chunk) -> Iterator[VisibleChunk]:
         batches = chunk.batches.for_clients()
         self._out_of_order = []
-        kinds = self._of_arrays(batches) if isinstance(batches, BatchArrays) else self._by_row(batches)
-        told = tuple(self._out_of_order)
-        seen: BatchColumns | None = batches
-        if kinds is _ALL_WHOLE:  # nearly always so, and there may be very many chunks
+        if self._are_whole(batches):  # nearly always so, and there may be very many chunks
+            self._reached, self._is_first = batches.last_offset[-1] + 1, False
             yield VisibleChunk(chunk.view, chunk.position, batches, chunk.generation, chunk.is_large, batches)
             return
+        kinds = self._by_row(batches)
+        told = tuple(self._out_of_order)
+        seen: BatchColumns | None = batches
         for is_cut, rows in _runs(kinds):
             part = batches if len(rows) == len(batches) else batches.chosen(rows)
             is_large = chunk.is_large and not is_cut  # a batch to be cut is not rendered ahead
@@ -109,6 +109,24 @@ class Visibility:
             nothing = batches.chosen([])
             is_large = chunk.is_large
             yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, is_large, seen, False, told)
+
+    def _are_whole(self, batches: BatchColumns) -> bool:
+        """Whether the consumer gets all batches whole: then `_by_row` has nothing to decide."""
+        base, last = batches.base_offset, batches.last_offset
+        hidden = 0 if self._with_control else CONTROL_MASK
+        if self._committed is not None:
+            hidden |= TRANSACTIONAL_MASK
+        return (
+            base[0] >= max(self._reached, self._segment[0])
+            and last[-1] < min(self._end, self._segment[1])
+            and not any_row(ge, last[:-1], base[1:])
+            and not any_row(
+                lambda base, last, magic, bits, count, valid: (
+                    (base > last) | (magic < RECORD_BATCH_MAGIC) | (bits & hidden != 0) | (count == 0) | (valid == 0)
+                ),
+                base, last, batches.magic, batches.attributes, batches.records_count, batches.valid,
+            )
+        )  # fmt: skip
 
     def _by_row(self, batches: BatchColumns) -> list[int]:
         """Return for each row whether it is hidden, whole or cut."""
@@ -144,50 +162,6 @@ class Visibility:
         if batch.is_control:
             return not self._with_control
         return batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset)
-
-    def _of_arrays(self, columns: BatchArrays) -> list[int]:
-        """Return the same as `_by_row`, for arrays."""
-        import numpy as np
-
-        base, last, good = columns.base_offset, columns.last_offset, columns.valid != 0
-        modern = columns.magic >= RECORD_BATCH_MAGIC
-        is_above = (last >= self._segment[0]) | ((columns.position == 0) & ~modern & (last >= 0))
-        valid = good & is_above & (last < self._segment[1])
-        reached = np.maximum.accumulate(np.concatenate(([self._reached], np.where(valid, last + 1, 0))))
-        low, known = reached[:-1], base != NO_OFFSET
-        back = valid & (low > self._first) & (np.where(known, base, last) < low)
-        self._out_of_order = (back | (good & ~valid)).nonzero()[0].tolist()
-        control = modern & ((columns.attributes & CONTROL_MASK) != 0)
-        mask = valid & (last >= low) & ~(known & (base >= self._end))
-        if not self._with_control:
-            mask &= ~control
-        stop = len(columns)
-        if self._committed is not None:
-            mask, stop = self._without_aborted(columns, mask, modern & ~control)
-        mask &= columns.records_count != 0
-        cut = np.where(known, base < low, False) | (last >= self._end)
-        if self._is_first and mask.any():
-            first = int(mask.argmax())
-            cut[first] |= not known[first]
-            self._is_first = False
-        self._reached = int(reached[stop])
-        self._out_of_order = [row for row in self._out_of_order if row < stop]
-        if mask.all() and not cut.any():
-            return _ALL_WHOLE
-        kinds: list[int] = np.where(mask, np.where(cut, _CUT, _WHOLE), _HIDDEN).tolist()
-        return kinds
-
-    def _without_aborted(self, columns: BatchArrays, mask: Flags, modern: Flags) -> tuple[Flags, int]:
-        """Return the mask without aborted transactions, and the row at which the log ends for the consumer."""
-        rows = (mask & modern & ((columns.attributes & TRANSACTIONAL_MASK) != 0)).nonzero()[0]
-        picked = (rows, columns.producer_id[rows], columns.base_offset[rows], columns.last_offset[rows])
-        for row, producer_id, base, last in zip(*(column.tolist() for column in picked), strict=True):
-            if self._hides(producer_id, base, last):
-                mask[row] = False
-                if self.is_over:
-                    mask[row:] = False
-                    return mask, row
-        return mask, len(columns)
 
     def _hides(self, producer_id: int, base_offset: int, last_offset: int) -> bool:
         if self._committed is None:

@@ -4,7 +4,7 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import CONTROL_MASK
-from kafkalog_cli.format.columns import any_row, integers, least_and_largest
+from kafkalog_cli.format.columns import any_row, least_and_largest
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.txnindex import ABORTED_TXN
@@ -100,7 +100,7 @@ class BatchMarks:
             self.in_segments.add(self._segment)
         least, largest = least_and_largest(batches.leader_epoch)
         if least < largest or least < self._epoch:  # most segments have one epoch
-            for epoch in integers(batches.leader_epoch):
+            for epoch in batches.leader_epoch:
                 if epoch >= 0:
                     self.epochs_go_down |= epoch < self._epoch
                     self._epoch = epoch

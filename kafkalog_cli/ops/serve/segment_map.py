@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
-from kafkalog_cli.format.columns import integers
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.log.open_transactions import transaction_steps
 from kafkalog_cli.log.reading.header import control_type_at, header_at
@@ -341,7 +340,7 @@ class SegmentMap:
         columns = (batches.position, batches.size_bytes, batches.base_offset, batches.last_offset, batches.valid)
         is_seven = self._seven_base_offset is not None
         recent: list[tuple[int, int, int]] = []
-        for position, size, base, ending, valid in zip(*map(integers, columns), strict=True):
+        for position, size, base, ending, valid in zip(*columns, strict=True):
             first = ending if base == NO_OFFSET else base
             last = first + size - 1 if is_seven else ending
             if not valid or first <= self._reached or last < first:

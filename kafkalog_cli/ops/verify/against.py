@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.format.batch import Batch, BatchArrays
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.columns import is_many
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
@@ -215,9 +216,12 @@ def _skip_alike(left: ReplicaSide, right: ReplicaSide) -> None:
             if left.head() is None or right.head() is None:
                 return
             continue
-        if not (isinstance(ours, BatchArrays) and isinstance(theirs, BatchArrays)):
+        if not is_many(rows):
             return
-        parts = (ours.matrix[columns, left.row : left.row + rows], theirs.matrix[columns, right.row : right.row + rows])
+        parts = (
+            ours.array()[columns, left.row : left.row + rows],
+            theirs.array()[columns, right.row : right.row + rows],
+        )
         alike = (parts[0] == parts[1]).all(axis=0)
         same = rows if alike.all() else int(alike.argmin())
         left.step(same)

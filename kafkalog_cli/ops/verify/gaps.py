@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from operator import sub
 from typing import NamedTuple, cast
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -14,10 +13,9 @@ from kafkalog_cli.format.batch import (
     RECORD_BATCH,
     RECORD_BATCH_MAGIC,
     Batch,
-    BatchArrays,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import any_row, is_array, rows_where
+from kafkalog_cli.format.columns import any_row, rows_where
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.partition import Partition, try_leader_epochs
@@ -87,8 +85,6 @@ def rows_behind_gaps(batch_run: BatchRun) -> list[int]:
     """Return the rows, except the first, whose offsets do not directly follow those of the previous row."""
     batches = batch_run.batches
     firsts, lasts = batches.base_offset[1:], batches.last_offset[:-1]
-    if not is_array(firsts) and {*map(sub, firsts, lasts)} <= {1}:
-        return []
     return [row + 1 for row in rows_where(lambda first, last: first - last != 1, firsts, lasts)]
 
 
@@ -231,11 +227,10 @@ class InnerGaps:
 
 def _is_dense(block: RecordBlock) -> bool:
     """Whether the batches have as many records as offsets, computed on whole columns; most logs are like this."""
-    part = block.batches.part(block.first_row, block.end_row)
-    if not isinstance(part, BatchArrays) or block.begun or block.goes_on:
+    if not block.is_usual or block.begun or block.goes_on:
         return False
-    has_sets = bool((part.base_offset == NO_OFFSET).any())
-    return not has_sets and int((part.last_offset - part.base_offset + 1).sum()) == len(block.records)
+    part = block.batches.part(block.first_row, block.end_row)
+    return sum(part.last_offset) - sum(part.base_offset) + len(part) == len(block.records)
 
 
 def missing_start(

@@ -15,7 +15,7 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import integers, is_array, least_and_largest, rows_where
+from kafkalog_cli.format.columns import is_many, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
@@ -228,7 +228,7 @@ class LogCheck:
             self._epoch = high
             return
         kind = FindingKind.EPOCH_GOES_BACK
-        for row, epoch in enumerate(integers(batches.leader_epoch)):
+        for row, epoch in enumerate(batches.leader_epoch):
             if epoch == NO_LEADER_EPOCH or not batches.valid[row]:
                 continue
             if epoch < max(self._epoch, 0) and self._is_told(kind):
@@ -316,9 +316,9 @@ def _are_ordinary(batches: BatchColumns) -> bool:
     """Whether nothing in these headers is special, found without a step of Python for each batch.
 
     All are data v2 outside of transactions, with right CRCs and a record for each offset, and without a delete horizon.
-    A producer id comes with an epoch and a sequence. False for arrays, of which each question is cheap.
+    A producer id comes with an epoch and a sequence. False for many batches: NumPy is faster.
     """
-    if is_array(batches.magic) or not batches.all_valid() or set(batches.magic) != {RECORD_BATCH_MAGIC}:
+    if is_many(len(batches)) or not batches.all_valid() or set(batches.magic) != {RECORD_BATCH_MAGIC}:
         return False
     if max(batches.attributes) >= TRANSACTIONAL_MASK:  # the bits from this one on: transactions, control, horizon
         return False

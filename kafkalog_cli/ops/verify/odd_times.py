@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchColumns
-from kafkalog_cli.format.columns import IntColumn, least_and_largest, rows_where
+from kafkalog_cli.format.columns import IntColumn, column_of, least_and_largest, rows_where
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.timestamp_units import LAST_SECOND, TOLERATED_AHEAD_MS, TimestampOddity, unit_of
@@ -25,10 +25,10 @@ def batch_times(batches: BatchColumns, rows: slice = slice(None)) -> IntColumn:
     )
     if not len(first) or least_and_largest(first)[0] >= NO_TIMESTAMP:
         return largest
-    return [
-        int(largest[row] if first[row] >= NO_TIMESTAMP or attributes[row] & TIMESTAMP_TYPE_MASK else first[row])
+    return column_of(
+        largest[row] if first[row] >= NO_TIMESTAMP or attributes[row] & TIMESTAMP_TYPE_MASK else first[row]
         for row in range(len(first))
-    ]
+    )
 
 
 @dataclass(slots=True)

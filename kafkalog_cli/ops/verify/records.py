@@ -15,14 +15,13 @@ from kafkalog_cli.format.batch import (
     NO_TIMESTAMP,
     RECORD_BATCH_MAGIC,
     Batch,
-    BatchArrays,
 )
-from kafkalog_cli.format.columns import Integers, all_set, ascends, least_and_largest, rows_where
+from kafkalog_cli.format.columns import all_set, as_array, ascends, is_many, least_and_largest, rows_where
 from kafkalog_cli.format.compression import CompressionFault, codec_name, decompress_into
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
-from kafkalog_cli.format.records import ODD_HEADER, RecordArrays, RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.format.records import ODD_HEADER, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.verify.aborted import NO_MARKER
@@ -95,10 +94,8 @@ class RecordsCheck:
 
     def _problems(self, block: RecordBlock) -> "Iterator[_Problem]":
         """Yield the problems of each batch whose records have all been seen."""
-        records, batches = block.records, block.batches
-        is_part = block.begun or block.goes_on
-        if isinstance(records, RecordArrays) and isinstance(batches, BatchArrays) and not is_part:
-            yield from _array_problems(block, batches, records)
+        if block.is_usual and not (block.begun or block.goes_on) and is_many(block.batch_count):
+            yield from _array_problems(block)
             return
         begin = 0
         rows = enumerate(block.batches.rows(block.first_row, block.end_row), block.first_row)
@@ -164,16 +161,16 @@ def _control_rows(block: RecordBlock) -> Iterable[int]:
 _Problem = tuple[FindingKind, int, str]
 
 
-def _array_problems(block: RecordBlock, batches: BatchArrays, records: RecordArrays) -> Iterator[_Problem]:
+def _array_problems(block: RecordBlock) -> Iterator[_Problem]:
     """Yield the batches whose records contradict the header, computed on whole columns, which only v2 has."""
     import numpy as np
 
-    first = block.first_row
-    ends: Integers = np.asarray(block.record_ends)
+    first, records = block.first_row, block.records.arrays()
+    ends = as_array(block.record_ends)
     starts = np.concatenate((ends[:1] * 0, ends[:-1]))
     rows = np.flatnonzero(ends > starts)
     starts, ends = starts[rows], ends[rows]
-    part = batches.chosen(first + rows)
+    part = block.batches.arrays().chosen(first + rows)
     offset, base, last = records.offset, part.base_offset, part.last_offset
     bad = ((base != NO_OFFSET) & (offset[starts] < base)) | (offset[ends - 1] > last)
     back = np.flatnonzero(offset[1:] <= offset[:-1]) + 1

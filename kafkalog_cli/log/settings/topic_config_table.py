@@ -6,6 +6,8 @@ The tables are those of LogConfig, and of the broker settings for their defaults
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -13,6 +15,9 @@ from kafkalog_cli.format.java_text import parse_int, parse_long
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
 """The parsed value of a setting. None: not set, which is possible only for settings without a default."""
+
+Validator = Callable[[ConfigValue], str | None]
+"""Returns why a value is not legal, or None if it is."""
 
 _BLANKS = "".join(map(chr, range(0x21)))
 """The characters that String.trim removes."""
@@ -35,14 +40,15 @@ class ConfigType(Enum):
     LIST = "LIST"
 
 
-class NumberRange(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NumberRange:
     """Numbers from `least` to `most` (None: no upper limit), and the number `also` if it is not None."""
 
     least: int
     most: int | None = None
     also: int | None = None
 
-    def problem(self, value: ConfigValue) -> str | None:
+    def __call__(self, value: ConfigValue) -> str | None:
         """Return why `value` is not legal, or None if it is."""
         # NaN is legal in every range: ConfigDef only tests whether a value is below or above the limits.
         if not isinstance(value, (int, float)) or value == self.also:
@@ -56,12 +62,13 @@ class NumberRange(NamedTuple):
         return None
 
 
-class OneOf(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OneOf:
     """One of several words. A list may contain only these words, each at most once."""
 
     words: tuple[str, ...]
 
-    def problem(self, value: ConfigValue) -> str | None:
+    def __call__(self, value: ConfigValue) -> str | None:
         """Return why `value` is not legal, or None if it is."""
         found = value if isinstance(value, tuple) else (value,)
         if len(set(found)) < len(found):
@@ -71,25 +78,15 @@ class OneOf(NamedTuple):
         return f"String must be one of: {', '.join(self.words)}"
 
 
-class NotZero(NamedTuple):
-    """Any number except 0."""
-
-    def problem(self, value: ConfigValue) -> str | None:
-        """Return why `value` is not legal, or None if it is."""
-        return "must be unlimited (-1) or, greater than or equal to 1" if value == 0 else None
+def _not_zero(value: ConfigValue) -> str | None:
+    return "must be unlimited (-1) or, greater than or equal to 1" if value == 0 else None
 
 
-class ThrottledReplicas(NamedTuple):
-    """A list of replicas (ThrottledReplicaListValidator)."""
-
-    def problem(self, value: ConfigValue) -> str | None:
-        """Return why `value` is not legal, or None if it is."""
-        if not isinstance(value, tuple) or value == ("*",) or all(map(_REPLICA.fullmatch, value)):
-            return None
-        return "must be the literal '*' or a list of [partitionId]:[brokerId]"
-
-
-Validator = NumberRange | OneOf | NotZero | ThrottledReplicas
+def _throttled_replicas(value: ConfigValue) -> str | None:
+    """Check a list of replicas (ThrottledReplicaListValidator)."""
+    if not isinstance(value, tuple) or value == ("*",) or all(map(_REPLICA.fullmatch, value)):
+        return None
+    return "must be the literal '*' or a list of [partitionId]:[brokerId]"
 
 
 class Key(NamedTuple):
@@ -125,7 +122,7 @@ def parse_config(key: Key, text: str) -> ConfigValue:
         kind = key.type.value
         problem: str | None = f"Not a number of type {kind}" if kind else "Expected value to be either true or false"
     else:
-        problem = None if key.valid is None else key.valid.problem(value)
+        problem = None if key.valid is None else key.valid(value)
     if problem is not None:
         raise ValueError(f"Invalid value {text} for configuration {key.name}: {problem}")
     return value
@@ -235,10 +232,10 @@ _ROWS = (
         _unset("log.flush.interval.ms", _NOT_NEGATIVE),
         Key("log.flush.scheduler.interval.ms", LONG, _LONG_MAX, _NOT_NEGATIVE, is_dynamic=False),
     )),
-    _row("follower.replication.throttled.replicas", LIST, (), ThrottledReplicas()),
+    _row("follower.replication.throttled.replicas", LIST, (), _throttled_replicas),
     _row("index.interval.bytes", INT, 4096, _NOT_NEGATIVE, "log.index.interval.bytes"),
     _row(INTERNAL_SEGMENT_BYTES, INT, None)._replace(is_internal=True),
-    _row("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas()),
+    _row("leader.replication.throttled.replicas", LIST, (), _throttled_replicas),
     _row("local.retention.bytes", LONG, -2, NumberRange(-2), "log.local.retention.bytes"),
     _row("local.retention.ms", LONG, -2, NumberRange(-2), "log.local.retention.ms"),
     _row("max.compaction.lag.ms", LONG, _LONG_MAX, _POSITIVE, "log.cleaner.max.compaction.lag.ms"),
@@ -259,9 +256,9 @@ _ROWS = (
     _row("remote.storage.enable", BOOLEAN, False),
     _row("retention.bytes", LONG, -1, None, "log.retention.bytes"),
     _row("retention.ms", LONG, _WEEK_MS, NumberRange(-1), None, (
-        _unset("log.retention.ms", NotZero())._replace(below_zero_is_unlimited=True),
-        _in(_MINUTE_MS, "log.retention.minutes", None, NotZero())._replace(below_zero_is_unlimited=True),
-        _in(_HOUR_MS, "log.retention.hours", 168, NotZero())._replace(below_zero_is_unlimited=True),
+        _unset("log.retention.ms", _not_zero)._replace(below_zero_is_unlimited=True),
+        _in(_MINUTE_MS, "log.retention.minutes", None, _not_zero)._replace(below_zero_is_unlimited=True),
+        _in(_HOUR_MS, "log.retention.hours", 168, _not_zero)._replace(below_zero_is_unlimited=True),
     )),
     _row("segment.bytes", INT, 1 << 30, _SEGMENT_BYTES, "log.segment.bytes"),
     _row("segment.index.bytes", INT, 10 << 20, NumberRange(4), "log.index.size.max.bytes"),

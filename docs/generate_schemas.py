@@ -1,22 +1,24 @@
-"""Writes docs/schemas from the declarations of JSON objects; `--check` only prints old files. The site shows a page.
+"""Writes docs/schemas from the declarations of results; `--check` only prints old files. The site shows a page.
 
-The declarations are the TypedDicts in kafkalog_cli/output; see `kafkalog_cli/output/ndjson.py`.
+The declarations are on the classes of the results; see `kafkalog_cli/results.py`.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import pkgutil
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from kafkalog_cli import output
-from kafkalog_cli.output.ndjson import MAY_BE_ABSENT, BytesObject, Keywords, ObjectKind, PathText
+import kafkalog_cli
+from kafkalog_cli.output.ndjson import MAY_BE_ABSENT, BytesObject, ObjectKind
+from kafkalog_cli.results import OPEN, RESULTS, Field, Keywords, Mark, PathText, fields_of, is_result, split
 
 ROOT = Path(__file__).resolve().parent.parent
 BASE64 = {"type": "string", "contentEncoding": "base64", "description": "the bytes; only if they are not UTF-8"}
@@ -26,17 +28,14 @@ TYPES = {
     int: "integer",
     float: "number",
     bool: "boolean",
-    list: "array",
-    tuple: "array",
-    dict: "object",
 }
 LINE, MOST_WORDS = 120, 12
 
 HEADER = """\
 # JSON output
 
-Written by `docs/generate_schemas.py` from the declarations in `kafkalog_cli/output`: change the
-declarations, not this page.
+Written by `docs/generate_schemas.py` from the declarations of results: change the declarations, not
+this page.
 
 With `--format json`, each line on stdout is one object, and the last line is a [summary](#kafkalogsummary1). Warnings,
 errors and progress are objects on stderr. `schema` is the name of an object's schema with its version, and `type` is
@@ -51,10 +50,11 @@ They have replacement characters, and a further field `…_b64` has their bytes 
 def kinds() -> list[ObjectKind[Any]]:
     """Return all kinds of objects, by name."""
     found = {}
-    for path in sorted(Path(output.__path__[0]).glob("*.py")):
-        if "ObjectKind(" in path.read_text(encoding="utf-8"):
-            module = importlib.import_module(f"kafkalog_cli.output.{path.stem}")
-            found.update({kind.name: kind for kind in vars(module).values() if isinstance(kind, ObjectKind)})
+    for module in pkgutil.walk_packages(kafkalog_cli.__path__, "kafkalog_cli."):
+        if module.name.startswith(("kafkalog_cli.ops", "kafkalog_cli.output")):
+            names = vars(importlib.import_module(module.name)).values()
+            found.update({kind.name: kind for kind in names if isinstance(kind, ObjectKind)})
+    found.update({one.name: ObjectKind(one.name, kind, None, one.is_open) for one, kind in RESULTS.items()})
     return [found[name] for name in sorted(found)]
 
 
@@ -79,46 +79,75 @@ def schema(kind: ObjectKind[Any]) -> dict[str, Any]:
     }
 
 
-def of_object(record: type) -> dict[str, Any]:
-    """Return the schema of a TypedDict."""
-    properties, required = {}, []
+def fields(record: type) -> Iterator[Field]:
+    """Yield the fields of a declaration."""
+    if not is_typeddict(record):
+        yield from fields_of(record)
+        return
     for name, hint in get_type_hints(record, include_extras=True).items():
-        properties[name] = of_type(hint)
-        if MAY_BE_ABSENT not in notes_of(hint):
-            required.append(name)
-        if PathText in plain_types(hint):
-            properties[f"{name}_b64"] = BASE64
+        type_, notes = split(hint)
+        yield Field(name, type_, notes, str, None)
+
+
+def of_object(record: type) -> dict[str, Any]:
+    """Return the schema of a result."""
+    properties, required = {}, []
+    for field in fields(record):
+        properties[field.name] = noted(of_type(field.type), field.notes)
+        if not field.may_be_absent and MAY_BE_ABSENT not in field.notes:
+            required.append(field.name)
+        if is_path(field.type, field.notes):
+            properties[f"{field.name}_b64"] = BASE64
     return {"type": "object", "description": sentence(record), "required": required, "properties": properties}
+
+
+def is_path(type_: Any, notes: Sequence[Any]) -> bool:
+    """Whether a field is a path, or null."""
+    parts = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
+    return Mark.PATH in notes or any(part is PathText or Mark.PATH in split(part)[1] for part in parts)
+
+
+def noted(found: dict[str, Any], notes: Sequence[Any]) -> dict[str, Any]:
+    """Return a schema with what the notes of a field add; one that has a type replaces the schema."""
+    if any(isinstance(note, Keywords) and "type" in dict(note.items) for note in notes):
+        found = {}
+    for note in notes:
+        found |= of_note(note)
+    return found
 
 
 def of_type(hint: Any) -> dict[str, Any]:
     """Return the schema of a field's type."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        found = of_type(parts[0])
-        for note in parts[1:]:
-            found |= of_note(note)
-        return found
+        return noted(of_type(parts[0]), parts[1:])
     if origin in (Union, UnionType):
         return of_union([of_type(part) for part in parts if part is not type(None)], has_null=type(None) in parts)
     if origin is Literal:
         return {"const": parts[0]} if len(parts) == 1 else {"enum": [*parts]}
     if isinstance(hint, type) and issubclass(hint, Enum):
         return {"enum": [member.value for member in hint]}
-    if hint is bytes or is_typeddict(hint):
+    if hint is bytes or is_typeddict(hint) or is_result(hint):
         return of_object(BytesObject if hint is bytes else hint)
     if hint is Any:
         return {}
-    found = {"type": TYPES[origin or hint]}
-    if origin in (list, tuple):
-        found["items"] = of_type(parts[0])
-    if origin is dict and parts[1] is not Any:
-        found["additionalProperties"] = of_type(parts[1])
-    return found
+    if is_array(hint):
+        return {"type": "array", "items": of_type(parts[0])}
+    if origin is not None:
+        return {"type": "object"} | ({} if parts[1] is Any else {"additionalProperties": of_type(parts[1])})
+    return {"type": TYPES[hint]}
+
+
+def is_array(hint: Any) -> bool:
+    """Whether values of a type are arrays."""
+    origin = get_origin(hint)
+    return isinstance(origin, type) and not issubclass(origin, Mapping) and issubclass(origin, Collection)
 
 
 def of_note(note: Any) -> dict[str, Any]:
     """Return the keywords of a note in a field's `Annotated`: its meaning, or others that narrow the type."""
+    if note is OPEN:
+        return {"additionalProperties": True}
     if isinstance(note, Keywords):
         return dict(map(keyword, note.items))
     return {"description": note} if isinstance(note, str) else {}
@@ -145,23 +174,9 @@ def keyword(item: tuple[str, Any]) -> tuple[str, Any]:
     return name, [*value] if isinstance(value, tuple) else value
 
 
-def notes_of(hint: Any) -> tuple[Any, ...]:
-    """Return the notes in a field's `Annotated`."""
-    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-
-
-def plain_types(hint: Any) -> set[Any]:
-    """Return the types that a field may have, without notes; not those of items in lists."""
-    if get_origin(hint) is Annotated:
-        return plain_types(get_args(hint)[0])
-    if get_origin(hint) in (Union, UnionType):
-        return set().union(*map(plain_types, get_args(hint)))
-    return {hint}
-
-
 def sentence(record: type) -> str:
-    """Return the docstring of a TypedDict in one line, without the last full stop."""
-    return " ".join((record.__doc__ or "").split()).removesuffix(".")
+    """Return the first paragraph of a docstring in one line, without the last full stop."""
+    return " ".join((record.__doc__ or "").partition("\n\n")[0].split()).removesuffix(".")
 
 
 def pretty(value: Any, indent: int = 0) -> str:
@@ -198,51 +213,56 @@ def page(found: list[ObjectKind[Any]]) -> str:
 
 
 def table(record: type, parts: dict[str, type]) -> str:
-    """Return the fields of a TypedDict as a table; records inside it are added to `parts`."""
+    """Return the fields of a result as a table; results inside it are added to `parts`."""
     rows = ["| Field | Type | Meaning |\n|---|---|---|\n"]
-    for name, hint in get_type_hints(record, include_extras=True).items():
-        texts = [note for note in notes_of(hint) if isinstance(note, str)]
+    for field in fields(record):
+        texts = [note for note in field.notes if isinstance(note, str)]
         meaning = texts[-1] if texts else ""
-        if MAY_BE_ABSENT in notes_of(hint):
+        if field.may_be_absent or MAY_BE_ABSENT in field.notes:
             meaning = f"{meaning} (not always present)".strip()
-        rows.append(f"| `{name}` | {joined(words(hint, parts))} | {meaning} |\n")
+        rows.append(f"| `{field.name}` | {joined(words(field.type, field.notes, parts))} | {meaning} |\n")
     return "".join(rows)
 
 
-def words(hint: Any, parts: dict[str, type]) -> Iterator[str]:
+def words(hint: Any, notes: Sequence[Any], parts: dict[str, type]) -> Iterator[str]:
     """Yield the types of a field in words."""
     origin, args = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        enum = next((dict(note.items)["enum"] for note in args[1:] if is_enum(note)), None)
-        yield from words(args[0], parts) if enum is None else quoted(enum)
+    values = constants(hint, notes)
+    if values is not None:
+        yield from quoted(values)
+    elif any(isinstance(note, Keywords) and dict(note.items).get("type") == "string" for note in notes):
+        yield "string"
+    elif origin is Annotated:
+        yield from words(args[0], args[1:], parts)
     elif origin in (Union, UnionType):
         for arg in args:
-            yield from words(arg, parts)
-    elif origin is Literal:
-        yield from quoted(args)
-    elif isinstance(hint, type) and issubclass(hint, Enum):
-        yield from quoted([member.value for member in hint])
-    elif is_typeddict(hint):
+            yield from words(arg, (), parts)
+    elif is_typeddict(hint) or is_result(hint):
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", hint.__name__.removesuffix("Object")).capitalize()
         parts[name] = hint
         yield f"[{name.lower()}](#{name.lower().replace(' ', '-')})"
-    elif origin in (list, tuple):
-        yield f"array of {joined(words(args[0], parts))}"
+    elif is_array(hint):
+        yield f"array of {joined(words(args[0], (), parts))}"
     elif hint in (bytes, type(None)):
         yield "bytes" if hint is bytes else "null"
     else:
-        yield TYPES[origin or hint]
+        yield "object" if origin is not None else TYPES[hint]
+
+
+def constants(hint: Any, notes: Sequence[Any]) -> Sequence[Any] | None:
+    """Return the only values of a field, None if it can have others."""
+    of_notes = [dict(note.items)["enum"] for note in notes if isinstance(note, Keywords) and "enum" in dict(note.items)]
+    if of_notes:
+        return of_notes[0]
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return [member.value for member in hint]
+    return get_args(hint) if get_origin(hint) is Literal else None
 
 
 def joined(types: Iterator[str]) -> str:
     """Return types as `a, b or c`."""
     *first, last = types
     return f"{', '.join(first)} or {last}" if first else last
-
-
-def is_enum(note: Any) -> bool:
-    """Whether a note has the values of a field."""
-    return isinstance(note, Keywords) and "enum" in dict(note.items)
 
 
 def quoted(values: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """Appends batches to a log as a broker does: rolls, writes, indexes, updates producers (UnifiedLog.append)."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.loaded_segment import LoadedSegment
@@ -38,10 +38,10 @@ class Growth(Protocol):
 
 
 class Rolled(NamedTuple):
-    """A new segment that was created during an append, and why."""
+    """A segment that an append started."""
 
     base_offset: int
-    cause: RollCause
+    cause: Annotated[RollCause, "why the segment before it ended"]
 
 
 class AppendTarget:

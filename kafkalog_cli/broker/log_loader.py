@@ -6,7 +6,7 @@ A segment whose offsets its indexes cannot express is split (KAFKA-6264; LocalLo
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
@@ -19,6 +19,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.log.log_dir import StartState
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.results import Count
 
 MAX_MAGIC = 2
 
@@ -138,11 +139,11 @@ _INDEX_SUFFIXES = tuple(kind.value for kind in SEGMENT_KINDS - {FileKind.LOG})
 
 
 class CutSegment(NamedTuple):
-    """The bytes that recovery cut from a segment: `size_bytes` from byte `position` on."""
+    """The removed end of a segment's log."""
 
-    base_offset: int
-    position: int
-    size_bytes: int
+    base_offset: Annotated[int, "of the segment"]
+    position: Annotated[Count, "the first removed byte"]
+    size_bytes: Count
 
 
 class LoadedLog(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum, unique
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.load_error import LoadFailed, cannot_read
@@ -22,6 +22,7 @@ from kafkalog_cli.format.index import (
 )
 from kafkalog_cli.log.log_end import entries_in_use
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.results import NEGATIVE_IS_NULL, Count, Hidden, Named, keywords
 
 
 class OpenLog:
@@ -190,18 +191,24 @@ class Arriving(NamedTuple):
 
 
 class ActiveSegment(NamedTuple):
-    """The properties of the active segment that decide whether it is rolled.
+    """The last segment before it is rolled.
 
-    `first_timestamp` is the largest timestamp of its first batch, -1 if there is none. Its age then counts from
-    `created_ms`, when the broker opened or emptied the segment. The entries are counts of its two indexes.
+    `first_timestamp` is -1 if there is none. Its age then counts from `created_ms`, when the broker opened or emptied
+    the segment.
     """
 
     base_offset: int
-    size_bytes: int
-    first_timestamp: int
-    created_ms: int
-    offset_entries: int
-    time_entries: int
+    size_bytes: Annotated[Count, "of its log"]
+    first_timestamp: Annotated[
+        int,
+        Named("first_timestamp_ms"),
+        NEGATIVE_IS_NULL,
+        keywords(type=("integer", "null")),
+        "the largest of its first batch",
+    ]
+    created_ms: Hidden[int]
+    offset_entries: Annotated[Count, Named("index_entries"), "of its offset index"]
+    time_entries: Annotated[Count, Named("time_index_entries"), "of its time index"]
 
     def waited_ms(self, arriving: Arriving, now_ms: int) -> int:
         """Return the age of the segment in ms (LogSegment.timeWaitedForRoll), by record timestamps if it has one."""
@@ -254,11 +261,11 @@ def roll(log: OpenLog) -> None:
 
 
 class CutBatch(NamedTuple):
-    """The batch that contains the target offset; it is removed as a whole."""
+    """A batch that the target of truncate is in; a batch cannot be split."""
 
     base_offset: int
     last_offset: int
-    position: int
+    position: Annotated[Count, "in its file"]
 
 
 class Truncated(NamedTuple):

@@ -5,7 +5,7 @@ Before they are made, `check_changes` finds whether they can be made in the dire
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, ClassVar, Literal
 
 from kafkalog_cli.change.manifest import Snapshot
 from kafkalog_cli.disk.durable import (
@@ -15,35 +15,48 @@ from kafkalog_cli.disk.durable import (
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, WritableFilesystem
 from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind, WorkState, classify_file, moved_aside, segment_file_name
 from kafkalog_cli.errors import Refused
+from kafkalog_cli.results import Hidden, of
 
 
-class Cut(NamedTuple):
-    """Shorten `name` in place, from `from_bytes` to `to_bytes`."""
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A file is shortened in place."""
 
+    change: ClassVar[Literal["cut"]] = "cut"
     name: str
     from_bytes: int
     to_bytes: int
 
 
-class Move(NamedTuple):
-    """Rename the file `name`, which an earlier Put may have written, to `new_name`, which is free at that time."""
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A file is renamed.
 
+    An earlier Put may have written it. The new name is free at that time.
+    """
+
+    change: ClassVar[Literal["move"]] = "move"
     name: str
     new_name: str
 
 
-class Drop(NamedTuple):
-    """Remove the file."""
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A file is removed."""
 
+    change: ClassVar[Literal["drop"]] = "drop"
     name: str
 
 
-class Put(NamedTuple):
-    """Write a file. `replaces`: the file replaces an existing file of this name; otherwise the name is free."""
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A file is written."""
 
+    change: ClassVar[Literal["put"]] = "put"
     name: str
-    content: Content
-    replaces: bool
+    content: Hidden[Content]
+    size_bytes: ClassVar[int] = of("content.size_bytes")
+    replaces: Annotated[bool, "whether it replaces a file"]
 
 
 @dataclass(frozen=True, slots=True)

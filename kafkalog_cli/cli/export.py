@@ -15,7 +15,7 @@ from kafkalog_cli.ops.choices import Isolation, OnDamage
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_request import ExportRequest, FileFormat
 from kafkalog_cli.ops.ranges import Range
-from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines
+from kafkalog_cli.output.export_view import ExportLines, export_counts, export_lines
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.spark.export.job import Export, ExportResult, exported_partitions
 from kafkalog_cli.spark.starting import need_pyspark
@@ -176,7 +176,7 @@ def _write_objects(lines: JsonLines, result: ExportResult, output: str) -> dict[
     """
     for files, of_earlier_run in ((result.completed, True), (result.files, False)):
         for file in files:
-            lines.record(EXPORTED, file, path=f"{output}/{file.path}", of_earlier_run=of_earlier_run)
+            lines.result(file, path=f"{output}/{file.path}", of_earlier_run=of_earlier_run)
     counts = export_counts([*result.completed, *result.files])
     damaged, gaps = len(result.damage) + result.untold, len(result.gaps)
     return counts | {"of_earlier_run": len(result.completed), "damaged": damaged, "gaps": gaps}

@@ -30,7 +30,7 @@ from kafkalog_cli.ops.find.partition_search import (
 from kafkalog_cli.ops.keys import WantedKey, bytes_as_given, bytes_of
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText
+from kafkalog_cli.output.find_view import FoundText
 from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.stream import paint_of, printable
 
@@ -225,7 +225,7 @@ class FindRun:
         if not self._options.only_counts:
             return
         if self._run.lines is not None:
-            self._run.lines.record(MATCH_COUNT, searched)
+            self._run.lines.result(searched)
         elif searched.matches:
             name = searched.partition.directory.name
             self._out.write(f"{printable(name) if self._out.is_terminal else name}:{searched.matches}\n")

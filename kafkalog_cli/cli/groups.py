@@ -21,16 +21,8 @@ from kafkalog_cli.ops.coordinators import Copies
 from kafkalog_cli.ops.group_assignment import assign_ranges
 from kafkalog_cli.ops.group_history import group_history
 from kafkalog_cli.ops.groups import GroupsRequest, describe_groups, offsets_retention
-from kafkalog_cli.output.groups_view import (
-    ASSIGNMENT_COLUMNS,
-    GROUP,
-    OFFSET_CHANGE,
-    RANGE_ASSIGNMENT,
-    GroupsText,
-    assignment_row,
-    change_line,
-)
-from kafkalog_cli.output.human import TextTable, write_table
+from kafkalog_cli.output.groups_view import ASSIGNMENT_COLUMNS, GroupsText, change_line
+from kafkalog_cli.output.human import write_table
 
 EXAMPLES = (
     ("Print the offsets and the lag of all groups", "kafkalog groups /var/lib/kafka"),
@@ -108,7 +100,7 @@ def _print_history(run: Run, log_dirs: Copies, request: GroupsRequest) -> dict[s
         is_assumed |= change.assumed_retention_ms is not None
         counts["changes"] += 1
         counts["back"] += change.is_back
-        run.show(OFFSET_CHANGE, change, change_line)
+        run.show(change, change_line)
     if run.lines is None and is_assumed:
         run.out.write(f"\nWhether a removed offset had expired follows {request.retention.text}.\n")
     elif run.lines is None and not counts["changes"]:
@@ -121,9 +113,9 @@ def _print_assignment(run: Run, log_dirs: Copies, request: GroupsRequest) -> dic
     found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
     if run.lines is not None:
         for one in found:
-            run.lines.record(RANGE_ASSIGNMENT, one)
+            run.lines.result(one)
     elif found:
-        write_table(run.out, TextTable(ASSIGNMENT_COLUMNS, [assignment_row(one) for one in found]))
+        write_table(run.out, ASSIGNMENT_COLUMNS, found)
     return {"groups": len(groups), "assignments": len(found)}
 
 
@@ -134,7 +126,7 @@ def _print_groups(run: Run, log_dirs: Copies, request: GroupsRequest, *, members
         counts["groups"] += 1
         counts["offsets"] += len(described.offsets)
         if run.lines is not None:
-            run.lines.record(GROUP, described)
+            run.lines.result(described)
         else:
             text.group(described)
     if run.lines is None and not counts["groups"]:

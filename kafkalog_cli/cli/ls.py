@@ -17,14 +17,14 @@ from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, se
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.choices import SortKey
+from kafkalog_cli.ops.listing.listing import Freeable
 from kafkalog_cli.ops.listing.paths import Lister, Listing
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
-from kafkalog_cli.ops.listing.usage import Freeable, Usage, by_log_dir, by_topic, in_order, usage_of
+from kafkalog_cli.ops.listing.usage import Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.ops.selection import expand, nothing_selected
 from kafkalog_cli.ops.session.observer import lock_sentence
 from kafkalog_cli.output.listing import ListingText, UsageText
 from kafkalog_cli.output.listing_json import ListingJson, UsageJson
-from kafkalog_cli.output.listing_records import PARTITION
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.listing.listing import PartitionListing
@@ -270,7 +270,7 @@ class UsageOfListed:
         run = self._run
         output = OutputFormat.JSON if run.as_json else OutputFormat.TEXT
         # The session only reports progress and notes: its results come back as values.
-        view: View[object] = View(PARTITION, lambda _: {}, lambda _: ())
+        view: View[object] = View(lambda _: ())
         session = begin(run.environment, FREEABLE, view, self._planning, Printing(output=output)).session
         session.named_paths = frozenset(path.rstrip("/") for path in self._paths)
         partitions, removed = [], {}

@@ -40,7 +40,7 @@ def metadump(
     """
     from kafkalog_cli.cli.run import Run
     from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
-    from kafkalog_cli.output.metadump_view import METADUMP, metadump_text
+    from kafkalog_cli.output.metadump_view import metadump_text
     from kafkalog_cli.output.stream import paint_of
 
     if paths is None or len(paths) < 2:
@@ -54,5 +54,5 @@ def metadump(
     )  # fmt: skip
     seconds = run.environment.clock() - began
     run.progress.erase()
-    run.show(METADUMP, made, lambda made: metadump_text(made, seconds, paint_of(run.out)))
+    run.show(made, lambda made: metadump_text(made, seconds, paint_of(run.out)))
     return run.end(partitions=made.partitions, records=made.counts.records, files=made.counts.files)

@@ -30,7 +30,7 @@ from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
 from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
-from kafkalog_cli.output.replay_view import OFFSET, PLANNED, REPLAYED, offset_line, plan_lines, replayed_line
+from kafkalog_cli.output.replay_view import offset_line, plan_lines, replayed_line
 
 EXAMPLES = (
     (
@@ -115,7 +115,7 @@ def replay(context: Context, options: ReplayOptions) -> int:
         run.write_lines(plan_lines(replay.plan, None if replay.groups is None else replay.groups.count))
     else:
         for one in planned:
-            run.lines.record(PLANNED, one)
+            run.lines.result(one)
     return run.end(partitions=len(planned), topics=len(replay.plan.topics))
 
 
@@ -130,10 +130,10 @@ def _send(run: Run, replay: Replay) -> int:
             run.codes.append(one.code)
             if one.error is not None:
                 run.messages.exception(one.error)
-            run.show(REPLAYED, one, replayed_line)
+            run.show(one, replayed_line)
         else:
             offsets += 1
-            run.show(OFFSET, one, offset_line)
+            run.show(one, offset_line)
         run.out.flush()
     return run.end(partitions=len(replay.plan.partitions), sent=sent, recognised=recognised, offsets=offsets)
 

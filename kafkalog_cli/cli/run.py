@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.decoding import Decoding
     from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.session.options import Context as SessionContext
-    from kafkalog_cli.output.ndjson import ObjectKind
 
 ResultT = TypeVar("ResultT")
 
@@ -103,10 +102,10 @@ class Run:
 
     # -- what is printed
 
-    def show(self, kind: ObjectKind[Any], found: ResultT, text: Callable[[ResultT], str]) -> None:
-        """Print a result: the object that its kind declares, or its `text`, with a line end."""
+    def show(self, found: ResultT, text: Callable[[ResultT], str]) -> None:
+        """Print a result: its object, or its `text`, with a line end."""
         if self.lines is not None:
-            self.lines.record(kind, found)
+            self.lines.result(found)
         else:
             self.out.write(text(found))
 

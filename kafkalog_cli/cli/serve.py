@@ -28,7 +28,7 @@ from kafkalog_cli.ops.choices import DamageAnswer
 from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
 from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.observer import LockWarnings, Note
-from kafkalog_cli.output.serve_view import SERVING, serving_line
+from kafkalog_cli.output.serve_view import serving_line
 
 EXAMPLES = (
     ("Let Kafka clients read a dead broker's disk at 127.0.0.1:9092", "kafkalog serve /var/lib/kafka"),
@@ -117,7 +117,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
         LockWarnings(run.fs, report).about(*serving.catalog.log_dirs.log_dirs)
         if current_thread() is main_thread():
             signal.signal(signal.SIGTERM, lambda *_: serving.stop())
-        run.show(SERVING, serving, serving_line)
+        run.show(serving, serving_line)
         run.out.flush()
         with suppress(KeyboardInterrupt):  # the usual end: all connections are closed
             serving.run()

@@ -20,7 +20,6 @@ from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.work import of_the_system
-from kafkalog_cli.output.ndjson import PathText
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
     Heading,
@@ -32,6 +31,7 @@ from kafkalog_cli.output.sql_output import (
     write_lines,
     write_parquet,
 )
+from kafkalog_cli.results import PathText
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.queries.catalog import Catalog

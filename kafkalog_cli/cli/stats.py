@@ -1,6 +1,5 @@
 """`kafkalog stats`: the contents of logs in numbers."""
 
-from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from typer import Argument, Context
@@ -21,10 +20,8 @@ from kafkalog_cli.cli.session_groups import Spark, engine_of
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
-from kafkalog_cli.ops.log_contents import LogContents, together
-from kafkalog_cli.ops.stats import MeasuredPartition, measure_partitions
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.stats_view import STATS, KeyWords, StatsRow, stats_object, write_stats
+from kafkalog_cli.ops.stats import MeasuredPartition, measure_partitions, sums_of
+from kafkalog_cli.output.stats_view import KeyWords, write_stats
 
 EXAMPLES = (
     ("See what lies in each topic, the largest first", "kafkalog stats /var/lib/kafka"),
@@ -89,19 +86,18 @@ def stats(context: Context, options: StatsOptions) -> int:
     for one in measured:
         _report(run, one)
     measured.sort(key=lambda one: -one.contents.bytes)
-    total = together([one.contents for one in measured], options.top)
-    topics = _topics(measured, options.top)
+    sums = [*sums_of(measured, options.top)]
     counts = {}
     if run.lines is not None:
-        _write_objects(run.lines, measured, topics, total, options.top)
-        counts = {"partitions": len(measured), "topics": len(topics), "records": total.records}
+        for row in sums:
+            run.lines.result(row)
+        topics = sum(row.scope == "topic" for row in sums)
+        counts = {"partitions": len(measured), "topics": topics, "records": sums[-1].contents.records}
     else:
-        rows = [StatsRow(topic, contents, count) for topic, contents, count in topics]
-        if options.partitions:
-            rows = [StatsRow(one.partition.directory.name, one.contents) for one in measured]
         decoder = run.decoder_of(decoding, [one.partition.path for one in measured])
-        keys = KeyWords(decoder, topics[0][0] if len(topics) == 1 else "")
-        write_stats(run.out, rows, total, len(measured), options.top, keys)
+        names = {one.partition.topic for one in measured}
+        keys = KeyWords(decoder, names.pop() if len(names) == 1 else "")
+        write_stats(run.out, sums, options.top, keys, by_partition=options.partitions)
     return run.end(**counts)
 
 
@@ -114,27 +110,3 @@ def _report(run: Run, found: MeasuredPartition) -> None:
     for path, error in found.not_read:
         run.not_read(path, error)
     run.codes.append(found.code)
-
-
-def _topics(measured: Sequence[MeasuredPartition], top: int) -> list[tuple[str, LogContents, int]]:
-    """Return the topics with their contents and numbers of partitions, the largest first."""
-    by_topic: dict[str, list[LogContents]] = {}
-    for found in measured:
-        by_topic.setdefault(found.partition.topic, []).append(found.contents)
-    rows = [(topic, together(parts, top), len(parts)) for topic, parts in by_topic.items()]
-    return sorted(rows, key=lambda row: -row[1].bytes)
-
-
-def _write_objects(
-    lines: JsonLines,
-    measured: Sequence[MeasuredPartition],
-    topics: Sequence[tuple[str, LogContents, int]],
-    total: LogContents,
-    top: int,
-) -> None:
-    for found in measured:
-        one = found.partition
-        lines.object(STATS, stats_object(found.contents, 1, top, one.topic, one))
-    for topic, contents, count in topics:
-        lines.object(STATS, stats_object(contents, count, top, topic))
-    lines.object(STATS, stats_object(total, len(measured), top))

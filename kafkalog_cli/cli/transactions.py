@@ -53,9 +53,9 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     found = find_transactions(log_dirs, now_ms, max_transaction_timeout * 60_000)
     counts = {}
     if run.lines is not None:
-        counts = write_objects(run.lines, found, now_ms)
+        counts = write_objects(run.lines, found)
     else:
-        write_transactions(run.out, found, now_ms)
+        write_transactions(run.out, found)
     run.codes += log_dirs.codes
     code = run.end(**counts)
     run.messages.report(*log_dirs.notes)

@@ -19,10 +19,11 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines, PathText
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, paint_of, printable
 from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View, metrics_text
+from kafkalog_cli.results import PathText
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
@@ -190,7 +191,7 @@ class Printer(Observer):
         if view.listener is not None:
             view.listener.show(result)
         if self._json is not None:
-            for kind, fields in view.objects_of(result):
+            for kind, fields in view.objects(result):
                 self._json.object(kind, fields)
         elif not self._quiet or not view.is_idle(result):
             self._write(view.lines(result), is_refused=bool(counts.get(FAILED)))

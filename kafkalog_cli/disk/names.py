@@ -4,7 +4,7 @@ import os
 import re
 from enum import Enum, unique
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.java_text import parse_int, parse_long
@@ -15,6 +15,7 @@ from kafkalog_cli.format.limits import (
     MOST_INDEX_BYTES,
     MOST_PROPERTIES_BYTES,
 )
+from kafkalog_cli.results import Hidden, PathName, lower_names
 
 OWN_DIRECTORY = ".kafkalog"
 """kafkalog's own directory in a partition directory. It contains no log data, and a broker ignores it there."""
@@ -115,6 +116,13 @@ class DirectoryKind(Enum):
     OTHER = "other"  # a broker refuses to start with it
 
 
+KindOfFile = Annotated[FileKind, lower_names(*FileKind), "the purpose of the file, by its name"]
+StateOfFile = Annotated[
+    WorkState, lower_names(*WorkState), "the state of the file, by the suffix after that of its kind"
+]
+NumberInName = Annotated[int | None, "the number in the name"]
+
+
 class FileName(NamedTuple):
     """The parts of a file name.
 
@@ -123,11 +131,11 @@ class FileName(NamedTuple):
     `epoch` is the epoch of a metadata snapshot, otherwise None.
     """
 
-    name: str
-    kind: FileKind
-    state: WorkState = WorkState.IN_PLACE
-    offset: int | None = None
-    epoch: int | None = None
+    name: PathName
+    kind: KindOfFile
+    state: StateOfFile = WorkState.IN_PLACE
+    offset: NumberInName = None
+    epoch: Hidden[int | None] = None
 
 
 class DirectoryName(NamedTuple):

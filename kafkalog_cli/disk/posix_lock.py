@@ -12,12 +12,13 @@ import stat
 import struct
 import sys
 import threading
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.disk.followed_links import open_file
 from kafkalog_cli.disk.held_directories import HeldEntry, LockHandle, link_in_the_way
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.disk.ownership import give
+from kafkalog_cli.results import Named
 
 BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE = 0, 1, 2
 _BSD_LAYOUT = sys.platform.startswith(("darwin", "freebsd", "netbsd", "openbsd"))
@@ -218,14 +219,13 @@ def lock_path(log_dir: str) -> str:
 
 
 class LockOwner(NamedTuple):
-    """Another process that holds a lock. `pid` is None if the system does not report it (another machine or container).
+    """The owner of the lock of a log directory, another process.
 
-    `is_exclusive`: a broker, which shares the directory with nobody. A shared lock belongs to a
-    kafkalog command that changes files.
+    The system does not report the process of another machine or container.
     """
 
-    pid: int | None
-    is_exclusive: bool
+    pid: Annotated[int | None, "null if the system does not show it"]
+    is_exclusive: Annotated[bool, Named("exclusive"), "true: a broker; false: a kafkalog command that changes a log"]
 
 
 def lock_owner(log_dir: str) -> LockOwner | None:

@@ -51,7 +51,7 @@ class PartitionOffset(NamedTuple):
 
 
 class EpochEntry(NamedTuple):
-    """A line of `leader-epoch-checkpoint` (EpochEntry): a leader epoch and its first offset."""
+    """A line of leader-epoch-checkpoint."""
 
     epoch: int
     start_offset: int

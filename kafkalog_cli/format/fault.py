@@ -1,9 +1,10 @@
 """Damage as a value: what is wrong with the bytes, and where."""
 
 from enum import Enum, unique
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.results import Hidden
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.batch import Batch
@@ -46,13 +47,13 @@ class Fault(NamedTuple):
     """
 
     kind: FaultKind
-    position: int
+    position: Annotated[int, "the byte of the file"]
     message: str
-    size_bytes: int = 0
-    expected: str = ""
-    got: str = ""
-    base_offset: int = -1
-    last_offset: int = -1
+    size_bytes: Hidden[int] = 0
+    expected: Hidden[str] = ""
+    got: Hidden[str] = ""
+    base_offset: Hidden[int] = -1
+    last_offset: Hidden[int] = -1
 
 
 def incomplete_batch(position: int, size_bytes: int) -> Fault:

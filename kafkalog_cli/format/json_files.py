@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid, lines
+from kafkalog_cli.results import Hidden
 
 _MAX_CHARACTERS = 1 << 20
 
@@ -67,7 +68,9 @@ _VERSIONS = (0, 1)
 
 
 class QuorumState(NamedTuple):
-    """The fields of both versions (QuorumStateData). -1 means no leader or no vote.
+    """The contents of quorum-state.
+
+    The fields of both versions (QuorumStateData). -1 means no leader or no vote.
 
     `cluster_id`, `applied_offset` and `current_voters` (ids) exist in version 0. `voted_directory_id` (a uuid of 22
     characters) exists in version 1, which is written if kraft.version is 1 or more.
@@ -77,10 +80,10 @@ class QuorumState(NamedTuple):
     leader_id: int = -1
     leader_epoch: int = -1
     voted_id: int = -1
-    cluster_id: str = ""
-    applied_offset: int = 0
-    current_voters: tuple[int, ...] = ()
-    voted_directory_id: str = ZERO_UUID
+    cluster_id: Hidden[str] = ""
+    applied_offset: Hidden[int] = 0
+    current_voters: Hidden[tuple[int, ...]] = ()
+    voted_directory_id: Hidden[str] = ZERO_UUID
 
 
 def decode_quorum_state(data: bytes) -> tuple[QuorumState | None, list[Fault]]:

@@ -23,7 +23,9 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 
 class MetaProperties(NamedTuple):
-    """The values of a `meta.properties` file (MetaProperties). None: the key is missing.
+    """The contents of meta.properties.
+
+    Mirrors MetaProperties. None: the key is missing.
 
     `version` 0 is ZooKeeper's, where `node_id` is `broker.id`; 1 is KRaft's, where it is `node.id`. `directory_id`
     (since 3.7) is a uuid of 22 characters.

@@ -315,7 +315,7 @@ class LogServer:
             opened.callback(thread.join)
             opened.callback(serving.stop)
             thread.start()
-            self.bootstrap, self.old_clients = serving.bootstrap, serving.old_clients_address
+            self.bootstrap, self.old_clients = serving.bootstrap, serving.old_clients
             self._stack = opened.pop_all()
         return self
 

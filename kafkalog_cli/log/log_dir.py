@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from enum import Enum, unique
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.lock import log_dir_of
@@ -18,6 +18,7 @@ from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.fault import Fault, unreadable
+from kafkalog_cli.results import Hidden, Named, as_text
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.settings.source import SettingsSource
@@ -175,9 +176,9 @@ class StartState(NamedTuple):
 
 
 class LineEdit(NamedTuple):
-    """A wanted line of a partition in a checkpoint. `offset` None: the line is removed."""
+    """The partition's line in a checkpoint of the log directory."""
 
-    kind: FileKind
-    topic: str
-    partition: int
-    offset: int | None
+    kind: Annotated[FileKind, Named("file"), as_text(lambda kind: kind.value), "the name of the checkpoint"]
+    topic: Hidden[str]
+    partition: Hidden[int]
+    offset: Annotated[int | None, "null: the line is removed"]

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 from enum import Enum, unique
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, check_size, read_all
 from kafkalog_cli.errors import KafkalogError
@@ -14,6 +14,7 @@ from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.results import Hidden, Named
 
 
 class SegmentEnd(NamedTuple):
@@ -265,18 +266,20 @@ class TimestampOrigin(Enum):
 
 
 class LargestTimestamp(NamedTuple):
-    """The largest timestamp of a segment in ms, and its source.
+    """The largest timestamp of a segment, and its source.
 
-    `believed_ms` is the timestamp that a broker uses after a clean start: that of the time index, or the file's mtime
-    if the index has no entries. `fault` is the reason why the headers were not read to the end, and `index_fault` the
-    reason why the time index could not be read.
+    `fault` is the reason why the headers were not read to the end, `index_fault` why the time index was not read.
     """
 
-    timestamp_ms: int
-    origin: TimestampOrigin
-    believed_ms: int
-    fault: Fault | None = None
-    index_fault: Fault | None = None
+    timestamp_ms: Annotated[int, Named("largest_timestamp_ms"), "null: it was not read"]
+    origin: Annotated[TimestampOrigin, Named("largest_timestamp_from")]
+    believed_ms: Annotated[
+        int,
+        Named("timestamp_of_broker_ms"),
+        "the timestamp that a broker uses: of the time index, or the mtime",
+    ]
+    fault: Hidden[Fault | None] = None
+    index_fault: Hidden[Fault | None] = None
 
     @property
     def is_disputed(self) -> bool:

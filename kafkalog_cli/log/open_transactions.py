@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem, file_pieces
 from kafkalog_cli.errors import KafkalogError, Unreadable
@@ -19,6 +19,7 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import entries_in_use
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.results import NEGATIVE_IS_NULL, Named, keywords
 
 _ResultT = TypeVar("_ResultT")
 
@@ -184,12 +185,12 @@ MOST_OPEN = 200_000
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction without a COMMIT or ABORT marker. `last_timestamp` (ms) is that of its last batch."""
+    """A transaction without an end. `last_timestamp` (ms) is that of its last batch."""
 
     producer_id: int
     producer_epoch: int
     first_offset: int
-    last_timestamp: int
+    last_timestamp: Annotated[int, Named("last_timestamp_ms"), NEGATIVE_IS_NULL, keywords(type=("integer", "null"))]
 
 
 def _keep(found: dict[int, OpenTransaction], transaction: OpenTransaction, path: str) -> None:

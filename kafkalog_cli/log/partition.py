@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.disk.directory_contents import (
     has_root_file,
@@ -47,6 +47,7 @@ from kafkalog_cli.log.log_dir import (
     Shutdown,
     StartState,
 )
+from kafkalog_cli.results import FLAT, Named, keywords
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.log_end import LogBounds
@@ -73,10 +74,10 @@ class Segment(NamedTuple):
 
 
 class PartitionFile(NamedTuple):
-    """A file of a partition directory, with its parsed name."""
+    """A file of a partition directory."""
 
-    name: FileName
-    status: FileStatus
+    name: Annotated[FileName, FLAT]
+    status: Annotated[FileStatus, Named("bytes"), keywords(lambda status: status.size_bytes, type="integer")]
 
 
 class Partition:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
@@ -20,23 +20,26 @@ from kafkalog_cli.ops.ownership import find_owner
 from kafkalog_cli.ops.selection import log_dirs_of, partition_paths
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.tables.cluster import furthest_metadata, metadata_logs
+from kafkalog_cli.results import Hidden, PathName, of, result
 
 LOST_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAg"
 UNASSIGNED_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAQ"
 """Ids that name no log directory (DirectoryId)."""
 
 
+@result("kafkalog.misplaced-partition/1")
 class MisplacedPartition(NamedTuple):
-    """A partition on disk that the cluster does not give to this broker or this log directory."""
+    """A partition on disk that the cluster does not give to this broker or log directory."""
 
-    path: str
+    path: PathName
     topic: str
     partition: int
     reason: str
 
 
+@result("kafkalog.local-partition/1")
 class LocalPartition(NamedTuple):
-    """A partition on disk, with its checkpoint lines; None for a missing line."""
+    """A partition on disk, with the lines of the checkpoints; listed where there is no metadata log."""
 
     topic: str
     partition: int
@@ -44,17 +47,41 @@ class LocalPartition(NamedTuple):
     log_start: int | None
     recovery_point: int | None
     high_watermark: int | None
-    path: str
+    path: PathName
 
 
+@result("kafkalog.local-broker/1")
 class LocalBroker(NamedTuple):
-    """The identity of a log directory in its `meta.properties`."""
+    """The identity of a log directory, from its meta.properties."""
 
-    path: str
-    version: int
+    path: PathName
+    version: Annotated[int, "0: a broker that was started with ZooKeeper"]
     cluster_id: str | None
     node_id: int | None
     directory_id: str | None
+
+
+@result("kafkalog.cluster/1")
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The state of a cluster at a point of its metadata log."""
+
+    metadata: Hidden[ClusterMetadata]
+    path: ClassVar[Annotated[PathName, "the metadata log"]] = of("metadata.path")
+    end_offset: ClassVar[Annotated[int, "the state has all records below this offset"]] = of("metadata.end_offset")
+    last_timestamp_ms: ClassVar[Annotated[int | None, "of the last batch in the state"]] = of(
+        "metadata.last_timestamp_ms"
+    )
+    snapshot_end_offset: ClassVar[
+        Annotated[int | None, "the snapshot from which the state was read; null: the log only"]
+    ] = of("metadata.snapshot.end_offset")
+    leader: ClassVar[Annotated[int | None, "of the quorum, from the last leader change in the log"]] = of(
+        "metadata.leader.leader_id"
+    )
+    leader_epoch: ClassVar[int | None] = of("metadata.leader.epoch")
+    voters: ClassVar[Annotated[tuple[int, ...], "the controllers that vote"]] = of("metadata.voters")
+    next_producer_id: ClassVar[int | None] = of("metadata.registry.next_producer_id")
+    complete: ClassVar[Annotated[bool, "false: damage hides later records"]] = of("metadata.is_complete")
 
 
 @dataclass(frozen=True, slots=True)

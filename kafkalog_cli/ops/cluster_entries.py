@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.cluster_registry import ClusterRegistry, Endpoint, QuotaEntity, TokenState
 from kafkalog_cli.ops.tables.cluster import Feature, Topic, configs, features, topics
+from kafkalog_cli.results import keywords, result
 
 
 @unique
@@ -29,6 +30,7 @@ class ClusterPart(Enum):
     TOKENS = "tokens"
 
 
+@result("kafkalog.cluster-broker/1")
 class BrokerEntry(NamedTuple):
     """A broker that has registered."""
 
@@ -42,6 +44,7 @@ class BrokerEntry(NamedTuple):
     log_dirs: Annotated[tuple[str, ...], "ids of log directories"]
 
 
+@result("kafkalog.cluster-controller/1")
 class ControllerEntry(NamedTuple):
     """A controller that has registered."""
 
@@ -51,6 +54,7 @@ class ControllerEntry(NamedTuple):
     listeners: Annotated[tuple[str, ...], "NAME://HOST:PORT"]
 
 
+@result("kafkalog.cluster-partition/1")
 class PartitionEntry(NamedTuple):
     """A partition of a topic."""
 
@@ -69,6 +73,7 @@ class PartitionEntry(NamedTuple):
     recovering: Annotated[bool, "after an unclean election"]
 
 
+@result("kafkalog.cluster-config/1")
 class ConfigEntry(NamedTuple):
     """A dynamic setting."""
 
@@ -78,6 +83,7 @@ class ConfigEntry(NamedTuple):
     value: Annotated[str | None, "null: the value is sensitive"]
 
 
+@result("kafkalog.cluster-acl/1")
 class AclEntry(NamedTuple):
     """An access control entry."""
 
@@ -91,6 +97,7 @@ class AclEntry(NamedTuple):
     permission: str
 
 
+@result("kafkalog.cluster-scram-user/1")
 class ScramUserEntry(NamedTuple):
     """A SCRAM credential of a user, without its secrets."""
 
@@ -99,6 +106,7 @@ class ScramUserEntry(NamedTuple):
     iterations: int
 
 
+@result("kafkalog.cluster-quota/1")
 class QuotaEntry(NamedTuple):
     """A quota."""
 
@@ -227,19 +235,23 @@ def _entity(entity: QuotaEntity) -> tuple[str, ...]:
 
 
 class FieldChange(NamedTuple):
-    """A field with another value at the later point; values are texts, "" for an entry that does not exist."""
+    """A field with another value; both values are texts.
+
+    They are "" for an entry that does not exist.
+    """
 
     field: str
     before: str
     after: str
 
 
+@result("kafkalog.cluster-change/1")
 class EntryChange(NamedTuple):
-    """An entry that was added or removed, or has other values at the later point. `change` is the word."""
+    """An entry that differs between two points."""
 
     part: ClusterPart
     name: str
-    change: str
+    change: Annotated[str, keywords(enum=("added", "removed", "changed"))]
     fields: tuple[FieldChange, ...]
 
 

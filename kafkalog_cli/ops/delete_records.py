@@ -1,6 +1,7 @@
 """Moves the start of a log forward, as a client's DeleteRecords does, and removes whole segments below it."""
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted
@@ -28,23 +29,24 @@ from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.retain import line_edits
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.results import Count, result
 
 HIGH_WATERMARK = -1
 """As an offset: delete all replicated records (DeleteRecordsRequest.HIGH_WATERMARK)."""
 
 
+@result("kafkalog.deleted-records/1")
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsPlan(LogPlan):
-    """A plan to move the log start from `old_start_offset` to `log_start_offset`.
+    """The result of delete-records for a partition, or of its dry run.
 
-    `removed` contains the base offsets of the removed segments, `removed_bytes` is the size of their logs. Records
-    below the start that share a segment with later records stay on disk, but clients do not get them.
+    Records below the start that share a segment with later records stay on disk, but clients do not get them.
     """
 
-    old_start_offset: int | None = None
-    removed: tuple[int, ...] = ()
-    removed_bytes: int = 0
-    delay_ms: int = 0
+    old_start_offset: Annotated[int | None, "the log's start before; null if refused"] = None
+    removed: Annotated[tuple[int, ...], "base offsets of the removed segments"] = ()
+    removed_bytes: Annotated[Count, "sizes of their logs"] = 0
+    delay_ms: Annotated[Count, "how long the removed files stay as .deleted"] = 0
 
     @property
     def drops_valid(self) -> bool:

@@ -5,7 +5,7 @@ Their names sort by offset. A file is not published before all are complete.
 
 import os
 import re
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from kafkalog_cli.disk.durable import TEMPORARY_SUFFIX
 from kafkalog_cli.disk.fs import WritableFilesystem
@@ -18,6 +18,7 @@ from kafkalog_cli.log.reading.record_arrow import record_schema
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_request import FileFormat
 from kafkalog_cli.ops.values import DECODED, DecodedColumns
+from kafkalog_cli.results import Hidden, PathName, Positive, result
 
 ROW_GROUP_BYTES = 64 << 20
 """The size in bytes of a row group's columns before compression."""
@@ -204,25 +205,27 @@ class Source(NamedTuple):
     topic_id: str | None = None
 
 
+@result("kafkalog.exported/1")
 class MadeFile(NamedTuple):
-    """A complete file in the staging directory.
+    """A file that export made.
 
-    `path` is its place in the output. `last_offset` is inclusive.
+    `staged` is its name in the staging directory, and `path` its place in the output.
     """
 
-    staged: str
-    path: str
+    staged: Hidden[str]
+    path: Annotated[PathName, "below --output: topic=NAME/, and day=DATE/ with --by-day"]
     topic: str
     partition: int
-    first_offset: int
-    last_offset: int
-    records: int
-    size_bytes: int
+    first_offset: Annotated[int, "of its first record; in 0.7 a position in bytes"]
+    last_offset: Annotated[int, "of its last record"]
+    records: Positive
+    size_bytes: Annotated[Positive, "of the file"]
+    of_earlier_run: Annotated[bool, "an earlier run made it, which was interrupted after its commit"] = False
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All fields except the file names, as values for JSON."""
-        return {name: value for name, value in self._asdict().items() if name not in ("staged", "path")}
+        """The fields that the manifest of a run keeps, as values for JSON."""
+        return {name: getattr(self, name) for name in self._fields[2:-1]}
 
 
 LARGE_SUFFIX = ".large.arrow"

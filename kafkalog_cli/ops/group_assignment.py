@@ -2,25 +2,28 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.names import DirectoryKind, DirectoryName
 from kafkalog_cli.ops.coordinators import Copies
 from kafkalog_cli.ops.groups import GroupDescription
 from kafkalog_cli.ops.selection import partitions_taken
 from kafkalog_cli.ops.tables.groups import GroupMember
+from kafkalog_cli.results import result
 
 PartitionT = TypeVar("PartitionT")
 
 
+@result("kafkalog.range-assignment/1")
 class RangeAssignment(NamedTuple):
-    """The partitions of a topic that the range assignor gives to a member, and the partitions that it owns now."""
+    """The partitions of a topic that the range assignor gives to a member (groups --assign)."""
 
     group_id: str
     topic: str
-    member: GroupMember
-    partitions: tuple[int, ...]
-    owned: tuple[int, ...]
+    member_id: str
+    group_instance_id: str | None
+    partitions: Annotated[tuple[int, ...], "by the range assignor"]
+    owned: Annotated[tuple[int, ...], "the member's partitions of this topic in __consumer_offsets"]
 
 
 def ranges_of(partitions: Sequence[int], members: int) -> list[tuple[int, ...]]:
@@ -81,8 +84,8 @@ def assign_ranges(log_dirs: Copies, described: GroupDescription) -> Iterator[Ran
         members = [one for one in described.members if topic in (one.member.subscribed_topics or ())]
         members.sort(key=lambda one: _place(one.member))
         for one, given in zip(members, ranges_of(_numbers(log_dirs, topic), len(members)), strict=True):
-            owned = next((part.partitions for part in one.owned if part.topic == topic), ())
-            yield RangeAssignment(described.group_id, topic, one.member, given, owned)
+            owned = next((part.partitions for part in one.assignment if part.topic == topic), ())
+            yield RangeAssignment(described.group_id, topic, one.member_id, one.group_instance_id, given, owned)
 
 
 def _place(member: GroupMember) -> tuple[bool, str]:

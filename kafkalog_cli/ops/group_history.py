@@ -1,8 +1,9 @@
 """The commits of groups over time, with a verdict on each: what moved an offset back, and what removed it."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.ops.coordinators import Copies
 from kafkalog_cli.ops.groups import (
@@ -23,6 +24,7 @@ from kafkalog_cli.ops.tables.coordinator_log import (
     offset_key,
 )
 from kafkalog_cli.ops.tables.groups import Group, GroupReplay, GroupState
+from kafkalog_cli.results import of, result
 
 _NO_PRODUCER = -1
 
@@ -39,31 +41,34 @@ class OffsetVerdict(Enum):
     OPEN = "open"
 
 
-class OffsetChange(NamedTuple):
-    """A change of a committed offset.
-
-    `offset` is the offset afterwards, None if it was removed. In an aborted or open transaction it is the offset that
-    was not committed. `previous` is the last offset that was committed before, also one that has been removed since.
-    `timestamp` (epoch ms) and `log_offset` are those of the record in `__consumer_offsets`.
-    `assumed_retention_ms`: of a removal, the retention by which it is judged where the broker's own is not known.
-    """
+@result("kafkalog.group-offset-change/1")
+@dataclass(frozen=True, slots=True)
+class OffsetChange:
+    """A change of a committed offset, with a verdict (groups --history)."""
 
     group_id: str
     topic: str
     partition: int
-    offset: int | None
-    previous: int | None
-    verdict: OffsetVerdict
-    producer_id: int | None
-    timestamp: int | None
-    log_partition: int
+    offset: Annotated[
+        int | None,
+        "the offset afterwards, null if it was removed; with the verdicts aborted and open the offset that was not"
+        " committed",
+    ]
+    previous_offset: Annotated[int | None, "the last offset that was committed before, removed or not"]
+    is_back: ClassVar[Annotated[bool, "whether offset is below previous_offset"]] = of(
+        lambda change: None not in (change.offset, change.previous_offset) and change.offset < change.previous_offset
+    )
+    verdict: Annotated[
+        OffsetVerdict,
+        "reset: an earlier offset while the group had no members; of a commit after a removal: that of the removal",
+    ]
+    producer_id: Annotated[int | None, "of the transaction"]
+    timestamp_ms: Annotated[int | None, "of the record"]
+    log_partition: Annotated[int, "of __consumer_offsets"]
     log_offset: int
-    assumed_retention_ms: int | None = None
-
-    @property
-    def is_back(self) -> bool:
-        """Whether the group reads records again that it had done with."""
-        return self.offset is not None and self.previous is not None and self.offset < self.previous
+    assumed_retention_ms: Annotated[
+        int | None, "of a removal: the retention that its verdict assumes; null with --broker-config"
+    ] = None
 
 
 def group_history(log_dirs: Copies, request: GroupsRequest) -> Iterator[OffsetChange]:
@@ -136,7 +141,7 @@ class _History:
         if entry.record is None or entry.record.value is None:
             verdict = self._removal(entry, key, last)
             assumed = None if self._retention.is_known else self._retention.retention_ms
-            change = self._change(entry, key, None, verdict)._replace(assumed_retention_ms=assumed)
+            change = replace(self._change(entry, key, None, verdict), assumed_retention_ms=assumed)
             if last is not None:
                 self._last[key] = last._replace(removed_by=verdict)
             return change

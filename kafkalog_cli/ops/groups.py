@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NothingSelected, UsageError, shell_word
@@ -26,6 +26,7 @@ from kafkalog_cli.ops.tables.groups import (
     GroupReplay,
     GroupState,
 )
+from kafkalog_cli.results import AtPath, Hidden, PathName, of, result
 
 _MINUTE_MS = 60_000
 _NAME = "offsets.retention.minutes"
@@ -107,69 +108,106 @@ class GroupsRequest:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """A row of --describe: a partition that the group has an offset for, or that a member owns.
-
-    `offset` is the next one to read: the committed offset, or the start offset of a share partition. `log_end_offset`
-    is what a broker gives as the latest offset, and `log_path` the copy that says so; None if no directory has the
-    partition. `pending_offset` is committed in a transaction that is still open. Times are in epoch ms.
-    """
+    """A partition for which the group has an offset, or which a member owns."""
 
     topic: str
     partition: int
-    offset: int | None = None
-    log_end_offset: int | None = None
+    current_offset: Annotated[int | None, "the committed offset; the start offset of a share partition"] = None
+    log_end_offset: Annotated[
+        int | None, "the latest offset that a broker gives; null if the partition is not in these directories"
+    ] = None
     lag: int | None = None
-    member: GroupMember | None = None
+    member: Hidden[GroupMember | None] = None
+    member_id: ClassVar[str | None] = of("member.member_id")
     leader_epoch: int | None = None
     metadata: str | None = None
-    commit_timestamp: int | None = None
-    expires_at_ms: int | None = None
-    pending_offset: int | None = None
-    log_path: str | None = None
+    commit_timestamp_ms: int | None = None
+    expires_at_ms: Annotated[
+        int | None, "the time from which a broker removes the offset; null while it does not expire"
+    ] = None
+    pending_offset: Annotated[int | None, "committed in a transaction that is still open"] = None
+    log: Annotated[AtPath | None, "the copy of the partition that log_end_offset is from"] = None
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedPartitions:
-    """Partitions of a topic that a member is responsible for; `topic` is the id where no source has its name."""
+    """Partitions of a topic that a member owns."""
 
-    topic: str
+    topic: Annotated[str, "the topic's id where no file has its name"]
     partitions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member, with the partitions that it owns."""
+    """A member of a group."""
 
-    member: GroupMember
-    owned: tuple[OwnedPartitions, ...]
+    member: Hidden[GroupMember]
+    member_id: ClassVar[str] = of("member.member_id")
+    group_instance_id: ClassVar[str | None] = of("member.group_instance_id")
+    rack_id: ClassVar[str | None] = of("member.rack_id")
+    client_id: ClassVar[str] = of("member.client_id")
+    host: ClassVar[str] = of("member.client_host")
+    session_timeout_ms: ClassVar[int | None] = of("member.session_timeout_ms")
+    rebalance_timeout_ms: ClassVar[int | None] = of("member.rebalance_timeout_ms")
+    epoch: ClassVar[Annotated[int | None, "the generation in a classic group"]] = of("member.member_epoch")
+    state: ClassVar[Annotated[str | None, "null in a classic group"]] = of("member.member_state")
+    subscribed_topics: ClassVar[tuple[str, ...] | None] = of("member.subscribed_topics")
+    subscribed_topic_regex: ClassVar[str | None] = of("member.subscribed_topic_regex")
+    assignment: Annotated[tuple[OwnedPartitions, ...], "the partitions that the member owns, or still has to revoke"]
 
     @property
     def partitions(self) -> int:
         """The number of partitions."""
-        return sum(len(one.partitions) for one in self.owned)
+        return sum(len(one.partitions) for one in self.assignment)
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDescription:
-    """A group. `group` is None if only committed offsets of it are known: it has no record of its own.
+class GroupCoordinator:
+    """The partition of `__consumer_offsets` that has the group."""
 
-    `belongs_in` is the partition of `__consumer_offsets` in which a coordinator looks for it; None if the number of
-    partitions is not known.
+    loaded: Hidden[Loaded]
+    path: ClassVar[Annotated[PathName, "the copy of the partition of __consumer_offsets that was read"]] = of(
+        "loaded.copy.path"
+    )
+    partition: ClassVar[int] = of("loaded.number")
+    belongs_in: Annotated[
+        int | None, "the partition in which a coordinator looks for the group; null if their number is not known"
+    ]
+    end_offset: ClassVar[Annotated[int, "the end of the log that was read"]] = of("loaded.copy.bounds.next_offset")
+    other_copies: ClassVar[
+        Annotated[list[AtPath], "copies that are not as good, by leader epoch and end of the log"]
+    ] = of(lambda found: [AtPath(one.path) for one in found.loaded.others])
+
+
+@result("kafkalog.group/1")
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group of consumers, as a coordinator that loads `__consumer_offsets` has it.
+
+    `group` is None if only committed offsets of it are known: it has no record of its own.
     """
 
     group_id: str
-    group: Group | None
+    group: Hidden[Group | None]
+    group_type: ClassVar[Literal["classic", "consumer", "share", "streams"]] = of(
+        lambda found: CLASSIC if found.group is None else found.group.group_type
+    )
     state: GroupState
-    assignment_epoch: int | None
+    epoch: ClassVar[
+        Annotated[int | None, "the generation of a classic group; null if only offsets of the group are known"]
+    ] = of("group.epoch")
+    assignment_epoch: Annotated[int | None, "of the target assignment; null for classic groups"]
+    protocol_type: ClassVar[Annotated[str | None, "of a classic group: consumer, connect, …"]] = of(
+        "group.protocol_type"
+    )
+    protocol: ClassVar[Annotated[str | None, "of a classic group: the assignor"]] = of("group.protocol")
+    leader: ClassVar[Annotated[str | None, "of a classic group: a member id"]] = of("group.leader")
+    state_timestamp_ms: ClassVar[Annotated[int | None, "of a classic group: the last change of its state"]] = of(
+        "group.state_timestamp"
+    )
+    coordinator: GroupCoordinator
     members: tuple[MemberDescription, ...]
     offsets: tuple[GroupOffset, ...]
-    loaded: Loaded
-    belongs_in: int | None
-
-    @property
-    def group_type(self) -> str:
-        """The type; a group of which only offsets are known is classic."""
-        return CLASSIC if self.group is None else self.group.group_type
 
 
 class _State:
@@ -307,9 +345,9 @@ class _Describer:
 
             rows = self._rows(group_id, key[0], described, state, expires)
         return GroupDescription(
-            group_id, group, group_state, state.groups.assignment_epochs.get(key), described,
-            tuple(row for row in rows if self._request.takes_topic(row.topic)), loaded,
-            self._topic.partition_of(group_id),
+            group_id, group, group_state, state.groups.assignment_epochs.get(key),
+            GroupCoordinator(loaded, self._topic.partition_of(group_id)), described,
+            tuple(row for row in rows if self._request.takes_topic(row.topic)),
         )  # fmt: skip
 
     def _owned(self, member: GroupMember, groups: GroupReplay) -> tuple[OwnedPartitions, ...]:
@@ -335,7 +373,10 @@ class _Describer:
     ) -> Iterator[GroupOffset]:  # fmt: skip
         commits = state.held.pop(group_id, {})  # a group with many offsets would be in memory twice
         owners = {
-            (owned.topic, number): one.member for one in members for owned in one.owned for number in owned.partitions
+            (owned.topic, number): one.member
+            for one in members
+            for owned in one.assignment
+            for number in owned.partitions
         }
         for topic, number in sorted({*commits, *owners}):
             commit = commits.get((topic, number))
@@ -348,12 +389,12 @@ class _Describer:
             )
             if commit is not None:
                 row = replace(
-                    row, offset=commit.offset, leader_epoch=commit.leader_epoch, metadata=commit.metadata,
-                    commit_timestamp=commit.commit_timestamp, expires_at_ms=expires(commit),
+                    row, current_offset=commit.offset, leader_epoch=commit.leader_epoch, metadata=commit.metadata,
+                    commit_timestamp_ms=commit.commit_timestamp, expires_at_ms=expires(commit),
                 )  # fmt: skip
             # kafka-streams-groups counts from the start of the log where nothing is committed yet.
             from_start = best.bounds.start if best is not None and kind == STREAMS else None
-            yield _with_end(row, best, from_start if row.offset is None else row.offset)
+            yield _with_end(row, best, from_start if row.current_offset is None else row.current_offset)
 
     def _share_rows(self, group_id: str, groups: GroupReplay) -> Iterator[GroupOffset]:
         found = []
@@ -383,9 +424,8 @@ def _with_end(row: GroupOffset, best: Partition | None, done: int | None) -> Gro
     if best is None:
         return row
     end = best.latest_offset
-    return replace(
-        row, log_end_offset=end, lag=None if done is None else end - done, log_path=best.path
-    )  # fmt: skip
+    lag = None if done is None else end - done
+    return replace(row, log_end_offset=end, lag=lag, log=AtPath(best.path))
 
 
 _UNSET = -1

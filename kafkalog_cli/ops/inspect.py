@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique
 from heapq import nlargest
-from typing import NamedTuple
+from itertools import starmap
+from typing import Annotated, ClassVar, NamedTuple
 
-from kafkalog_cli.broker.cleaning.choosing import Dirt
+from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, worst_exit_code
@@ -32,6 +33,7 @@ from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts
 from kafkalog_cli.ops.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.results import Count, Hidden, Named, PathName, of, result
 
 
 @unique
@@ -48,71 +50,107 @@ class CleaningPart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InspectedSegment:
-    """A segment on the time axis. `part` is None for a log that is not compacted, or if that is not known.
-
-    `removed_by` is the pass of retention that removes it now, None if it is kept. `next_offset` is the base offset of
-    the next segment, or the log end.
-    """
+    """A segment."""
 
     base_offset: int
-    next_offset: int
-    size_bytes: int
-    batches: int
-    first_timestamp_ms: int | None
-    last_timestamp_ms: int | None
-    part: CleaningPart | None = None
-    removed_by: RetentionPass | None = None
+    next_offset: Annotated[int, "the base offset of the next segment, or the log end"]
+    size_bytes: Count
+    batches: Annotated[Count, "up to the first damage"]
+    first_timestamp_ms: Annotated[int | None, "the smallest in the batch headers"]
+    last_timestamp_ms: Annotated[int | None, "the largest in the batch headers"]
+    part: Annotated[CleaningPart | None, "the part of a compacted log; null for other logs, or if it is not known"] = (
+        None
+    )
+    removed_by: Annotated[RetentionPass | None, "the pass of retention that removes it now; null if it is kept"] = None
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionOutlook:
-    """The effect of retention on a log, now and next. None: without a limit, or not known.
+    """The effect of retention, now and next."""
 
-    `horizon_ms`: segments with no record from this time on are removed. `next_due_ms` is the time at which the time
-    limit removes the first segment that is kept now.
-    """
-
-    retention_ms: int | None
-    retention_bytes: int | None
-    horizon_ms: int | None
-    removable_segments: int
-    removable_bytes: int
-    next_due_ms: int | None
+    retention_ms: Annotated[int | None, "null: no limit, or not known"]
+    retention_bytes: Annotated[int | None, "null: no limit, or not known"]
+    horizon_ms: Annotated[int | None, "segments with no timestamp from here on are removed"]
+    removable_segments: Count
+    removable_bytes: Count
+    next_due_ms: Annotated[int | None, "when the time limit removes the first segment that is kept now"]
 
 
 @dataclass(frozen=True, slots=True)
 class CleaningOutlook:
-    """The clean and the dirty part of a compacted log. `is_due`: a broker cleans it now. `least_ratio` is its limit."""
+    """The clean and the dirty part of a compacted log."""
 
-    dirt: Dirt
-    is_due: bool
-    least_ratio: float
+    dirt: Hidden[Dirt]
+    first_dirty: ClassVar[Annotated[int, "an offset"]] = of("dirt.first_dirty")
+    first_uncleanable: ClassVar[Annotated[int, "an offset"]] = of("dirt.first_uncleanable")
+    clean_bytes: ClassVar[Count] = of("dirt.clean_bytes")
+    cleanable_bytes: ClassVar[Count] = of("dirt.cleanable_bytes")
+    ratio: ClassVar[Annotated[float, "cleanable bytes as a part of clean and cleanable bytes"]] = of("dirt.ratio")
+    least_ratio: Annotated[float, "min.cleanable.dirty.ratio"]
+    up_to: ClassVar[Annotated[UpTo, "the limit that ends the cleanable part"]] = of("dirt.up_to")
+    is_due: Annotated[bool, "whether a broker cleans the log now"]
 
 
+class InspectedOpenTransaction(NamedTuple):
+    """A transaction without a marker."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_timestamp: Annotated[int, "in ms, of the last batch; -1 without one"]
+
+
+class Hole(NamedTuple):
+    """Offsets that no batch covers."""
+
+    first_offset: int
+    last_offset: int
+    before_ms: Annotated[int | None, "timestamp of the batch before"]
+    after_ms: Annotated[int | None, "timestamp of the batch after"]
+
+    @property
+    def offsets(self) -> int:
+        """The number of missing offsets."""
+        return self.last_offset - self.first_offset + 1
+
+
+class PeriodBytes(NamedTuple):
+    """The bytes of a period."""
+
+    start_ms: int
+    bytes: Count
+
+
+@result("kafkalog.inspected/1")
 @dataclass(frozen=True, slots=True)
 class InspectedPartition:
-    """A partition on the time axis. Offsets are None where the log does not show them.
+    """A partition on the time axis."""
 
-    `retention` and `cleaning` are None if they are not known, and `cleaning` for a log that is not compacted;
-    `unknown_because` has the reasons. `open_transactions` is None if they were not searched for. `holes` are the
-    largest of `hole_count`.
-    """
-
-    partition: Partition
+    partition: Hidden[Partition]
+    topic: ClassVar[PathName] = of("partition.topic")
+    number: ClassVar[Annotated[int, Named("partition")]] = of("partition.number")
+    path: ClassVar[PathName] = of("partition.path")
     log_start_offset: int | None
     log_end_offset: int | None
     high_watermark: int | None
-    size_bytes: int
+    size_bytes: Annotated[Count, "of all files"]
     segments: tuple[InspectedSegment, ...]
-    bytes_over_time: TimeCounts
-    holes: tuple[Hole, ...]
-    hole_count: int
-    hole_offsets: int
-    open_transactions: Sequence[OpenTransaction] | None
-    retention: RetentionOutlook | None
-    cleaning: CleaningOutlook | None
-    unknown_because: tuple[str, ...] = ()
-    exit_code: ExitCode = ExitCode.OK
+    holes: Annotated[tuple[Hole, ...], "the largest 20, in the order of their offsets"]
+    hole_count: Count
+    hole_offsets: Annotated[Count, "the offsets in all holes"]
+    open_transactions: Hidden[Sequence[OpenTransaction] | None]
+    transactions: ClassVar[
+        Annotated[list[InspectedOpenTransaction] | None, Named("open_transactions"), "null: they were not searched for"]
+    ] = of(lambda found: found.open_transactions and [*starmap(InspectedOpenTransaction, found.open_transactions)])
+    retention: Annotated[RetentionOutlook | None, "null: not known"]
+    cleaning: Annotated[CleaningOutlook | None, "null: not compacted, or not known"]
+    unknown_because: tuple[str, ...]
+    bytes_over_time: Hidden[TimeCounts]
+    period_ms: ClassVar[Annotated[Count, "the length of a period"]] = of("bytes_over_time.period_ms")
+    over_time: ClassVar[Annotated[list[PeriodBytes], "bytes of batches by their largest timestamps"]] = of(
+        lambda found: [PeriodBytes(*period) for period in found.bytes_over_time.periods()]
+    )
+    exit_code: Hidden[ExitCode] = ExitCode.OK
 
     @property
     def span_ms(self) -> tuple[int, int] | None:
@@ -160,7 +198,6 @@ def inspect_partition(work: Work) -> InspectedPartition:
         listing.high_watermark,
         listing.bytes_by_kind.total,
         tuple(_segments(listing.log_end_offset, work.partition.segments, walked, outlook)),
-        walk.bytes_over_time,
         walk.largest_holes,
         walk.hole_count,
         walk.hole_offsets,
@@ -168,6 +205,7 @@ def inspect_partition(work: Work) -> InspectedPartition:
         outlook.retention,
         outlook.cleaning,
         tuple(dict.fromkeys(outlook.unknown)),
+        walk.bytes_over_time,
         worst_exit_code({*codes, *walk.codes}),
     )
 
@@ -223,7 +261,7 @@ class _Outlook:
         if plan is None or plan.dirt is None:
             return None
         return CleaningOutlook(
-            plan.dirt, plan.choice in (Choice.DIRTY, Choice.OVERDUE), self._config.min_cleanable_dirty_ratio
+            plan.dirt, self._config.min_cleanable_dirty_ratio, plan.choice in (Choice.DIRTY, Choice.OVERDUE)
         )
 
 
@@ -231,7 +269,7 @@ def _segments(
     log_end: int | None, segments: Sequence[Segment], walked: Sequence[WalkedSegment], outlook: _Outlook
 ) -> Iterator[InspectedSegment]:
     plan, cleaning = outlook.retain_plan, outlook.cleaning
-    removed = {} if plan is None else {fate.base_offset: fate.goes for fate in plan.removed}
+    removed = {} if plan is None else {one.base_offset: one.limit for one in plan.removed}
     for at, (segment, found) in enumerate(zip(segments, walked, strict=True)):
         is_last = at + 1 == len(segments)
         following = log_end if is_last else segments[at + 1].base_offset
@@ -252,23 +290,6 @@ MOST_PERIODS = 128
 MOST_HOLES = 20
 """Holes of a partition that are kept one by one, the largest."""
 _KEPT_HOLES = 1000
-
-
-class Hole(NamedTuple):
-    """Offsets that no batch covers, both inclusive.
-
-    `before_ms` and `after_ms` are the timestamps of the batches around them, None if they are not known.
-    """
-
-    first_offset: int
-    last_offset: int
-    before_ms: int | None
-    after_ms: int | None
-
-    @property
-    def offsets(self) -> int:
-        """The number of missing offsets."""
-        return self.last_offset - self.first_offset + 1
 
 
 class WalkedSegment(NamedTuple):

@@ -7,9 +7,10 @@ of keys is then estimated from the smallest hashes (KMV, Bar-Yossef et al. 2002)
 
 import hashlib
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.format.columns import Hashes, Integers, Octets, Rows
+from kafkalog_cli.results import Count, Hidden, RawBytes
 
 MOST_KEYS = 1 << 18
 SMALLEST = 1 << 14
@@ -23,18 +24,14 @@ _HASHES = 1 << 64
 
 
 class KeyTotal(NamedTuple):
-    """A key, and the totals of its records; `bytes` are those of keys and values.
+    """One of the most frequent keys."""
 
-    The true totals are at most `records_error` and `bytes_error` higher. `key` has the first SHOWN_BYTES of `key_bytes`
-    bytes.
-    """
-
-    key: bytes
-    key_bytes: int
-    records: int
-    bytes: int
-    records_error: int
-    bytes_error: int
+    key: Annotated[RawBytes, "the first 1024 bytes"]
+    key_bytes: Count
+    records: Count
+    bytes: Annotated[Count, "of keys and values"]
+    records_error: Annotated[Count, "the true number is at most so much higher"]
+    bytes_error: Hidden[int]
 
 
 class KeyCounts(NamedTuple):

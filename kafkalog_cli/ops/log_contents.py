@@ -1,12 +1,16 @@
 """The numbers of a log, over time too, and the numbers of several logs together."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import nlargest
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.ops.key_counts import KeyTotal
+from kafkalog_cli.ops.words import CodecWord
+from kafkalog_cli.results import Count, Hidden, PathName, of
 
 MOST_PERIODS = 2048
 FIRST_PERIOD_MS = 1000
@@ -18,6 +22,10 @@ class TimeCounts:
 
     period_ms: int = FIRST_PERIOD_MS
     counts: Mapping[int, int] = field(default_factory=dict)
+
+    def periods(self) -> Iterator[tuple[int, int]]:
+        """Yield the start of each period, in ms, and its records, in order."""
+        return ((period * self.period_ms, count) for period, count in sorted(self.counts.items()))
 
     def bars(self, first_ms: int, last_ms: int, number: int) -> list[int]:
         """Return the number of records in each of `number` equal parts of a time range.
@@ -90,79 +98,86 @@ def _bounded(period_ms: int, counts: dict[int, int]) -> TimeCounts:
     return TimeCounts(period_ms, counts)
 
 
-class CodecContents(NamedTuple):
-    """The batches with one codec: `bytes` on disk, `raw_bytes` of the keys and values after decompression."""
+class PeriodRecords(NamedTuple):
+    """The records of a period."""
 
-    codec: str
-    batches: int
-    bytes: int
-    raw_bytes: int
+    start_ms: int
+    records: Count
+
+
+class CodecContents(NamedTuple):
+    """The batches with one codec."""
+
+    codec: CodecWord
+    batches: Count
+    bytes: Annotated[Count, "on disk"]
+    raw_bytes: Annotated[Count, "keys and values after decompression"]
 
 
 class LargeRecord(NamedTuple):
-    """A record, and the bytes of its key and value. `timestamp_ms` is None for a record without a timestamp."""
+    """One of the largest records."""
 
-    bytes: int
-    topic: str
+    topic: PathName
     partition: int
     offset: int
+    bytes: Annotated[Count, "of the key and the value"]
     timestamp_ms: int | None
 
 
 class ProducerCounts(NamedTuple):
-    """The batches of one producer id, and the records in them; `epochs` is the number of its epochs."""
+    """One of the producers with the most records."""
 
     producer_id: int
-    epochs: int
-    batches: int
-    records: int
+    epochs: Annotated[Count, "the number of different epochs; of several partitions the largest number"]
+    batches: Count
+    records: Count
 
 
 @dataclass(frozen=True, slots=True)
 class LogContents:
-    """The contents of one or more logs, of all batches with a correct CRC. Sizes are in bytes, times in epoch ms.
+    """The contents of one or more logs, of all batches with a correct CRC.
 
-    `bytes` are those of the log files. `raw_bytes` are the keys and values after decompression. `records` excludes
-    control records. `keys` is exact if `keys_relative_error` is 0, else an estimate with this standard error; those of
-    several logs are added up. `duplicates` are records with a key that an earlier record has. `tombstones` have a key
-    and a null value. `producers` is a lower bound if `more_producers`. `out_of_order` are records with a timestamp
-    below that of an earlier record. `largest`, `top_producers` and `frequent_keys` are in descending order. Each log
-    keeps the first of them; several logs add them up.
+    `keys` is exact if `keys_relative_error` is 0. `largest_records`, `top_producers` and `frequent_keys` are in
+    descending order. Each log keeps the first of them; several logs add them up.
     """
 
-    bytes: int = 0
-    raw_bytes: int = 0
-    batches: int = 0
-    records: int = 0
-    control_records: int = 0
-    codecs: tuple[CodecContents, ...] = ()
-    smallest_batch: int | None = None
-    largest_batch: int | None = None
+    bytes: Annotated[Count, "of the log files"] = 0
+    raw_bytes: Annotated[Count, "keys and values after decompression"] = 0
+    batches: Count = 0
+    records: Annotated[Count, "without control records"] = 0
+    control_records: Count = 0
+    codecs: Annotated[tuple[CodecContents, ...], "the codec with the most bytes first"] = ()
+    smallest_batch_bytes: int | None = None
+    largest_batch_bytes: int | None = None
     most_batch_records: int | None = None
-    keys: int = 0
-    keys_relative_error: float = 0.0
-    null_keys: int = 0
-    duplicates: int = 0
-    tombstones: int = 0
+    keys: Annotated[Count, "different keys per partition; those of several partitions are added up"] = 0
+    keys_relative_error: Annotated[float, "standard error of the estimate; 0: exact"] = 0.0
+    null_keys: Annotated[Count, "records without a key"] = 0
+    duplicates: Annotated[Count, "records with a key that an earlier record of the partition has"] = 0
+    tombstones: Annotated[Count, "records with a key and a null value"] = 0
     frequent_keys: tuple[KeyTotal, ...] = ()
-    producer_ids: frozenset[int] = frozenset()
-    more_producers: bool = False
+    producer_ids: Hidden[frozenset[int]] = frozenset()
+    producers: ClassVar[Annotated[Count, "different producer ids"]] = of(lambda contents: len(contents.producer_ids))
+    more_producers: Annotated[bool, "whether a partition has more producers than were counted"] = False
     top_producers: tuple[ProducerCounts, ...] = ()
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
-    out_of_order: int = 0
-    largest: tuple[LargeRecord, ...] = ()
-    times: TimeCounts = field(default_factory=TimeCounts)
-
-    @property
-    def producers(self) -> int:
-        """The number of different producer ids."""
-        return len(self.producer_ids)
+    out_of_order: Annotated[Count, "records with a timestamp below that of an earlier record of the partition"] = 0
+    largest_records: tuple[LargeRecord, ...] = ()
+    times: Hidden[TimeCounts] = field(default_factory=TimeCounts)
+    period_ms: ClassVar[Annotated[Count, "the length of a period"]] = of("times.period_ms")
+    over_time: ClassVar[Annotated[list[PeriodRecords], "periods with records"]] = of(
+        lambda contents: [PeriodRecords(*period) for period in contents.times.periods()]
+    )
 
     @property
     def batch_bytes(self) -> int:
         """The size of all batches that were counted."""
         return sum(codec.bytes for codec in self.codecs)
+
+    def with_top(self, top: int) -> LogContents:
+        """Return the contents with at most `top` keys and producers."""
+        return replace(self, frequent_keys=self.frequent_keys[:top], top_producers=self.top_producers[:top])
 
 
 _SUMS = (
@@ -181,8 +196,8 @@ def together(logs: Sequence[LogContents], top: int) -> LogContents:
     spread = sum((log.keys * log.keys_relative_error) ** 2 for log in logs) ** 0.5
     return LogContents(
         **sums,
-        smallest_batch=min(known("smallest_batch"), default=None),
-        largest_batch=max(known("largest_batch"), default=None),
+        smallest_batch_bytes=min(known("smallest_batch_bytes"), default=None),
+        largest_batch_bytes=max(known("largest_batch_bytes"), default=None),
         most_batch_records=max(known("most_batch_records"), default=None),
         first_timestamp_ms=min(known("first_timestamp_ms"), default=None),
         last_timestamp_ms=max(known("last_timestamp_ms"), default=None),
@@ -192,7 +207,9 @@ def together(logs: Sequence[LogContents], top: int) -> LogContents:
         producer_ids=frozenset().union(*(log.producer_ids for log in logs)),
         more_producers=any(log.more_producers for log in logs),
         top_producers=_producers(one for log in logs for one in log.top_producers),
-        largest=tuple(nlargest(top, (one for log in logs for one in log.largest), key=lambda one: one.bytes)),
+        largest_records=tuple(
+            nlargest(top, (one for log in logs for one in log.largest_records), key=lambda one: one.bytes)
+        ),
         times=added_up(log.times for log in logs),
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, cast
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
@@ -13,27 +13,36 @@ from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, Refused, UnsupportedFormat
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.log.log_dir import HighWatermark, LineEdit
+from kafkalog_cli.log.log_dir import HighWatermark, HighWatermarkOrigin, LineEdit
 from kafkalog_cli.log.log_end import SegmentEnd, segment_end
 from kafkalog_cli.log.partition import Partition, Segment, entries_of_log, is_passed_over
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.steps import RECOVER, Step, Steps, text_of
+from kafkalog_cli.results import EMPTY_IS_NULL, GIVEN, Before, Hidden, Named, PathName, lower_names, of
 
 ChangePlanT = TypeVar("ChangePlanT", bound="ChangePlan")
 
 
 class Remark(NamedTuple):
-    """A plan's remark on a file. `code` is WARNINGS, CORRUPTION, or REFUSED if the remark prevents the change."""
+    """A remark on a file.
 
-    path: str
+    `code` is WARNINGS, CORRUPTION, or REFUSED if the remark prevents the change.
+    """
+
+    path: PathName
     message: str
-    code: ExitCode
-    position: int | None = None
-    steps: Steps = ()
+    code: Annotated[
+        ExitCode,
+        Named("severity"),
+        Before("message"),
+        lower_names(ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.REFUSED),
+    ]
+    position: Annotated[int | None, Before("severity"), "the byte of the file"] = None
+    steps: Hidden[Steps] = ()
 
     @property
-    def next_step(self) -> str:
+    def next_step(self) -> Annotated[str | None, EMPTY_IS_NULL]:
         """The steps as text; "" if there are none."""
         return text_of(self.steps)
 
@@ -49,24 +58,29 @@ class Fingerprint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """The changes to one partition, and the log that they leave. Offsets are None if the plan is refused.
+    """The changes to one partition, and the log that they leave.
 
-    `is_refused`: nothing may be done, and a remark says why. `settings` are the settings that were used. `log_dir` is
-    the log directory whose checkpoints have the partition's lines, None if the partition is in no log directory.
+    `log_dir` is the log directory whose checkpoints have the partition's lines, None if the partition is in none.
     """
 
-    path: str
+    path: Annotated[PathName, "the partition directory"]
     topic: str
     partition: int
-    log_dir: str | None = None
-    changes: tuple[Change, ...] = ()
-    line_edits: tuple[LineEdit, ...] = ()
-    log_start_offset: int | None = None
-    log_end_offset: int | None = None
+    log_dir: Hidden[str | None] = None
+    dry_run: ClassVar[Annotated[bool, "nothing was changed: the other fields show what would be done"]] = GIVEN
+    is_refused: Annotated[
+        bool, Named("refused"), "nothing is changed, with or without --dry-run; a remark has the reason"
+    ] = False
+    run: ClassVar[Annotated[str | None, "the run that made the changes, for undo; null if nothing was changed"]] = GIVEN
+    log_start_offset: Annotated[int | None, "after the changes; null if refused, or without segments"] = None
+    log_end_offset: Annotated[int | None, "after the changes; null if refused, or without segments"] = None
     remarks: tuple[Remark, ...] = ()
-    fingerprints: tuple[Fingerprint, ...] = ()
-    settings: tuple[Setting, ...] = ()
-    is_refused: bool = False
+    changes: Annotated[tuple[Change, ...], "changes of the partition's files, in order"] = ()
+    line_edits: Annotated[
+        tuple[LineEdit, ...], Named("checkpoints"), "the partition's lines in root checkpoints that change"
+    ] = ()
+    settings: Annotated[tuple[Setting, ...], "the settings that were used"] = ()
+    fingerprints: Hidden[tuple[Fingerprint, ...]] = ()
 
     @classmethod
     def of(cls: type[ChangePlanT], partition: Partition, **fields: Any) -> ChangePlanT:
@@ -178,7 +192,18 @@ RECOVER_FIRST = (Step("", RECOVER, " repairs it, or prints what has to be done f
 class LogPlan(ChangePlan):
     """A plan that depends on which records are replicated."""
 
-    high_watermark: HighWatermark | None = None
+    high_watermark: Hidden[HighWatermark | None] = None
+    watermark_offset: ClassVar[
+        Annotated[
+            int | None,
+            Named("high_watermark"),
+            Before("remarks"),
+            "records below this offset are replicated; null if refused, and for 0.7",
+        ]
+    ] = of("high_watermark.offset")
+    high_watermark_from: ClassVar[
+        Annotated[HighWatermarkOrigin | None, Before("remarks"), "log-end: the checkpoint has no line of the partition"]
+    ] = of("high_watermark.origin")
 
 
 class Unready(Exception):

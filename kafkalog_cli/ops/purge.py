@@ -1,8 +1,9 @@
 """Permanently removes the files that writers keep: due `.deleted` files, old runs, and leftovers of killed imports."""
 
 import os
+from dataclasses import dataclass
 from threading import Lock
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.change.clean_marker import keep_marker_away
 from kafkalog_cli.change.journal_undo import is_ours
@@ -24,6 +25,7 @@ from kafkalog_cli.ops.refusals import Action, AppliedRule
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.undo.plan import check_refusals
+from kafkalog_cli.results import GIVEN, Before, Hidden, Named, PathName, of, result
 
 NEVER_MS = 1 << 62
 """Older than any run, so that `plan_purge` finds only due files."""
@@ -33,58 +35,55 @@ DEFAULT_DELAY_MS = 60_000
 """Kafka's default of file.delete.delay.ms: the time between the renaming and the removal of a file."""
 
 
-class DueFile(NamedTuple):
-    """A `.deleted` file that is due at `due_ms`. `run_id` is None if a broker or a purged run renamed it."""
+@dataclass(frozen=True, slots=True)
+class DueFile:
+    """A .deleted file that is due."""
 
-    file: FileStatus
+    file: Hidden[FileStatus]
+    name: ClassVar[PathName] = of(lambda due: due.file.path.rpartition("/")[2])
+    size_bytes: ClassVar[int] = of("file.size_bytes")
     due_ms: int
-    run_id: str | None
-
-    @property
-    def name(self) -> str:
-        """The file's name without its directory."""
-        return self.file.path.rpartition("/")[2]
+    run_id: Annotated[str | None, Named("run"), "the run that renamed it, if it is known"]
 
 
 class OldRun(NamedTuple):
-    """A run that can be removed. `files` and `size_bytes` count the kept files and the manifest.
+    """A run that is removed, with the files that it keeps."""
 
-    `state` is None if the run never started.
-    """
-
-    run_id: str
-    state: RunState | None
+    run_id: Annotated[str, Named("run")]
+    state: Annotated[RunState | None, "null: it ended before it changed anything"]
     files: int
     size_bytes: int
 
 
 class KeptRun(NamedTuple):
-    """An old run that is not removed, and the reason."""
+    """An old run that is not removed."""
 
-    run_id: str
+    run_id: Annotated[str, Named("run")]
     reason: str
 
 
 class Leftover(NamedTuple):
-    """A directory that an import built and did not commit. It is removed completely."""
+    """The directory of an import that did not end."""
 
     files: int
     size_bytes: int
 
 
-class PurgePlan(NamedTuple):
-    """The files and runs to remove from one partition. `waiting` counts the files and runs that are not due yet.
+@result("kafkalog.purge/1")
+@dataclass(frozen=True, slots=True)
+class PurgePlan:
+    """The files and runs of a partition that were permanently removed, or would be."""
 
-    `leftover`: the directory is an import's leftover and not a partition, and is removed itself.
-    """
-
-    path: str
+    path: Annotated[PathName, "the partition directory"]
+    dry_run: ClassVar[bool] = GIVEN
     files: tuple[DueFile, ...] = ()
     runs: tuple[OldRun, ...] = ()
-    kept: tuple[KeptRun, ...] = ()
-    waiting: int = 0
-    warnings: tuple[AppliedRule, ...] = ()
-    leftover: Leftover | None = None
+    kept: Annotated[tuple[KeptRun, ...], "runs that are kept, whatever their age"] = ()
+    waiting: Annotated[int, "files and runs that are not due yet"] = 0
+    warnings: Hidden[tuple[AppliedRule, ...]] = ()
+    leftover: Annotated[
+        Leftover | None, Before("kept"), "the whole directory is removed: an import left it that did not end"
+    ] = None
 
     @property
     def has_work(self) -> bool:
@@ -97,7 +96,7 @@ class PurgePlan(NamedTuple):
         return ExitCode.WARNINGS if self.kept else ExitCode.OK
 
     @property
-    def size_bytes(self) -> int:
+    def size_bytes(self) -> Annotated[int, "of all removed files"]:
         """The size of all removed files. A file with another hard link frees no space."""
         found = sum(due.file.size_bytes for due in self.files) + sum(run.size_bytes for run in self.runs)
         return found + (0 if self.leftover is None else self.leftover.size_bytes)

@@ -1,6 +1,7 @@
 """Starts a new segment where a broker would at its next append, or on request."""
 
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import (
@@ -36,20 +37,24 @@ from kafkalog_cli.ops.plans import (
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.results import Named, of, result
 
 
+@result("kafkalog.roll/1")
 @dataclass(frozen=True, slots=True)
 class RollPlan(LogPlan):
-    """A plan to roll. `active` is the last segment, None if the plan is refused.
+    """The result of roll for a partition, or of its dry run.
 
-    `cause` is None if a broker would not roll. `due_ms` is the time at which age becomes a cause. It is None if the
-    first batch has no timestamp: a broker then counts from its own start.
+    `due_ms` is None if the first batch has no timestamp: a broker then counts from its own start.
     """
 
-    active: ActiveSegment | None = None
-    cause: RollCause | None = None
-    is_forced: bool = False
-    due_ms: int | None = None
+    rolled: ClassVar[Annotated[bool, "whether a new segment starts at the log's end, or would"]] = of(
+        lambda plan: bool(plan.changes)
+    )
+    cause: Annotated[RollCause | None, "why a broker would roll; null: it would not"] = None
+    is_forced: Annotated[bool, Named("forced"), "--force"] = False
+    active: Annotated[ActiveSegment | None, "the last segment before it is rolled; null if refused"] = None
+    due_ms: Annotated[int | None, "the time at which it would be rolled for its age; null: never"] = None
 
     @property
     def is_empty(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import nlargest
+from typing import Annotated, Literal
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
@@ -22,7 +23,8 @@ from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
 from kafkalog_cli.ops.engine import THREADS, Engine, Sized, log_bytes
 from kafkalog_cli.ops.key_counts import KeyStatistics, stored_keys
-from kafkalog_cli.ops.log_contents import CodecContents, LargeRecord, LogContents, ProducerCounts, TimeCounter
+from kafkalog_cli.ops.log_contents import CodecContents, LargeRecord, LogContents, ProducerCounts, TimeCounter, together
+from kafkalog_cli.results import FLAT, Count, PathName, result
 
 DEFAULT_TOP = 5
 _MOST_DAMAGE = 100
@@ -48,6 +50,35 @@ class MeasuredPartition:
         self.damage_count += 1
         if len(self.damage) < _MOST_DAMAGE:
             self.damage.append((path, fault))
+
+
+@result("kafkalog.stats/1")
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The contents of a partition, of a topic, or of all partitions together."""
+
+    scope: Literal["partition", "topic", "total"]
+    topic: Annotated[PathName | None, "null for the total"]
+    partition: Annotated[int | None, "null for a topic and the total"]
+    path: Annotated[PathName | None, "the partition's directory; null for a topic and the total"]
+    partitions: Count
+    contents: Annotated[LogContents, FLAT]
+
+
+def sums_of(measured: Sequence[MeasuredPartition], top: int) -> Iterator[Stats]:
+    """Yield the contents of the partitions, of the topics, the largest first, and of all."""
+    by_topic: dict[str, list[LogContents]] = {}
+    for found in measured:
+        one = found.partition
+        by_topic.setdefault(one.topic, []).append(found.contents)
+        yield Stats("partition", one.topic, one.number, one.path, 1, found.contents.with_top(top))
+    topics = [
+        Stats("topic", topic, None, None, len(logs), together(logs, top).with_top(top))
+        for topic, logs in by_topic.items()
+    ]
+    yield from sorted(topics, key=lambda row: -row.contents.bytes)
+    total = together([found.contents for found in measured], top).with_top(top)
+    yield Stats("total", None, None, None, len(measured), total)
 
 
 def measure_partitions(  # noqa: PLR0913
@@ -254,7 +285,7 @@ class ContentsCollector:
         rows = rows[np.argsort(-sizes[rows], kind="stable")[: self._top]]
         topic, number = self._partition.topic, self._partition.number
         found = [
-            LargeRecord(size, topic, number, offset, None if time == NO_TIMESTAMP else time)
+            LargeRecord(topic, number, offset, size, None if time == NO_TIMESTAMP else time)
             for size, offset, time in zip(*(column[rows].tolist() for column in (sizes, offsets, times)), strict=True)
         ]
         self._largest = nlargest(self._top, [*self._largest, *found], key=lambda one: one.bytes)
@@ -288,8 +319,8 @@ class ContentsCollector:
             records=self._records,
             control_records=self._control_records,
             codecs=tuple(sorted(codecs, key=lambda one: -one.bytes)),
-            smallest_batch=small,
-            largest_batch=large,
+            smallest_batch_bytes=small,
+            largest_batch_bytes=large,
             most_batch_records=self._most_records,
             keys=keys.keys,
             keys_relative_error=keys.relative_error,
@@ -303,7 +334,7 @@ class ContentsCollector:
             first_timestamp_ms=self._first,
             last_timestamp_ms=self._last,
             out_of_order=self._out_of_order,
-            largest=tuple(self._largest),
+            largest_records=tuple(self._largest),
             times=self._times.result(),
         )
 

@@ -100,7 +100,7 @@ class ByReplicas(NamedTuple):
         return (Step("no other replica is in sync", end=": "), *self.alone)
 
 
-Steps: TypeAlias = "tuple[Step | ByReplicas, ...]"
+Steps = tuple[Step | ByReplicas, ...]
 
 
 def nothing(why: str = "", end: str = ". ") -> Step:

@@ -1,6 +1,7 @@
 """Cuts a log at its end, as a follower does with records that its leader does not have."""
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import CutBatch, Truncated, truncate_to
@@ -29,22 +30,22 @@ from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
 from kafkalog_cli.ops.undo.last_run import is_cut_off_for_good
+from kafkalog_cli.results import Count, result
 
 
+@result("kafkalog.truncation/1")
 @dataclass(frozen=True, slots=True)
 class TruncatePlan(LogPlan):
-    """A plan to cut a log at `target_offset`, the first removed offset. `old_end_offset` is the log end before.
+    """The result of truncate for a partition, or of its dry run.
 
-    `removed` contains the base offsets of segments that are removed whole. `cut_bytes` are cut from the segment that is
-    last afterwards. `cut_batch` is the batch that contains the target. It is removed whole, so `log_end_offset` is then
-    below the target.
+    `cut_batch` is removed whole, so `log_end_offset` is then below the target.
     """
 
-    target_offset: int = 0
-    old_end_offset: int | None = None
-    removed: tuple[int, ...] = ()
-    cut_batch: CutBatch | None = None
-    cut_bytes: int = 0
+    target_offset: Annotated[int, "the first removed offset"] = 0
+    old_end_offset: Annotated[int | None, "the log's end before; null if refused"] = None
+    removed: Annotated[tuple[int, ...], "base offsets of the removed segments"] = ()
+    cut_bytes: Annotated[Count, "cut from the segment that is then the last"] = 0
+    cut_batch: Annotated[CutBatch | None, "the batch that the target is in, which cannot be split"] = None
 
     @property
     def drops_records(self) -> bool:

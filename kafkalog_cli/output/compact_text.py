@@ -1,6 +1,6 @@
 """The text output of compact: a line per partition, the fates of the records of a key, the evidence of an erasure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
@@ -8,7 +8,7 @@ from kafkalog_cli.broker.cleaning.marks import causes_in_words
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.apply_changes import Applied
 from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, ErasedKey, LogDigest
-from kafkalog_cli.output.human import TextColumn, TextTable, cell, iso_time, setting_words
+from kafkalog_cli.output.human import Column, NumberColumn, iso_time, setting_words
 from kafkalog_cli.output.log_plan_view import undo_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
@@ -48,47 +48,23 @@ def compaction_words(plan: CompactPlan) -> str:
     return ", ".join(done) if done else f"nothing to do, {_why_not(plan)}"
 
 
-_COLUMNS = (
-    TextColumn("PARTITION"),
-    TextColumn("DIRTY-RATIO", is_number=True, rank=1),
-    TextColumn("CLEAN", is_number=True, rank=2),
-    TextColumn("DIRTY", is_number=True),
-    TextColumn("FIRST-DIRTY", is_number=True, rank=7),
-    TextColumn("UP-TO", is_number=True, rank=6),
-    TextColumn("LIMITED-BY", rank=8),
-    TextColumn("RECORDS", is_number=True, rank=4),
-    TextColumn("REMOVABLE", is_number=True, rank=3),
-    TextColumn("SEGMENTS-REMOVED", is_number=True, rank=5),
-    TextColumn("REASON"),
+DRY_RUN_COLUMNS = (
+    Column("PARTITION", lambda plan: plan.path),
+    NumberColumn("DIRTY-RATIO", lambda plan: plan.dirt and f"{plan.dirty_ratio:.3f}", 1),
+    NumberColumn("CLEAN", lambda plan: plan.dirt and sized(plan.clean_bytes), 2),
+    NumberColumn("DIRTY", lambda plan: plan.dirt and sized(plan.dirty_bytes)),
+    NumberColumn("FIRST-DIRTY", lambda plan: plan.first_dirty_offset, 7),
+    NumberColumn("UP-TO", lambda plan: plan.first_uncleanable_offset, 6),
+    Column("LIMITED-BY", lambda plan: plan.up_to and plan.up_to.value, 8),
+    NumberColumn("RECORDS", lambda plan: plan.estimate and plan.estimate.records, 4),
+    NumberColumn("REMOVABLE", lambda plan: plan.estimate and plan.estimate.gone, 3),
+    NumberColumn("SEGMENTS-REMOVED", lambda plan: plan.retention and len(plan.retention.removed), 5),
+    Column("REASON", lambda plan: "refused" if plan.is_refused else plan.choice.value.replace("-", " ")),
 )
+"""A log's dirtiness, and whether it would be cleaned. Record counts are shown only if they were estimated.
 
-
-def dry_run_table(plans: Sequence[CompactPlan]) -> TextTable:
-    """Return a table of each log's dirtiness and whether it would be cleaned.
-
-    Record counts are shown only if they were estimated.
-
-    SEGMENTS-REMOVED: the most segments that retention removes afterwards, for a topic whose policy includes delete.
-    """
-    return TextTable(_COLUMNS, [_row(plan) for plan in plans])
-
-
-def _row(plan: CompactPlan) -> list[str]:
-    dirt, estimate = plan.dirt, plan.estimate
-    found: tuple[object, ...] = (None,) * 6
-    if dirt is not None:
-        found = (
-            f"{dirt.ratio:.3f}",
-            sized(dirt.clean_bytes),
-            sized(dirt.cleanable_bytes),
-            dirt.first_dirty,
-            dirt.first_uncleanable,
-            dirt.up_to.value,
-        )
-    records = (None, None) if estimate is None else (estimate.records, estimate.gone)
-    removed = None if plan.retention is None else len(plan.retention.removed)
-    choice = "refused" if plan.is_refused else plan.choice.value.replace("-", " ")
-    return [cell(value) for value in (plan.path, *found, *records, removed, choice)]
+SEGMENTS-REMOVED: the most segments that retention removes afterwards, for a topic whose policy includes delete.
+"""
 
 
 def compaction_undo_words(plan: CompactPlan, done: Applied | None) -> str:

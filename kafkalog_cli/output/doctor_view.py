@@ -12,9 +12,10 @@ from kafkalog_cli.ops.doctor.broker_pages import Recognised
 from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
 from kafkalog_cli.ops.doctor.examination import Examination, StartStep
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, JsonLines, ObjectKind, PathText, lower_names
+from kafkalog_cli.output.ndjson import From, JsonLines, ObjectKind
 from kafkalog_cli.output.stream import Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.verify_view import FINDING, OF_SEVERITY, finding_object
+from kafkalog_cli.results import EMPTY_IS_NULL, Count, PathText, lower_names
 
 
 class ExaminationObject(TypedDict):

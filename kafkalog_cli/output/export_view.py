@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import counted
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.values import DecodedColumns
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.ndjson import ObjectKind, PathText, Positive
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
 from kafkalog_cli.output.record_json_printer import JsonPrinter
@@ -20,22 +19,6 @@ from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.export_files import MadeFile
-
-
-class ExportedObject(TypedDict):
-    """A file that export made."""
-
-    path: Annotated[PathText, "below --output: topic=NAME/, and day=DATE/ with --by-day"]
-    topic: str
-    partition: int
-    first_offset: Annotated[int, "of its first record; in 0.7 a position in bytes"]
-    last_offset: Annotated[int, "of its last record"]
-    records: Positive
-    size_bytes: Annotated[Positive, "of the file"]
-    of_earlier_run: Annotated[bool, "an earlier run made it, which was interrupted after its commit"]
-
-
-EXPORTED = ObjectKind("kafkalog.exported/1", ExportedObject)
 
 
 def export_counts(files: Sequence[MadeFile]) -> dict[str, int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
-
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.records import Row, header_views, view_of
@@ -12,7 +10,6 @@ from kafkalog_cli.ops.find.conditions import Conditions
 from kafkalog_cli.ops.find.context import FoundBlock
 from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.line_program import record
-from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText
 from kafkalog_cli.output.read_printer import consumer_form, decoded_text
 from kafkalog_cli.output.rendering import BlockLines
 from kafkalog_cli.output.stream import Paint, ResultStream, printable
@@ -93,15 +90,3 @@ def _whole_characters(data: bytes, begin: int, end: int) -> tuple[int, int]:
 
 def _escaped(data: bytes) -> str:
     return printable(data.decode("utf-8", "replace"))
-
-
-class MatchCountObject(TypedDict):
-    """The number of matching records of a partition, with `find --count`."""
-
-    topic: Annotated[PathText, From("partition.topic")]
-    partition: Annotated[int, From("partition.number"), "-1: the directory's name has no number"]
-    path: Annotated[PathText, From("partition.path")]
-    matches: Count
-
-
-MATCH_COUNT = ObjectKind("kafkalog.match-count/1", MatchCountObject)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kafkalog_cli.errors import counted
 from kafkalog_cli.ops import option_values
@@ -23,47 +25,83 @@ _LEAST_COLUMNS = 8
 """The columns of the terminal that a broken column has at least, if there are as many."""
 _MOST_TERMINAL_ROWS = 5000
 """Rows of the largest table that rich lays out, with some kilobytes for each cell."""
+_MOST_KEPT_ROWS = 1 << 17
 
 
-class TextColumn(NamedTuple):
-    """A column; a terminal that is too narrow leaves out the highest `rank` first, and rank 0 never.
+class Column(NamedTuple):
+    """A column of a table: its title, and what returns the value of a row.
 
-    `is_count`: a terminal shows the column only if a row has a count other than 0.
+    A terminal that is too narrow leaves out the highest `rank` first, and rank 0 never. `is_count`: a terminal shows
+    the column only if a row has a count other than 0.
     """
 
     title: str
-    is_number: bool = False
+    of: Callable[[Any], object]
     rank: int = 0
+    is_number: bool = False
     is_count: bool = False
 
 
-class TextTable(NamedTuple):
-    """Rows of cells; cells have no raw control characters (see `printable`)."""
-
-    columns: Sequence[TextColumn]
-    rows: Collection[Sequence[str]]
+NumberColumn = partial(Column, is_number=True)
+CountColumn = partial(Column, is_number=True, is_count=True)
 
 
-def write_table(out: ResultStream, table: TextTable) -> None:
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The cells of a table; cells of very many rows are made each time that they are iterated over."""
+
+    columns: Sequence[Column]
+    rows: Collection[Any]
+
+    def __iter__(self) -> Iterator[list[str]]:
+        getters = [column.of for column in self.columns]
+        return ([cell(of(row)) for of in getters] for row in self.rows)
+
+
+def write_table(out: ResultStream, columns: Sequence[Column], rows: Collection[Any]) -> None:
     """Write a table: all of it in a pipe, on a terminal only the columns that have values and fit.
 
     A last line on the terminal counts columns that do not fit. A very long table is written there as in a pipe.
     """
-    if not out.is_terminal or len(table.rows) > _MOST_TERMINAL_ROWS:
-        for line in plain_lines(table):
+    if not out.is_terminal or len(rows) > _MOST_TERMINAL_ROWS:
+        for line in table_lines(columns, rows):
             out.write(line)
         return
-    width = terminal_columns()
-    shown, left_out = _fitting(_with_values(table), width)
-    out.write(_rich(shown, width))
-    if left_out:
-        verb = "does" if len(left_out) == 1 else "do"
-        out.write(f"{counted(len(left_out), 'column')} {verb} not fit: add `| cat` to print all\n")
+    width, cells = terminal_columns(), [*_cells(columns, rows)]
+    kept = _with_values(columns, cells)
+    shown = _fitting(columns, kept, cells, width)
+    out.write(_rich([columns[at] for at in shown], [[row[at] for at in shown] for row in cells], width))
+    if len(shown) < len(kept):
+        left_out = len(kept) - len(shown)
+        verb = "does" if left_out == 1 else "do"
+        out.write(f"{counted(left_out, 'column')} {verb} not fit: add `| cat` to print all\n")
+
+
+def table_lines(columns: Sequence[Column], rows: Collection[Any]) -> Iterator[str]:
+    """Return the lines of a table as in a pipe, with line ends."""
+    cells = _cells(columns, rows)
+    widths = _widths(columns, cells)
+    for row in chain([[column.title for column in columns]], cells):
+        padded = (
+            _padded(text, width, at_left=column.is_number)
+            for column, text, width in zip(columns, row, widths, strict=True)
+        )
+        yield _GAP.join(padded).rstrip() + "\n"
+
+
+def _cells(columns: Sequence[Column], rows: Collection[Any]) -> Iterable[list[str]]:
+    cells = _Cells(columns, rows)
+    return [*cells] if len(rows) <= _MOST_KEPT_ROWS else cells
 
 
 def cell(value: object) -> str:
     """Return a value as a cell, None as `-`."""
     return NOTHING if value is None else printable(str(value))
+
+
+def number_of(values: Sized | None) -> int | None:
+    """Return the number of values; None if they are not known."""
+    return None if values is None else len(values)
 
 
 def iso_time(timestamp_ms: int | None) -> str:
@@ -95,50 +133,37 @@ def setting_words(setting: Setting) -> str:
 _MS_PER_S, _BYTES_PER_KIB = 1000, 1024
 
 
-def plain_lines(table: TextTable) -> Iterator[str]:
-    """Return the lines of a table as in a pipe, with line ends."""
-    widths = _widths(table)
-    for row in chain([[column.title for column in table.columns]], table.rows):
-        cells = (
-            _padded(text, width, at_left=column.is_number)
-            for column, text, width in zip(table.columns, row, widths, strict=True)
-        )
-        yield _GAP.join(cells).rstrip() + "\n"
-
-
 def _padded(text: str, width: int, *, at_left: bool) -> str:
     blanks = " " * (width - columns_of(text))
     return f"{blanks}{text}" if at_left else f"{text}{blanks}"
 
 
-def _widths(table: TextTable) -> list[int]:
-    widths = [columns_of(column.title) for column in table.columns]
-    for row in table.rows:
+def _widths(columns: Sequence[Column], cells: Iterable[Sequence[str]]) -> list[int]:
+    widths = [columns_of(column.title) for column in columns]
+    for row in cells:
         widths = [max(width, columns_of(text)) for width, text in zip(widths, row, strict=True)]
     return widths
 
 
-def _with_values(table: TextTable) -> TextTable:
-    """Return the table without the columns that are empty in every row; columns of rank 0 always stay."""
+def _with_values(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    """Return the columns without those that are empty in every row; columns of rank 0 always stay."""
     kept = []
-    for index, column in enumerate(table.columns):
+    for index, column in enumerate(columns):
         empty = (NOTHING, "0") if column.is_count else (NOTHING,)
-        if not column.rank or any(row[index] not in empty for row in table.rows):
+        if not column.rank or any(row[index] not in empty for row in cells):
             kept.append(index)
-    return _only(table, kept)
+    return kept
 
 
-def _fitting(table: TextTable, width: int) -> tuple[TextTable, list[str]]:
-    widths = _widths(table)
-    kept = list(range(len(table.columns)))
-    left_out: list[int] = []
-    while len(kept) > 1 and sum(widths[i] + len(_GAP) for i in kept) - len(_GAP) > width:
-        last = max(kept, key=lambda i: (table.columns[i].rank, i))
-        if not table.columns[last].rank:
+def _fitting(columns: Sequence[Column], kept: list[int], cells: Iterable[Sequence[str]], width: int) -> list[int]:
+    """Return the columns that fit; without a column that may be left out, more than fit."""
+    widths, shown = _widths(columns, cells), [*kept]
+    while len(shown) > 1 and sum(widths[i] + len(_GAP) for i in shown) - len(_GAP) > width:
+        last = max(shown, key=lambda i: (columns[i].rank, i))
+        if not columns[last].rank:
             break
-        kept.remove(last)
-        left_out.append(last)
-    return _only(table, kept), [table.columns[i].title for i in sorted(left_out)]
+        shown.remove(last)
+    return shown
 
 
 def _broken(widths: Sequence[int], width: int) -> set[int]:
@@ -154,26 +179,22 @@ def _broken(widths: Sequence[int], width: int) -> set[int]:
     return set(order)
 
 
-def _only(table: TextTable, kept: Sequence[int]) -> TextTable:
-    return TextTable([table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
-
-
-def _rich(table: TextTable, width: int) -> str:
+def _rich(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> str:
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     grid = RichTable(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold cyan")
-    widths = _widths(table)
+    widths = _widths(columns, cells)
     broken = _broken(widths, width)
-    for at, column in enumerate(table.columns):
+    for at, column in enumerate(columns):
         is_whole = at not in broken
         justify: Literal["left", "right"] = "right" if column.is_number else "left"
         grid.add_column(
             Text(column.title), justify=justify, overflow="fold", min_width=widths[at] if is_whole else None,
             no_wrap=is_whole,
         )  # fmt: skip
-    for row in table.rows:
+    for row in cells:
         grid.add_row(*(Text(text, style="dim" if text == NOTHING else "") for text in row))
     text = io.StringIO()
     Console(file=text, force_terminal=has_styles(), width=width).print(grid)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from kafkalog_cli.errors import counted
-from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, From, ObjectKind, PathText, keywords, same_fields
+from kafkalog_cli.output.ndjson import From, ObjectKind, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import printable
+from kafkalog_cli.results import EMPTY_IS_NULL, PathText, keywords
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.importing.planning import ImportPlan, ImportResult

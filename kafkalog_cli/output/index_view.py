@@ -8,18 +8,9 @@ from typing import Annotated, Any, TypedDict
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict
-from kafkalog_cli.output.ndjson import (
-    AnyExitCode,
-    Count,
-    From,
-    JsonLines,
-    ObjectKind,
-    PathText,
-    Positive,
-    keywords,
-    same_fields,
-)
+from kafkalog_cli.output.ndjson import AnyExitCode, From, JsonLines, ObjectKind, same_fields
 from kafkalog_cli.output.stream import printable
+from kafkalog_cli.results import Count, PathText, Positive, keywords
 
 KIND_NAMES: dict[FileKind, str] = {
     FileKind.LOG: "log",

@@ -3,114 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, TypedDict
 
-from kafkalog_cli.broker.cleaning.choosing import UpTo
-from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.errors import KafkalogError, counted
-from kafkalog_cli.ops.inspect import CleaningPart, InspectedPartition, InspectedSegment, common_span
-from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, time_span, write_table
-from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, same_fields
-from kafkalog_cli.output.progress import sized
+from kafkalog_cli.ops.inspect import InspectedPartition, InspectedSegment, common_span
+from kafkalog_cli.output.human import Column, CountColumn, NumberColumn, iso_time, number_of, time_span, write_table
+from kafkalog_cli.output.progress import size_or_0, sized
 from kafkalog_cli.output.stats_view import bars_text
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 from kafkalog_cli.output.views import View
-
-
-class InspectedSegmentObject(TypedDict):
-    """A segment."""
-
-    base_offset: int
-    next_offset: Annotated[int, "the base offset of the next segment, or the log end"]
-    size_bytes: Count
-    batches: Annotated[Count, "up to the first damage"]
-    first_timestamp_ms: Annotated[int | None, "the smallest in the batch headers"]
-    last_timestamp_ms: Annotated[int | None, "the largest in the batch headers"]
-    part: Annotated[CleaningPart | None, "the part of a compacted log; null for other logs, or if it is not known"]
-    removed_by: Annotated[RetentionPass | None, "the pass of retention that removes it now; null if it is kept"]
-
-
-class HoleObject(TypedDict):
-    """Offsets that no batch covers."""
-
-    first_offset: int
-    last_offset: int
-    before_ms: Annotated[int | None, "timestamp of the batch before"]
-    after_ms: Annotated[int | None, "timestamp of the batch after"]
-
-
-class InspectedOpenTransactionObject(TypedDict):
-    """A transaction without a marker."""
-
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    last_timestamp: Annotated[int, "in ms, of the last batch; -1 without one"]
-
-
-class RetentionOutlookObject(TypedDict):
-    """The effect of retention, now and next."""
-
-    retention_ms: Annotated[int | None, "null: no limit, or not known"]
-    retention_bytes: Annotated[int | None, "null: no limit, or not known"]
-    horizon_ms: Annotated[int | None, "segments with no timestamp from here on are removed"]
-    removable_segments: Count
-    removable_bytes: Count
-    next_due_ms: Annotated[int | None, "when the time limit removes the first segment that is kept now"]
-
-
-class CleaningOutlookObject(TypedDict):
-    """The clean and the dirty part of a compacted log."""
-
-    first_dirty: Annotated[int, From("dirt.first_dirty"), "an offset"]
-    first_uncleanable: Annotated[int, From("dirt.first_uncleanable"), "an offset"]
-    clean_bytes: Annotated[Count, From("dirt.clean_bytes")]
-    cleanable_bytes: Annotated[Count, From("dirt.cleanable_bytes")]
-    ratio: Annotated[float, From("dirt.ratio"), "cleanable bytes as a part of clean and cleanable bytes"]
-    least_ratio: Annotated[float, "min.cleanable.dirty.ratio"]
-    up_to: Annotated[UpTo, From("dirt.up_to"), "the limit that ends the cleanable part"]
-    is_due: Annotated[bool, "whether a broker cleans the log now"]
-
-
-class PeriodBytesObject(TypedDict):
-    """The bytes of a period."""
-
-    start_ms: int
-    bytes: Count
-
-
-class InspectedObject(TypedDict):
-    """A partition on the time axis."""
-
-    topic: Annotated[PathText, From("partition.topic")]
-    partition: Annotated[int, From("partition.number")]
-    path: Annotated[PathText, From("partition.path")]
-    log_start_offset: int | None
-    log_end_offset: int | None
-    high_watermark: int | None
-    size_bytes: Annotated[Count, "of all files"]
-    segments: list[InspectedSegmentObject]
-    holes: Annotated[list[HoleObject], "the largest 20, in the order of their offsets"]
-    hole_count: Count
-    hole_offsets: Annotated[Count, "the offsets in all holes"]
-    open_transactions: Annotated[list[InspectedOpenTransactionObject] | None, "null: they were not searched for"]
-    retention: Annotated[RetentionOutlookObject | None, "null: not known"]
-    cleaning: Annotated[CleaningOutlookObject | None, "null: not compacted, or not known"]
-    unknown_because: list[str]
-    period_ms: Annotated[Count, From("bytes_over_time.period_ms"), "the length of a period"]
-    over_time: Annotated[list[PeriodBytesObject], "bytes of batches by their largest timestamps"]
-
-
-INSPECTED = ObjectKind("kafkalog.inspected/1", InspectedObject)
-
-
-def inspected_object(found: InspectedPartition) -> InspectedObject:
-    """Return the object of a partition."""
-    period_ms = found.bytes_over_time.period_ms
-    over_time = [
-        {"start_ms": period * period_ms, "bytes": size} for period, size in sorted(found.bytes_over_time.counts.items())
-    ]
-    return same_fields(InspectedObject, found, over_time=over_time)
 
 
 class InspectListener:
@@ -135,9 +35,7 @@ def inspect_view(listener: InspectListener, *, as_text: bool) -> View[InspectedP
             write_inspected(out, listener.partitions)
 
     names = ("segments", "bytes", "holes", "open_transactions", "removable_bytes")
-    return View(
-        INSPECTED, inspected_object, lambda _: (), (*names, "failures"), _counts, listener=listener, last=last
-    )  # fmt: skip
+    return View(lambda _: (), (*names, "failures"), _counts, listener=listener, last=last)
 
 
 def _counts(found: InspectedPartition) -> Mapping[str, int]:
@@ -155,33 +53,12 @@ def _counts(found: InspectedPartition) -> Mapping[str, int]:
 
 _CELLS = 24
 _MOST_SEGMENTS, _MOST_DETAILS, _SHOWN_OPEN = 200, 100, 3
-_PARTITION_COLUMNS = (
-    TextColumn("PARTITION"),
-    TextColumn("SIZE", is_number=True),
-    TextColumn("OFFSETS", rank=5),
-    TextColumn("SEGMENTS", is_number=True, rank=6),
-    TextColumn("HOLES", is_number=True, rank=3, is_count=True),
-    TextColumn("OPEN", is_number=True, rank=2, is_count=True),
-    TextColumn("DIRTY", is_number=True, rank=1),
-    TextColumn("REMOVABLE", is_number=True, rank=4, is_count=True),
-    TextColumn("OVER TIME"),
-)
-_SEGMENT_COLUMNS = (
-    TextColumn("OFFSETS"),
-    TextColumn("SIZE", is_number=True),
-    TextColumn("BATCHES", is_number=True, rank=3),
-    TextColumn("FIRST", rank=4),
-    TextColumn("LAST", rank=5),
-    TextColumn("PART", rank=2),
-    TextColumn("REMOVED BY", rank=1),
-    TextColumn("TIME SPAN"),
-)
 
 
 def write_inspected(out: ResultStream, partitions: list[InspectedPartition]) -> None:
     """Write a row per partition, the segments of a single partition, and what is not as it should be."""
     span, paint = common_span(partitions), paint_of(out)
-    write_table(out, TextTable(_PARTITION_COLUMNS, [_row(found, span) for found in partitions]))
+    write_table(out, _partition_columns(span), partitions)
     if span is not None:
         cell_ms = max(1, (span[1] - span[0]) // _CELLS)
         axis = f"over time: bytes from {iso_time(span[0])} to {iso_time(span[1])}, {_about(cell_ms)} per cell"
@@ -190,7 +67,7 @@ def write_inspected(out: ResultStream, partitions: list[InspectedPartition]) -> 
         (found,) = partitions
         shown = found.segments[:_MOST_SEGMENTS]
         out.write("\n")
-        write_table(out, TextTable(_SEGMENT_COLUMNS, [_segment_row(segment, span) for segment in shown]))
+        write_table(out, _segment_columns(span), shown)
         if len(shown) < len(found.segments):
             out.write(f"{counted(len(found.segments) - len(shown), 'segment')} more in JSON output\n")
     lines = [*_details(partitions)]
@@ -220,50 +97,57 @@ def details_of(found: InspectedPartition) -> list[str]:
     return [*_facts(found), *map(printable, found.unknown_because)]
 
 
-def _row(found: InspectedPartition, span: tuple[int, int] | None) -> tuple[str, ...]:
-    over_time = NOTHING
-    if span is not None and found.bytes_over_time.counts:
-        over_time = bars_text(found.bytes_over_time.bars(*span, _CELLS))
-    retention, cleaning = found.retention, found.cleaning
+def _partition_columns(span: tuple[int, int] | None) -> tuple[Column, ...]:
     return (
-        printable(found.partition.name),
-        sized(found.size_bytes),
-        _range(found.log_start_offset, found.log_end_offset),
-        f"{len(found.segments):,}",
-        f"{found.hole_count:,}",
-        cell(None if found.open_transactions is None else len(found.open_transactions)),
-        NOTHING if cleaning is None else f"{100 * cleaning.dirt.ratio:.0f} %",
-        NOTHING if retention is None else sized(retention.removable_bytes) if retention.removable_bytes else "0",
-        over_time,
+        Column("PARTITION", lambda row: row.partition.name),
+        NumberColumn("SIZE", lambda row: sized(row.size_bytes)),
+        Column("OFFSETS", lambda row: _range(row.log_start_offset, row.log_end_offset), 5),
+        NumberColumn("SEGMENTS", lambda row: f"{len(row.segments):,}", 6),
+        CountColumn("HOLES", lambda row: f"{row.hole_count:,}", 3),
+        CountColumn("OPEN", lambda row: number_of(row.open_transactions), 2),
+        NumberColumn("DIRTY", lambda row: row.cleaning and f"{100 * row.cleaning.ratio:.0f} %", 1),
+        Column(
+            "REMOVABLE",
+            lambda row: row.retention and size_or_0(row.retention.removable_bytes),
+            4,
+            is_number=True,
+            is_count=True,
+        ),
+        Column("OVER TIME", lambda row: _over_time(row, span)),
     )
 
 
-def _segment_row(segment: InspectedSegment, span: tuple[int, int] | None) -> tuple[str, ...]:
+def _segment_columns(span: tuple[int, int] | None) -> tuple[Column, ...]:
     return (
-        _range(segment.base_offset, segment.next_offset),
-        sized(segment.size_bytes),
-        f"{segment.batches:,}",
-        iso_time(segment.first_timestamp_ms),
-        iso_time(segment.last_timestamp_ms),
-        NOTHING if segment.part is None else segment.part.value,
-        NOTHING if segment.removed_by is None else segment.removed_by.value,
-        _time_line(segment, span),
+        Column("OFFSETS", lambda row: _range(row.base_offset, row.next_offset)),
+        NumberColumn("SIZE", lambda row: sized(row.size_bytes)),
+        NumberColumn("BATCHES", lambda row: f"{row.batches:,}", 3),
+        Column("FIRST", lambda row: iso_time(row.first_timestamp_ms), 4),
+        Column("LAST", lambda row: iso_time(row.last_timestamp_ms), 5),
+        Column("PART", lambda row: row.part and row.part.value, 2),
+        Column("REMOVED BY", lambda row: row.removed_by and row.removed_by.value, 1),
+        Column("TIME SPAN", lambda row: _time_line(row, span)),
     )
 
 
-def _time_line(segment: InspectedSegment, span: tuple[int, int] | None) -> str:
+def _over_time(found: InspectedPartition, span: tuple[int, int] | None) -> str | None:
+    times = found.bytes_over_time
+    return None if span is None or not times.counts else bars_text(times.bars(*span, _CELLS))
+
+
+def _time_line(segment: InspectedSegment, span: tuple[int, int] | None) -> str | None:
     """Return a line from the first to the last timestamp of a segment."""
     first, last = segment.first_timestamp_ms, segment.last_timestamp_ms
     if first is None or last is None or span is None:
-        return NOTHING
+        return None
     begin, end = ((ms - span[0]) * _CELLS // (span[1] - span[0] + 1) for ms in (first, last))
     return " " * begin + "━" * (end - begin + 1) + " " * (_CELLS - end - 1)
 
 
-def _range(first: int | None, end: int | None) -> str:
+def _range(first: int | None, end: int | None) -> str | None:
     """Return the offsets from `first` to the last below `end`; where the log is empty, the offset that follows."""
     if first is None or end is None:
-        return NOTHING
+        return None
     return f"{first}-{end - 1}" if end > first else f"none, next {end}"
 
 

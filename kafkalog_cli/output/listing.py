@@ -4,74 +4,80 @@
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
+from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import counted
 from kafkalog_cli.log.log_dir import Shutdown
-from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.listing.listing import BytesByKind, ListedPartition, PartitionListing, SegmentListing
-from kafkalog_cli.ops.listing.paths import FileListing, Listing
+from kafkalog_cli.log.partition import PartitionFile
+from kafkalog_cli.ops.listing.listing import BytesByKind, Freeable, PartitionListing, SegmentListing
+from kafkalog_cli.ops.listing.paths import Listing
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage
-from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.progress import sized
+from kafkalog_cli.ops.listing.usage import TopicUsage, Usage
+from kafkalog_cli.output.human import NOTHING, Column, CountColumn, NumberColumn, cell, iso_time, write_table
+from kafkalog_cli.output.progress import size_or_0, sized
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
-PARTITION_COLUMNS = (
-    TextColumn("PARTITION"),
-    TextColumn("STATE", rank=1),
-    TextColumn("SEGMENTS", is_number=True, rank=7),
-    TextColumn("LOG", is_number=True),
-    TextColumn("INDEXES", is_number=True, rank=12),
-    TextColumn("OTHER", is_number=True, rank=13),
-    TextColumn("LEFTOVER", is_number=True, rank=4, is_count=True),
-    TextColumn("START", is_number=True, rank=1),
-    TextColumn("END", is_number=True),
-    TextColumn("WATERMARK", is_number=True, rank=5),
-    TextColumn("RECOVERY", is_number=True, rank=8),
-    TextColumn("CLEANER", is_number=True, rank=6),
-    TextColumn("EPOCH", is_number=True, rank=9),
-    TextColumn("TXNS", is_number=True, rank=3, is_count=True),
-    TextColumn("FROM", rank=11),
-    TextColumn("TO", rank=10),
-    TextColumn("FAULTS", is_number=True, rank=2, is_count=True),
+_PARTITION_COLUMNS = (
+    Column("STATE", lambda row: _state(row) or None, 1),
+    NumberColumn("SEGMENTS", lambda row: row.segments, 7),
+    NumberColumn("LOG", lambda row: sized(row.bytes_by_kind.log)),
+    NumberColumn("INDEXES", lambda row: sized(row.bytes_by_kind.indexes), 12),
+    NumberColumn("OTHER", lambda row: sized(row.bytes_by_kind.snapshot + row.bytes_by_kind.other), 13),
+    CountColumn("LEFTOVER", lambda row: size_or_0(row.bytes_by_kind.leftover), 4),
+    NumberColumn("START", lambda row: row.log_start_offset, 1),
+    NumberColumn("END", lambda row: row.log_end_offset),
+    NumberColumn("WATERMARK", lambda row: "end" if row.checkpoints.high_watermark is None else row.high_watermark, 5),
+    NumberColumn("RECOVERY", lambda row: row.checkpoints.recovery_point, 8),
+    NumberColumn("CLEANER", lambda row: row.checkpoints.cleaner, 6),
+    NumberColumn("EPOCH", lambda row: row.leader_epochs[-1].epoch if row.leader_epochs else None, 9),
+    CountColumn("TXNS", lambda row: "?" if row.open_transactions is None else len(row.open_transactions), 3),
+    Column("FROM", lambda row: iso_time(row.first_timestamp), 11),
+    Column("TO", lambda row: iso_time(row.max_timestamp), 10),
+    CountColumn("FAULTS", lambda row: len(row.faults), 2),
 )
 
-SEGMENT_COLUMNS = (
-    TextColumn("PARTITION"),
-    TextColumn("BASE", is_number=True),
-    TextColumn("FORMAT", rank=3),
-    TextColumn("LOG", is_number=True),
-    TextColumn("INDEX", is_number=True, rank=5),
-    TextColumn("TIMEINDEX", is_number=True, rank=6),
-    TextColumn("TXNINDEX", is_number=True, rank=7),
-    TextColumn("FIRST", is_number=True, rank=4),
-    TextColumn("NEXT", is_number=True),
-    TextColumn("FROM", rank=9),
-    TextColumn("TO", rank=8),
-    TextColumn("FAULTS", is_number=True, rank=1, is_count=True),
+_SEGMENT_COLUMNS = (
+    NumberColumn("BASE", lambda row: row.base_offset),
+    Column("FORMAT", lambda row: row.format, 3),
+    NumberColumn("LOG", lambda row: sized(row.sizes.log)),
+    NumberColumn("INDEX", lambda row: _size(row.sizes.index), 5),
+    NumberColumn("TIMEINDEX", lambda row: _size(row.sizes.timeindex), 6),
+    NumberColumn("TXNINDEX", lambda row: _size(row.sizes.txnindex), 7),
+    NumberColumn("FIRST", lambda row: row.first_offset, 4),
+    NumberColumn("NEXT", lambda row: row.next_offset),
+    Column("FROM", lambda row: iso_time(row.first_timestamp), 9),
+    Column("TO", lambda row: iso_time(row.max_timestamp), 8),
+    CountColumn("FAULTS", lambda row: len(row.faults), 1),
 )
 
 _UNCLEAN = f"{Shutdown.UNCLEAN.value} shutdown"
 
-AT_END = "end"
-"""A high watermark that is in no checkpoint: the log's end is used."""
-
-_FILE_COLUMNS = (TextColumn("FILE"), TextColumn("KIND"), TextColumn("STATE"), TextColumn("SIZE", is_number=True))
-_LEFTOVER_COLUMNS = (TextColumn("LEFTOVER"), TextColumn("STATE"), TextColumn("SIZE", is_number=True))
+_FILE_COLUMNS = (
+    Column("FILE", lambda row: row.path),
+    Column("KIND", lambda row: row.kind.name.lower().replace("_", " ")),
+    Column("STATE", lambda row: row.state.name.lower().replace("_", " ")),
+    NumberColumn("SIZE", lambda row: sized(row.size_bytes)),
+)
+# The rows of these tables are pairs of the partition's name and a file or a transaction.
+_LEFTOVER_COLUMNS = (
+    Column("LEFTOVER", lambda row: f"{row[0]}/{row[1].name.name}"),
+    Column("STATE", lambda row: row[2]),
+    NumberColumn("SIZE", lambda row: sized(row[1].status.size_bytes)),
+)
 _TRANSACTION_COLUMNS = (
-    TextColumn("OPEN TRANSACTION IN"),
-    TextColumn("PRODUCER", is_number=True),
-    TextColumn("EPOCH", is_number=True, rank=2),
-    TextColumn("FIRST OFFSET", is_number=True, rank=1),
-    TextColumn("LAST WRITE", rank=3),
+    Column("OPEN TRANSACTION IN", lambda row: row[0]),
+    NumberColumn("PRODUCER", lambda row: row[1].producer_id),
+    NumberColumn("EPOCH", lambda row: row[1].producer_epoch, 2),
+    NumberColumn("FIRST OFFSET", lambda row: row[1].first_offset, 1),
+    Column("LAST WRITE", lambda row: iso_time(row[1].last_timestamp) if row[1].last_timestamp >= 0 else None, 3),
 )
 _METADATA_COLUMNS = (
-    TextColumn("METADATA SNAPSHOT"),
-    TextColumn("END", is_number=True),
-    TextColumn("EPOCH", is_number=True),
-    TextColumn("SIZE", is_number=True),
+    Column("METADATA SNAPSHOT", lambda row: f"{row[0]}/{row[1].name.name}"),
+    NumberColumn("END", lambda row: row[1].name.offset),
+    NumberColumn("EPOCH", lambda row: row[1].name.epoch),
+    NumberColumn("SIZE", lambda row: sized(row[1].status.size_bytes)),
 )
 
 
@@ -106,26 +112,33 @@ class ListingText:
             self._tables(loose)
 
     def _tables(self, listing: Listing) -> None:
-        in_log_dir, partitions, segments = listing.log_dir is not None, listing.partitions, listing.segments
-        self._table(_FILE_COLUMNS, [_file_row(file) for file in listing.files])
-        if not self._segments:
-            rows = _Rows(len(partitions), lambda: (_partition_row(one, in_log_dir) for one in partitions))
-            self._table(PARTITION_COLUMNS, rows)
-        rows = _Rows(len(segments), lambda: (_segment_row(one, in_log_dir) for one in segments))
-        self._table(SEGMENT_COLUMNS, rows)
+        in_log_dir, partitions = listing.log_dir is not None, listing.partitions
+
+        def name(one: PartitionListing | SegmentListing) -> str:
+            return one.partition.directory.name if in_log_dir else one.partition.path
+
+        first = Column("PARTITION", name)
+        self._table(_FILE_COLUMNS, listing.files)
+        self._table((first, *_PARTITION_COLUMNS), [] if self._segments else partitions)
+        self._table((first, *_SEGMENT_COLUMNS), listing.segments)
         count = sum(len(one.open_transactions or ()) for one in partitions)
-        self._table(_TRANSACTION_COLUMNS, _Rows(count, lambda: _transaction_rows(partitions, in_log_dir)))
-        self._table(_METADATA_COLUMNS, _metadata_rows(listing.partitions, in_log_dir))
-        self._table(_LEFTOVER_COLUMNS, _leftover_rows(listing.partitions, in_log_dir))
-        lines = [line for found in listing.partitions for line in _remarks(found, in_log_dir)]
+        transactions = _Rows(
+            count, lambda: ((name(one), found) for one in partitions for found in one.open_transactions or ())
+        )
+        self._table(_TRANSACTION_COLUMNS, transactions)
+        snapshots = [(name(one), file) for one in partitions for file in one.partition.metadata_snapshots]
+        self._table(_METADATA_COLUMNS, snapshots)
+        leftovers = [(name(one), *found) for one in partitions for found in _leftovers(one)]
+        self._table(_LEFTOVER_COLUMNS, leftovers)
+        lines = [line for found in listing.partitions for line in _remarks(found, name(found))]
         if lines:
             self._section()
             self._out.write("".join(f"{line}\n" for line in lines))
 
-    def _table(self, columns: Sequence[TextColumn], rows: Collection[Sequence[str]]) -> None:
+    def _table(self, columns: Sequence[Column], rows: Collection[Any]) -> None:
         if rows:
             self._section()
-            write_table(self._out, TextTable(columns, rows))
+            write_table(self._out, columns, rows)
 
     def _section(self) -> None:
         if not self._is_first:
@@ -180,27 +193,6 @@ def _shutdown(root: LogDirRoot) -> str:
     return words if root.broker_epoch is None else f"{words}, broker epoch {root.broker_epoch}"
 
 
-def _partition_row(listing: PartitionListing, in_log_dir: bool) -> list[str]:
-    partition, sizes, offsets = listing.partition, listing.bytes_by_kind, listing.checkpoints
-    transactions = listing.open_transactions
-    values: tuple[object, ...] = (
-        partition.segments,
-        sized(sizes.log),
-        sized(sizes.index + sizes.timeindex + sizes.txnindex),
-        sized(sizes.snapshot + sizes.other),
-        sized(sizes.leftover) if sizes.leftover else 0,
-        listing.log_start_offset,
-        listing.log_end_offset,
-        AT_END if offsets.high_watermark is None else listing.high_watermark,
-        offsets.recovery_point,
-        offsets.cleaner,
-        listing.leader_epochs[-1].epoch if listing.leader_epochs else None,
-        "?" if transactions is None else len(transactions),
-    )
-    times = (iso_time(listing.first_timestamp), iso_time(listing.max_timestamp))
-    return [_named(partition, in_log_dir), _state(listing), *map(cell, values), *times, str(len(listing.faults))]
-
-
 def _state(listing: PartitionListing) -> str:
     directory = listing.partition.directory
     words = []
@@ -210,42 +202,13 @@ def _state(listing: PartitionListing) -> str:
         words.append("tiered")
     if listing.partition.is_seven:
         words.append("0.7")
-    return ",".join(words) or NOTHING
+    return ",".join(words)
 
 
-def _segment_row(listing: SegmentListing, in_log_dir: bool) -> list[str]:
-    segment = listing.segment
-    return [
-        _named(listing.partition, in_log_dir),
-        str(segment.base_offset),
-        cell(listing.format),
-        sized(segment.log.size_bytes),
-        _size(segment.offset_index),
-        _size(segment.time_index),
-        _size(segment.txn_index),
-        cell(listing.first_offset),
-        str(listing.next_offset),
-        iso_time(listing.first_timestamp),
-        iso_time(listing.max_timestamp),
-        str(len(listing.faults)),
-    ]
-
-
-def _file_row(listing: FileListing) -> list[str]:
-    name = listing.name
-    state = name.state.name.lower().replace("_", " ")
-    return [
-        printable(listing.status.path),
-        name.kind.name.lower().replace("_", " "),
-        state,
-        sized(listing.status.size_bytes),
-    ]
-
-
-class _Rows(Collection[list[str]]):
+class _Rows(Collection[Any]):
     """`count` rows, which `made` makes each time that they are asked for: there may be millions."""
 
-    def __init__(self, count: int, made: Callable[[], Iterator[list[str]]]) -> None:
+    def __init__(self, count: int, made: Callable[[], Iterator[Any]]) -> None:
         self._count = count
         self._made = made
 
@@ -255,52 +218,18 @@ class _Rows(Collection[list[str]]):
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[list[str]]:
+    def __iter__(self) -> Iterator[Any]:
         return self._made()
 
 
-def _transaction_rows(partitions: list[PartitionListing], in_log_dir: bool) -> Iterator[list[str]]:
-    for listing in partitions:
-        name = _named(listing.partition, in_log_dir)
-        for transaction in listing.open_transactions or ():
-            yield [
-                name,
-                str(transaction.producer_id),
-                str(transaction.producer_epoch),
-                str(transaction.first_offset),
-                iso_time(None if transaction.last_timestamp < 0 else transaction.last_timestamp),
-            ]
+def _leftovers(listing: PartitionListing) -> Iterator[tuple[PartitionFile, str]]:
+    yield from ((file, file.name.state.name.lower()) for file in listing.leftovers)
+    yield from ((file, "orphan") for file in listing.orphans)
 
 
-def _metadata_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:
-    return [
-        [
-            f"{_named(listing.partition, in_log_dir)}/{printable(file.name.name)}",
-            cell(file.name.offset),
-            cell(file.name.epoch),
-            sized(file.status.size_bytes),
-        ]
-        for listing in partitions
-        for file in listing.partition.metadata_snapshots
-    ]
-
-
-def _leftover_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:
-    rows = []
-    for listing in partitions:
-        partition = listing.partition
-        found = [(file, file.name.state.name.lower()) for file in partition.leftovers]
-        found += [(file, "orphan") for file in partition.orphans]
-        where = _named(partition, in_log_dir)
-        rows += [
-            [f"{where}/{printable(file.name.name)}", state, sized(file.status.size_bytes)] for file, state in found
-        ]
-    return rows
-
-
-def _remarks(listing: PartitionListing, in_log_dir: bool) -> Iterable[str]:
+def _remarks(listing: PartitionListing, name: str) -> Iterable[str]:
     """Return lines for facts that few partitions have."""
-    where = _named(listing.partition, in_log_dir)
+    where = printable(name)
     if listing.quorum_state is not None:
         state = listing.quorum_state
         yield f"{where}: quorum state: leader {state.leader_id}, epoch {state.leader_epoch}, voted {state.voted_id}"
@@ -308,31 +237,30 @@ def _remarks(listing: PartitionListing, in_log_dir: bool) -> Iterable[str]:
         yield f"{where}: kafkalog runs: {', '.join(map(printable, listing.partition.runs))}"
 
 
-def _named(partition: Partition | ListedPartition, in_log_dir: bool) -> str:
-    return printable(partition.directory.name if in_log_dir else partition.path)
-
-
-def _size(status: FileStatus | None) -> str:
-    return NOTHING if status is None else sized(status.size_bytes)
+def _size(size_bytes: int | None) -> str | None:
+    return None if size_bytes is None else sized(size_bytes)
 
 
 UNKNOWN = "unknown"
 
 _SIZES = (
-    TextColumn("SEGMENTS", is_number=True, rank=4),
-    TextColumn("LOG", is_number=True, rank=5),
-    TextColumn("INDEXES", is_number=True, rank=6),
-    TextColumn("OTHER", is_number=True, rank=8),
-    TextColumn("LEFTOVER", is_number=True, rank=7, is_count=True),
-    TextColumn("RUNS", is_number=True, rank=7, is_count=True),
-    TextColumn("SIZE", is_number=True),
-    TextColumn("ALLOCATED", is_number=True),
+    NumberColumn("SEGMENTS", lambda row: row.usage.segments, 4),
+    NumberColumn("LOG", lambda row: size_or_0(row.usage.sizes.log), 5),
+    NumberColumn("INDEXES", lambda row: size_or_0(row.usage.sizes.indexes), 6),
+    NumberColumn("OTHER", lambda row: size_or_0(row.usage.sizes.snapshot + row.usage.sizes.other), 8),
+    CountColumn("LEFTOVER", lambda row: size_or_0(row.usage.sizes.leftover), 7),
+    CountColumn("RUNS", lambda row: size_or_0(row.usage.run_bytes), 7),
+    NumberColumn("SIZE", lambda row: size_or_0(row.usage.size_bytes)),
+    NumberColumn("ALLOCATED", lambda row: size_or_0(row.usage.disk_bytes)),
 )
-_FREEABLE = (
-    TextColumn("RETENTION", is_number=True, rank=2),
-    TextColumn("COMPACTION", is_number=True, rank=2),
-    TextColumn("FREEABLE", is_number=True),
-)
+_PARTITIONS = NumberColumn("PARTITIONS", lambda row: row.usage.partitions, 1)
+
+
+class _Row(NamedTuple):
+    """A partition or a log directory, and what fills it."""
+
+    name: str
+    usage: Usage
 
 
 class UsageText:
@@ -345,61 +273,50 @@ class UsageText:
 
     def partitions(self, rows: Sequence[tuple[PartitionListing, Usage]], *, one_log_dir: bool) -> None:
         """Write a row per partition, with its path where there are several log directories."""
-        cells = [
-            [printable(found.partition.directory.name if one_log_dir else found.partition.path), *self._cells(usage)]
-            for found, usage in rows
-        ]
-        self._table([TextColumn("PARTITION"), *_SIZES], cells)
+        named = [_Row(one.partition.directory.name if one_log_dir else one.path, usage) for one, usage in rows]
+        self._table([Column("PARTITION", lambda row: row.name), *_SIZES], named)
 
     def topics(self, rows: Sequence[TopicUsage]) -> None:
         """Write a row per topic."""
-        cells = [[printable(row.topic), str(row.usage.partitions), *self._cells(row.usage)] for row in rows]
-        self._table([TextColumn("TOPIC"), TextColumn("PARTITIONS", is_number=True, rank=1), *_SIZES], cells)
+        self._table([Column("TOPIC", lambda row: row.topic), _PARTITIONS, *_SIZES], rows)
 
     def end(self, log_dirs: Mapping[str, Usage], topics: int) -> None:
         """Write a row per log directory, why something is unknown, and the sum of all."""
-        cells = [[printable(path), str(usage.partitions), *self._cells(usage)] for path, usage in log_dirs.items()]
         self._out.write("\n")
-        self._table([TextColumn("LOG DIRECTORY"), TextColumn("PARTITIONS", is_number=True, rank=1), *_SIZES], cells)
+        columns = [Column("LOG DIRECTORY", lambda row: row.name), _PARTITIONS, *_SIZES]
+        self._table(columns, [*starmap(_Row, log_dirs.items())])
         self._out.write("\n")
         reasons = [f"[{number}] {printable(reason)}" for reason, number in self._reasons.items()]
         for line in (*reasons, _closing(sum(log_dirs.values(), Usage()), topics)):
             self._out.write(f"{paint_of(self._out).wrapped(line, indent='  ')}\n")
 
-    def _table(self, columns: Sequence[TextColumn], rows: Sequence[Sequence[str]]) -> None:
-        write_table(self._out, TextTable([*columns, *(_FREEABLE if self._shows_freeable else ())], rows))
+    def _table(self, columns: Sequence[Column], rows: Sequence[Any]) -> None:
+        freeable = (
+            NumberColumn("RETENTION", lambda row: _known(_freeable(row).retention_bytes), 2),
+            NumberColumn("COMPACTION", lambda row: _known(_freeable(row).compaction_bytes), 2),
+            NumberColumn("FREEABLE", lambda row: self._sum(_freeable(row))),
+        )
+        write_table(self._out, [*columns, *(freeable if self._shows_freeable else ())], rows)
 
-    def _cells(self, usage: Usage) -> list[str]:
-        sizes = usage.sizes
-        indexes = sizes.index + sizes.timeindex + sizes.txnindex
-        shown = (sizes.log, indexes, sizes.snapshot + sizes.other, sizes.leftover, usage.run_bytes)
-        cells = [
-            str(usage.segments),
-            *map(_usage_size, shown),
-            _usage_size(usage.size_bytes),
-            _usage_size(usage.disk_bytes),
-        ]
-        if not self._shows_freeable:
-            return cells
-        found = usage.freeable or Freeable()
-        parts = (found.retention_bytes, found.compaction_bytes)
-        return [*cells, *(UNKNOWN if part is None else _usage_size(part) for part in parts), self._freeable(found)]
-
-    def _freeable(self, found: Freeable) -> str:
+    def _sum(self, found: Freeable) -> str:
         """Return the sum, and the numbers of the reasons for which it is not known."""
         if not found.unknown_partitions:
-            return _usage_size(found.known_bytes)
+            return size_or_0(found.known_bytes)
         numbers = [self._reasons.setdefault(why, len(self._reasons) + 1) for why in found.unknown_because]
         shown = ",".join(map(str, numbers[:_MOST_NUMBERS])) + (",..." if len(numbers) > _MOST_NUMBERS else "")
         known = f"at least {sized(found.known_bytes)}" if found.known_bytes else UNKNOWN
         return f"{known} [{shown}]"
 
 
+def _freeable(row: Any) -> Freeable:
+    return row.usage.freeable or Freeable()
+
+
+def _known(size_bytes: int | None) -> str:
+    return UNKNOWN if size_bytes is None else size_or_0(size_bytes)
+
+
 _MOST_NUMBERS = 3
-
-
-def _usage_size(size_bytes: int) -> str:
-    return sized(size_bytes) if size_bytes else "0"
 
 
 def _closing(total: Usage, topics: int) -> str:

@@ -1,19 +1,16 @@
 """The Views of append, roll, truncate and delete-records."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
-from kafkalog_cli.broker.open_log import RollCause
 from kafkalog_cli.errors import ExitCode, as_typed, counted
-from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.ops.append.append import AppendPlan
 from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
-from kafkalog_cli.output.log_plan_view import PlanObject, change_view, plan_object
-from kafkalog_cli.output.ndjson import NEGATIVE_IS_NULL, NULL_IS_ZERO, CodecWord, Count, From, ObjectKind, keywords
+from kafkalog_cli.output.log_plan_view import change_view
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import View
@@ -22,69 +19,14 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.append.verb import Appending
 
 
-class ActiveSegmentObject(TypedDict):
-    """The last segment before it is rolled."""
-
-    base_offset: int
-    size_bytes: Annotated[Count, "of its log"]
-    first_timestamp_ms: Annotated[
-        int | None, From("first_timestamp"), NEGATIVE_IS_NULL, "the largest of its first batch"
-    ]
-    index_entries: Annotated[Count, From("offset_entries"), "of its offset index"]
-    time_index_entries: Annotated[Count, From("time_entries"), "of its time index"]
-
-
-class RollObject(PlanObject):
-    """The result of roll for a partition, or of its dry run."""
-
-    rolled: Annotated[bool, From("changes"), keywords(bool), "whether a new segment starts at the log's end, or would"]
-    cause: Annotated[RollCause | None, "why a broker would roll; null: it would not"]
-    forced: Annotated[bool, From("is_forced"), "--force"]
-    active: Annotated[ActiveSegmentObject | None, "the last segment before it is rolled; null if refused"]
-    due_ms: Annotated[int | None, "the time at which it would be rolled for its age; null: never"]
-
-
-class CutBatchObject(TypedDict):
-    """A batch that the target of truncate is in; a batch cannot be split."""
-
-    base_offset: int
-    last_offset: int
-    position: Annotated[Count, "in its file"]
-
-
-class TruncationObject(PlanObject):
-    """The result of truncate for a partition, or of its dry run."""
-
-    target_offset: Annotated[int, "the first removed offset"]
-    old_end_offset: Annotated[int | None, "the log's end before; null if refused"]
-    removed: Annotated[list[int], "base offsets of the removed segments"]
-    cut_bytes: Annotated[Count, "cut from the segment that is then the last"]
-    cut_batch: Annotated[CutBatchObject | None, "the batch that the target is in, which cannot be split"]
-
-
-class DeletedRecordsObject(PlanObject):
-    """The result of delete-records for a partition, or of its dry run."""
-
-    old_start_offset: Annotated[int | None, "the log's start before; null if refused"]
-    removed: Annotated[list[int], "base offsets of the removed segments"]
-    removed_bytes: Annotated[Count, "sizes of their logs"]
-    delay_ms: Annotated[Count, "how long the removed files stay as .deleted"]
-
-
-ROLL = ObjectKind("kafkalog.roll/1", RollObject)
-TRUNCATION = ObjectKind("kafkalog.truncation/1", TruncationObject)
-DELETED_RECORDS = ObjectKind("kafkalog.deleted-records/1", DeletedRecordsObject)
-
-
 def roll_view() -> View[Changed[RollPlan]]:
     """Return the View of roll."""
-    return change_view(ROLL, _roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)})
+    return change_view(_roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)})
 
 
 def truncate_view() -> View[Changed[TruncatePlan]]:
     """Return the View of truncate."""
     return change_view(
-        TRUNCATION,
         _truncation_words,
         ("removed_segments", "cut_bytes"),
         lambda plan: {"removed_segments": len(plan.removed), "cut_bytes": plan.cut_bytes},
@@ -95,7 +37,6 @@ def truncate_view() -> View[Changed[TruncatePlan]]:
 def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
     """Return the View of delete-records. `keeps`: removed files are kept, not unlinked."""
     return change_view(
-        DELETED_RECORDS,
         _deleted_records_words,
         ("removed_segments", "removed_bytes"),
         lambda plan: {"removed_segments": len(plan.removed), "removed_bytes": plan.removed_bytes},
@@ -104,49 +45,14 @@ def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
     )
 
 
-class StartedSegmentObject(TypedDict):
-    """A segment that an append started."""
-
-    base_offset: int
-    cause: Annotated[RollCause, "why the segment before it ended"]
-
-
-class AppendedObject(PlanObject):
-    """The result of append for a partition, or of its dry run."""
-
-    first_offset: Annotated[
-        int | None, From("appended.first_offset"), "of the first record; null if nothing is appended"
-    ]
-    records: Annotated[int, From("appended.records"), NULL_IS_ZERO, "with the marker of a transaction"]
-    batches: Annotated[int, From("appended.batches"), NULL_IS_ZERO]
-    size_bytes: Annotated[int, From("appended.size_bytes"), NULL_IS_ZERO, "of the batches"]
-    segments: Annotated[list[StartedSegmentObject], "the segments that were started"]
-    codec: Annotated[CodecWord, From("style.codec"), keywords(codec_name)]
-    leader_epoch: Annotated[int, From("style.leader_epoch")]
-    producer_id: Annotated[int, From("style.producer_id"), "-1: none"]
-    producer_epoch: Annotated[int, From("style.producer_epoch"), "-1: none"]
-    transactional: Annotated[bool, From("style.is_transactional")]
-    interrupted: Annotated[bool, From("is_cut_short"), "the input may have more records"]
-
-
-APPENDED = ObjectKind("kafkalog.appended/1", AppendedObject)
-
-
 def append_view() -> View[Changed[AppendPlan]]:
     """Return the View of append."""
     return change_view(
-        APPENDED,
         append_words,
         ("records", "batches", "appended_bytes"),
         _counts,
         lambda plan: f"Append in {printable(plan.path)}: {append_words(plan)}",
-        _appended,
     )
-
-
-def _appended(changed: Changed[AppendPlan]) -> AppendedObject:
-    segments = () if changed.plan.appended is None else changed.plan.appended.rolled
-    return plan_object(AppendedObject, changed, segments=segments)
 
 
 def _counts(plan: AppendPlan) -> dict[str, int]:

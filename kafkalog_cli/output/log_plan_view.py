@@ -1,163 +1,50 @@
-"""How the plans of all changes of a log look: lines and details as text, and the fields of the JSON objects."""
+"""How the plans of all changes of a log look: lines and details as text, and JSON objects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import Annotated, Any, Literal, TypedDict, TypeVar
+from typing import Any, TypeVar
 
-from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
-from kafkalog_cli.errors import ExitCode, counted, shell_word
+from kafkalog_cli.change.changes import Change
+from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.log.log_dir import HighWatermarkOrigin, LineEdit
-from kafkalog_cli.log.settings.topic_config import Origin
 from kafkalog_cli.ops.apply_changes import Applied
 from kafkalog_cli.ops.plans import LogPlan, Remark, describe
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.human import setting_words, time_span
-from kafkalog_cli.output.ndjson import (
-    EMPTY_IS_NULL,
-    From,
-    ObjectKind,
-    PathText,
-    RecordT,
-    keywords,
-    lower_names,
-    same_fields,
-)
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import Detail, View, change_counts, change_has_work, change_is_idle
+from kafkalog_cli.output.views import Detail, View, change_counts, change_has_work, change_is_idle, one_object
 
 PlanT = TypeVar("PlanT", bound=LogPlan)
 
 
-class RemarkObject(TypedDict):
-    """A remark on a file."""
-
-    path: PathText
-    position: Annotated[int | None, "the byte of the file"]
-    severity: Annotated[str, From("code"), lower_names(ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.REFUSED)]
-    message: str
-    next_step: Annotated[str | None, EMPTY_IS_NULL]
-
-
-class CutObject(TypedDict):
-    """A file is shortened in place."""
-
-    change: Literal["cut"]
-    name: str
-    from_bytes: int
-    to_bytes: int
-
-
-class MoveObject(TypedDict):
-    """A file is renamed."""
-
-    change: Literal["move"]
-    name: str
-    new_name: str
-
-
-class DropObject(TypedDict):
-    """A file is removed."""
-
-    change: Literal["drop"]
-    name: str
-
-
-class PutObject(TypedDict):
-    """A file is written."""
-
-    change: Literal["put"]
-    name: str
-    size_bytes: Annotated[int, From("content.size_bytes")]
-    replaces: Annotated[bool, "whether it replaces a file"]
-
-
-def _change_object(change: Change) -> Mapping[str, object]:
-    kinds: dict[type, type[Mapping[str, object]]] = {Cut: CutObject, Move: MoveObject, Drop: DropObject, Put: PutObject}
-    return same_fields(kinds[type(change)], change, change=type(change).__name__.lower())
-
-
-ChangeObject = Annotated[CutObject | MoveObject | DropObject | PutObject, keywords(_change_object)]
-
-
-class LineEditObject(TypedDict):
-    """The partition's line in a checkpoint of the log directory."""
-
-    file: Annotated[str, From("kind.value"), "the name of the checkpoint"]
-    offset: Annotated[int | None, "null: the line is removed"]
-
-
-class SettingObject(TypedDict):
-    """A setting that a plan uses."""
-
-    name: str
-    value: Annotated[str, From("text")]
-    origin: Annotated[Origin, "the source of the value"]
-
-
-class PlanObject(TypedDict):
-    """The fields of all changes of a log."""
-
-    path: Annotated[PathText, "the partition directory"]
-    topic: str
-    partition: int
-    dry_run: Annotated[bool, "nothing was changed: the other fields show what would be done"]
-    refused: Annotated[
-        bool, From("is_refused"), "nothing is changed, with or without --dry-run; a remark has the reason"
-    ]
-    run: Annotated[str | None, "the run that made the changes, for undo; null if nothing was changed"]
-    log_start_offset: Annotated[int | None, "after the changes; null if refused, or without segments"]
-    log_end_offset: Annotated[int | None, "after the changes; null if refused, or without segments"]
-    high_watermark: Annotated[
-        int | None,
-        From("high_watermark.offset"),
-        "records below this offset are replicated; null if refused, and for 0.7",
-    ]
-    high_watermark_from: Annotated[
-        HighWatermarkOrigin | None,
-        From("high_watermark.origin"),
-        "log-end: the checkpoint has no line of the partition",
-    ]
-    remarks: list[RemarkObject]
-    changes: Annotated[list[ChangeObject], "changes of the partition's files, in order"]
-    checkpoints: Annotated[
-        list[LineEditObject], From("line_edits"), "the partition's lines in root checkpoints that change"
-    ]
-    settings: Annotated[list[SettingObject], "the settings that were used"]
-
-
-def plan_object(record: type[RecordT], changed: Changed[Any], **others: object) -> RecordT:
-    """Return an object with the fields that every change of a log has, of the plan and from `others`."""
-    plan: LogPlan = changed.plan
+def plan_objects(changed: Changed[Any], **given: object) -> list[tuple[Any, Mapping[str, object]]]:
+    """Return the JSON object of a plan and its run."""
     run = None if changed.done is None else changed.done.manifest.run.run_id
-    return same_fields(record, plan, **{"dry_run": changed.is_dry_run, "run": run, **others})
+    return one_object(changed.plan, dry_run=changed.is_dry_run, run=run, **given)
 
 
-def change_view(  # noqa: PLR0913, PLR0917
-    kind: ObjectKind[Any],
+def change_view(
     words: Callable[[PlanT], str],
     names: tuple[str, ...],
     counts: Callable[[PlanT], Mapping[str, int]],
     question: Callable[[PlanT], str] = str,
-    fields: Callable[[Changed[PlanT]], Mapping[str, object]] | None = None,
     *,
     keeps: bool = True,
 ) -> View[Changed[PlanT]]:
     """Return the View of a verb that changes logs.
 
     `words` say what is done, without a full stop, and `counts` are a plan's part of the `names` in the summary.
-    `fields` None: the plan has all fields. `keeps`: removed files are kept for undo, not unlinked after a time.
+    `keeps`: removed files are kept for undo, not unlinked after a time.
     """
     return View(
-        kind,
-        fields or partial(plan_object, kind.record),
         lambda changed: changed_lines(changed, words(changed.plan), removal_undo_words(changed, keeps=keeps)),
         ("changed", *names),
         lambda changed: change_counts(changed, counts(changed.plan)),
         change_is_idle,
         question,
         has_work=change_has_work,
+        objects=plan_objects,
     )
 
 

@@ -24,9 +24,10 @@ from kafkalog_cli.output.line_program import (
     unless,
     when,
 )
-from kafkalog_cli.output.ndjson import Count, From, NotRequired, ObjectKind, PathText, Rendered, same_fields
+from kafkalog_cli.output.ndjson import From, NotRequired, ObjectKind, Rendered, same_fields
 from kafkalog_cli.output.rendering import BlockLines, LineForm
 from kafkalog_cli.output.stream import printable
+from kafkalog_cli.results import Count, PathText
 
 
 def found_lines(found: Found) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, partial
@@ -36,6 +36,7 @@ from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
 from kafkalog_cli.format.compression import Codec, codec_name
 from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.results import Count, Keywords, PathText, Schema, exit_codes, keywords, lower_names, object_of
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired as NotRequired  # noqa: PLC0414 - other modules import it from here
@@ -69,49 +70,10 @@ class ObjectKind(Generic[RecordT]):
         return self.name.removeprefix("kafkalog.").partition("/")[0]
 
 
-class PathText(str):
-    """A path, a file name or a topic. If it is not UTF-8, its object gets a second field with its bytes in base64."""
-
-    __slots__ = ()
-
-
 _Function = Callable[[Any], Any]
 
 
-class Keywords(NamedTuple):
-    """Keywords of JSON Schema that narrow a type; `convert` makes the value of a field from an attribute."""
-
-    items: tuple[tuple[str, object], ...]
-    convert: _Function | None = None
-
-
-def keywords(convert: _Function | None = None, **items: object) -> Keywords:
-    """Return these keywords of JSON Schema."""
-    return Keywords(tuple(items.items()), convert)
-
-
-def exit_codes(*codes: ExitCode) -> Keywords:
-    """Return the keywords of an exit code that is one of `codes`."""
-    return keywords(int, enum=tuple(sorted(map(int, codes))))
-
-
-def lower_names(*words: Enum) -> Keywords:
-    """Return the keywords of a text that is the name of one of `words` in lower case."""
-    return keywords(lambda word: word.name.lower(), enum=tuple(word.name.lower() for word in words))
-
-
-EMPTY_IS_NULL = keywords(lambda value: value or None)
-NULL_IS_ZERO = keywords(lambda number: number or 0)
-NUMBER_OF = keywords(lambda values: len(values or ()))
-NEGATIVE_IS_NULL = keywords(lambda number: None if number is None or number < 0 else number)
 MAY_BE_ABSENT = keywords()
-OPEN = keywords(additionalProperties=True)
-"""Marks an object with further fields."""
-
-RawBytes = bytes
-"""Bytes, which become an object: see `json_bytes`. The name is free in records with a field `bytes`."""
-Count = Annotated[int, keywords(minimum=0)]
-Positive = Annotated[int, keywords(minimum=1)]
 DirectoryWord = Annotated[
     str,
     lower_names(*(kind for kind in DirectoryKind if kind not in (DirectoryKind.REMOTE_INDEX_CACHE, DirectoryKind.OWN))),
@@ -142,7 +104,7 @@ def same_fields(record: type[RecordT], found: object, /, **others: object) -> Re
         value = others[name] if name in others else None if found is None else read(found)
         if value is not None or not may_be_absent:
             fields[name] = value if convert is None else convert(value)
-    return cast(RecordT, fields)
+    return cast("RecordT", fields)
 
 
 _Source = tuple[str, _Function, _Function | None, bool]
@@ -270,20 +232,24 @@ class JsonLines:
         """Write one line with the `same_fields` of the kind."""
         self.object(kind, same_fields(kind.record, found, **others))
 
-    def object(self, kind: ObjectKind[RecordT], fields: RecordT) -> None:
+    def result(self, found: Any, /, **given: object) -> None:
+        """Write a result as one line; the fields that are `given` do not come from its attributes."""
+        self.object(type(found).schema, object_of(found, **given))
+
+    def object(self, kind: ObjectKind[Any] | Schema, fields: Mapping[str, object]) -> None:
         """Write one line: `{"schema":"kafkalog.record/1","type":"record",…}`, the fields in their order.
 
         Values are JSON values, or values that `json_text` converts; a value that is JSON text already is `Rendered`.
         """
         named = {"schema": kind.name, "type": kind.type, **fields}
-        if not any(isinstance(value, Rendered) for value in named.values()):
+        if not any(isinstance(value, Rendered | Iterator) for value in named.values()):
             self._stream.write(json_text(named) + "\n")
             return
         separator = "{"
         for name, value in named.items():
-            if isinstance(value, Rendered):
+            if isinstance(value, Rendered | Iterator):
                 self._stream.write(f"{separator}{json_text(name)}:")
-                for piece in value.pieces:
+                for piece in value.pieces if isinstance(value, Rendered) else _list_pieces(value):
                     self._stream.write(piece)
             else:
                 self._stream.write(separator + json_text({name: value})[1:-1])
@@ -320,6 +286,14 @@ class JsonLines:
     def flush(self) -> None:
         """Flush everything to the operating system."""
         self._stream.flush()
+
+
+def _list_pieces(values: Iterator[object]) -> Iterator[str]:
+    separator = "["
+    for value in values:
+        yield separator + json_text(value)
+        separator = ","
+    yield "[]" if separator == "[" else "]"
 
 
 def _message(kind: str, message: str, path: str | None, details: Mapping[str, Any]) -> Any:

@@ -206,6 +206,11 @@ def sized(size_bytes: int) -> str:
     return f"{size_bytes} bytes"
 
 
+def size_or_0(size_bytes: int) -> str:
+    """Return a number of bytes as `sized`, but nothing as 0."""
+    return sized(size_bytes) if size_bytes else "0"
+
+
 def spent(seconds: float) -> str:
     """Return seconds as 40 ms, 1.4 s, 12 s, 3:05 min or 1:02:03 h, and from two days on as 3 d 19 h."""
     if seconds < 1:

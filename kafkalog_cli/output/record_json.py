@@ -28,19 +28,10 @@ from kafkalog_cli.output.line_program import (
     unless,
     when,
 )
-from kafkalog_cli.output.ndjson import (
-    OPEN,
-    BytesObject,
-    CodecWord,
-    Count,
-    NotRequired,
-    ObjectKind,
-    PathText,
-    json_text,
-    keywords,
-)
+from kafkalog_cli.output.ndjson import BytesObject, CodecWord, NotRequired, ObjectKind, json_text
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
 from kafkalog_cli.output.rendering import LineForm, has_control
+from kafkalog_cli.results import OPEN, Count, PathText, keywords
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.batch import Batch

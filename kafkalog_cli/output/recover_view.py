@@ -1,132 +1,42 @@
 """The Views of recover and recover --salvage, and their text."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Annotated, TypedDict
+from typing import Any
 
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.plans import Remark
-from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.ops.recover.plan import RecoverPlan
 from kafkalog_cli.ops.recover.salvage import LostOffsets
 from kafkalog_cli.ops.recover.verb import Copied, Recovered
 from kafkalog_cli.ops.steps import command_line, text_of
 from kafkalog_cli.output.human import setting_words
-from kafkalog_cli.output.log_plan_view import (
-    ChangeObject,
-    LineEditObject,
-    RemarkObject,
-    SettingObject,
-    change_details,
-    remark_lines,
-)
-from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.log_plan_view import change_details, remark_lines
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import FAILED, Detail, View
+from kafkalog_cli.output.views import FAILED, Detail, View, one_object
 
 _MOST_ALIKE = 3
 """The most files with the same remark that are listed one by one."""
 
 
-class CutSegmentObject(TypedDict):
-    """The removed end of a segment's log."""
-
-    base_offset: Annotated[int, "of the segment"]
-    position: Annotated[Count, "the first removed byte"]
-    size_bytes: Count
-
-
-class RecoveryObject(TypedDict):
-    """The result of recover for a partition, or of its dry run."""
-
-    path: Annotated[PathText, "the partition directory"]
-    topic: str
-    partition: int
-    mode: RecoverMode
-    refused: Annotated[
-        bool, From("is_refused"), "nothing is changed, with or without --dry-run; a remark has the reason"
-    ]
-    run: Annotated[str | None, "the run that made the changes, for undo; null if nothing was changed"]
-    log_start_offset: Annotated[int | None, "after the changes; null if refused"]
-    log_end_offset: Annotated[int | None, "after the changes; null if refused"]
-    cut: Annotated[list[CutSegmentObject], "the removed ends of logs"]
-    removed: Annotated[list[int], "base offsets of the removed segments"]
-    recovered: Annotated[list[int], "base offsets of segments whose indexes are rebuilt"]
-    remarks: list[RemarkObject]
-    changes: Annotated[list[ChangeObject], "changes of the partition's files, in order"]
-    checkpoints: Annotated[
-        list[LineEditObject], From("line_edits"), "the partition's lines in root checkpoints that change"
-    ]
-    settings: Annotated[list[SettingObject], "the settings that were used"]
-
-
-class LostOffsetsObject(TypedDict):
-    """Offsets that were, or may have been, in damaged bytes of a file."""
-
-    path: PathText
-    start: Annotated[int, "the first damaged byte"]
-    end: Annotated[int, "the byte after the damage"]
-    first: Annotated[int, "the first offset"]
-    last: Annotated[int | None, "the last offset; null: no valid batch follows"]
-    unreadable_bytes: Annotated[Count, "the number of these bytes that the device cannot read"]
-
-
-class UnreadableFileObject(TypedDict):
-    """A file that could not be opened or copied."""
-
-    path: PathText
-    reason: str
-
-
-class SalvageObject(TypedDict):
-    """The valid batches of a partition that recover --salvage copied, and the lost offsets."""
-
-    path: Annotated[PathText, From("partition.path"), "the partition directory"]
-    topic: Annotated[str, From("partition.topic")]
-    partition: Annotated[int, From("partition.number")]
-    out: Annotated[PathText, From("salvaged.path"), "the new directory"]
-    segments: Annotated[Count, From("salvaged.segments")]
-    batches: Annotated[Count, From("salvaged.batches")]
-    bytes: Annotated[Count, From("salvaged.size_bytes")]
-    skipped: Annotated[Count, From("salvaged.skipped"), "valid batches whose offsets or magic did not fit"]
-    first_offset: Annotated[int | None, From("salvaged.first_offset")]
-    end_offset: Annotated[int | None, From("salvaged.end_offset"), "after the last record"]
-    lost: Annotated[list[LostOffsetsObject], From("salvaged.lost")]
-    unreadable: list[UnreadableFileObject]
-    next_step: Annotated[
-        str | None,
-        EMPTY_IS_NULL,
-        "the commands that check the copy and put it in the place of the damaged log; null if nothing was copied",
-    ]
-
-
-RECOVERY = ObjectKind("kafkalog.recovery/1", RecoveryObject)
-SALVAGE = ObjectKind("kafkalog.salvage/1", SalvageObject)
-
-
 def recover_view() -> View[Recovered]:
     """Return the View of recover."""
     return View(
-        RECOVERY,
-        _recovery,
         _lines,
         ("changed",),
         _counts,
         lambda result: not result.plan.has_work and not result.plan.remarks,
         recovery_question,
         has_work=lambda result: result.plan.has_work and not result.plan.is_refused,
+        objects=_objects,
     )
 
 
-def _recovery(result: Recovered) -> RecoveryObject:
-    plan = result.plan
-    return same_fields(
-        RecoveryObject,
-        plan,
-        path=plan.path if result.live_path is None else result.live_path,
-        run=None if result.done is None else result.done.manifest.run.run_id,
-    )
+def _objects(result: Recovered) -> list[tuple[Any, Mapping[str, object]]]:
+    run = None if result.done is None else result.done.manifest.run.run_id
+    return one_object(result.plan, path=result.live_path or result.plan.path, run=run)
 
 
 def _lines(result: Recovered) -> Iterable[str]:
@@ -150,15 +60,7 @@ def _counts(result: Recovered) -> dict[str, int]:
 
 def salvage_view() -> View[Copied]:
     """Return the View of recover --salvage."""
-    return View(SALVAGE, _salvage, salvage_lines)
-
-
-def _salvage(copied: Copied) -> SalvageObject:
-    return same_fields(
-        SalvageObject,
-        copied,
-        unreadable=[{"path": PathText(path), "reason": reason} for path, reason in copied.salvaged.unreadable],
-    )
+    return View(salvage_lines)
 
 
 def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
@@ -212,7 +114,7 @@ def _grouped(remarks: Sequence[Remark]) -> Iterator[tuple[Remark, int]]:
 
 def salvage_lines(copied: Copied) -> Iterator[str]:
     """Return lines for what was copied, and what is lost."""
-    source, result = copied.partition.path, copied.salvaged
+    source, result = copied.path, copied.salvaged
     offsets = "no offsets" if result.end_offset is None else f"offsets {result.first_offset} to {result.end_offset}"
     segments = counted(result.segments, "segment")
     batches = f"{counted(result.batches, 'batch', 'batches')}, {sized(result.size_bytes)} in {segments}"

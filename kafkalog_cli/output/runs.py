@@ -2,96 +2,15 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, TypedDict
 
-from kafkalog_cli.change.manifest import RunState
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.policy_rules import Action
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.undo.plan import UndoPlan, UndoResult, UndoStep
 from kafkalog_cli.ops.undo.verb import Undone
-from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import Detail, View
-
-
-class UndoStepObject(TypedDict):
-    """A step of an undo."""
-
-    what: Annotated[str, keywords(enum=("restore", "cut", "rename", "remove", "checkpoint"))]
-    name: Annotated[PathText, "the file"]
-    to: Annotated[str | None, "the file's name or the checkpoint's line afterwards"]
-    size_bytes: Annotated[int | None, "the number of bytes restored to the file, or the size to which it is cut"]
-
-
-class UndoObject(TypedDict):
-    """A run on a partition that was undone, or would be."""
-
-    path: Annotated[PathText, From("plan.path"), "the partition directory"]
-    run: Annotated[str, From("plan.run_id")]
-    action: Annotated[
-        str | None, From("plan.manifest.run.action"), "the command; null if the run ended before it changed anything"
-    ]
-    started_ms: Annotated[int | None, From("plan.manifest.run.now_ms")]
-    state: Annotated[RunState | None, From("plan.manifest.state"), "the progress of the run before the undo"]
-    dry_run: Annotated[bool, From("result"), keywords(lambda result: result is None)]
-    undone: Annotated[bool, From("result.undone"), keywords(bool), "whether this call undid it"]
-    steps: Annotated[list[UndoStepObject], From("plan.steps"), "last change first"]
-    clean_shutdown_marker: Annotated[
-        bool | None,
-        From("result.marker"),
-        "whether .kafka_cleanshutdown is back; null in a dry run, or if the run did not remove it",
-    ]
-
-
-class DueFileObject(TypedDict):
-    """A .deleted file that is due."""
-
-    name: PathText
-    size_bytes: Annotated[int, From("file.size_bytes")]
-    due_ms: int
-    run: Annotated[str | None, From("run_id"), "the run that renamed it, if it is known"]
-
-
-class OldRunObject(TypedDict):
-    """A run that is removed, with the files that it keeps."""
-
-    run: Annotated[str, From("run_id")]
-    state: Annotated[RunState | None, "null: it ended before it changed anything"]
-    files: int
-    size_bytes: int
-
-
-class LeftoverObject(TypedDict):
-    """The directory of an import that did not end."""
-
-    files: int
-    size_bytes: int
-
-
-class KeptRunObject(TypedDict):
-    """An old run that is not removed."""
-
-    run: Annotated[str, From("run_id")]
-    reason: str
-
-
-class PurgeObject(TypedDict):
-    """The files and runs of a partition that were permanently removed, or would be."""
-
-    path: Annotated[PathText, "the partition directory"]
-    dry_run: bool
-    files: list[DueFileObject]
-    runs: list[OldRunObject]
-    leftover: Annotated[LeftoverObject | None, "the whole directory is removed: an import left it that did not end"]
-    kept: Annotated[list[KeptRunObject], "runs that are kept, whatever their age"]
-    waiting: Annotated[int, "files and runs that are not due yet"]
-    size_bytes: Annotated[int, "of all removed files"]
-
-
-UNDO = ObjectKind("kafkalog.undo/1", UndoObject)
-PURGE = ObjectKind("kafkalog.purge/1", PurgeObject)
+from kafkalog_cli.output.views import Detail, View, one_object
 
 
 def undo_lines(plan: UndoPlan, result: UndoResult | None) -> Iterator[str]:
@@ -143,7 +62,7 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
     would = "would be " if dry_run else ""
     yield f"{path}: {would}{purge_words(plan)}{waiting}"
     for due in plan.files:
-        yield Detail(f"  {printable(due.name)}: {sized(due.file.size_bytes)}")
+        yield Detail(f"  {printable(due.name)}: {sized(due.size_bytes)}")
     for run in plan.runs:
         yield Detail(f"  run {printable(run.run_id)}: {counted(run.files, 'file')}, {sized(run.size_bytes)}")
     if not dry_run:
@@ -169,11 +88,9 @@ def purge_question(plan: PurgePlan) -> str:
 def undo_view() -> View[Undone]:
     """Return the View of undo."""
     return View(
-        UNDO,
-        partial(same_fields, UndoObject),
         lambda done: undo_lines(done.plan, done.result),
         ("undone",),
-        lambda done: {"undone": int(done.result is not None and done.result.undone)},
+        lambda done: {"undone": int(done.undone)},
         lambda done: not done.plan.has_work,
         has_work=lambda done: done.plan.has_work and done.plan.manifest is not None,
     )
@@ -182,8 +99,6 @@ def undo_view() -> View[Undone]:
 def purge_view(*, dry_run: bool) -> View[PurgePlan]:
     """Return the View of purge."""
     return View(
-        PURGE,
-        lambda plan: same_fields(PurgeObject, plan, dry_run=dry_run),
         lambda plan: purge_lines(plan, dry_run=dry_run),
         ("files", "runs", "leftovers", "bytes"),
         lambda plan: {
@@ -195,4 +110,5 @@ def purge_view(*, dry_run: bool) -> View[PurgePlan]:
         lambda plan: not plan.has_work,
         purge_question,
         has_work=lambda plan: plan.has_work,
+        objects=partial(one_object, dry_run=dry_run),
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
+from operator import itemgetter
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 from kafkalog_cli.disk.named_places import StagedFile
-from kafkalog_cli.output.human import TextColumn, TextTable, write_table
+from kafkalog_cli.output.human import Column, write_table
 from kafkalog_cli.output.ndjson import ObjectKind, json_text
 from kafkalog_cli.output.stream import ResultStream, printable
 
@@ -192,8 +193,10 @@ class Written(NamedTuple):
 def write_cells(out: ResultStream, headings: Sequence[Heading], rows: Iterable[Any], most_rows: int) -> Written:
     """Write rows of text as a table; on a terminal that is too narrow the last columns are left out."""
     cells = list(rows)
-    columns = [TextColumn(printable(one.name), one.is_number, rank) for rank, one in enumerate(headings)]
-    write_table(out, TextTable(columns, cells[:most_rows]))
+    columns = [
+        Column(printable(one.name), itemgetter(at), at, is_number=one.is_number) for at, one in enumerate(headings)
+    ]
+    write_table(out, columns, cells[:most_rows])
     return Written(min(len(cells), most_rows), len(cells) > most_rows)
 
 

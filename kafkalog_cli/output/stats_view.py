@@ -1,15 +1,14 @@
-"""The text and JSON output of stats: topics or partitions, the largest first, and the details of all together."""
+"""The text of stats: topics or partitions, the largest first, and the details of all together."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, NamedTuple, TypedDict
+from typing import NamedTuple
 
 from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
-from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.key_counts import KeyTotal
 from kafkalog_cli.ops.log_contents import LogContents
+from kafkalog_cli.ops.stats import Stats
 from kafkalog_cli.ops.values import json_of
-from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import CodecWord, Count, From, ObjectKind, PathText, RawBytes, same_fields
+from kafkalog_cli.output.human import Column, CountColumn, NumberColumn, iso_time, write_table
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
@@ -17,27 +16,18 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _ROW_BARS, _ALL_BARS = 16, 60
 _SHOWN_KEY_CHARACTERS = 40
 _COLUMNS = (
-    TextColumn("SIZE", is_number=True),
-    TextColumn("RAW", is_number=True, rank=4),
-    TextColumn("RECORDS", is_number=True),
-    TextColumn("KEYS", is_number=True, rank=1),
-    TextColumn("DUPLICATES", is_number=True, rank=5),
-    TextColumn("TOMBSTONES", is_number=True, rank=3, is_count=True),
-    TextColumn("BATCHES", is_number=True, rank=6),
-    TextColumn("PRODUCERS", is_number=True, rank=7, is_count=True),
-    TextColumn("OUT-OF-ORDER", is_number=True, rank=8, is_count=True),
-    TextColumn("FIRST", rank=10),
-    TextColumn("LAST", rank=9),
-    TextColumn("OVER TIME", rank=2),
+    NumberColumn("SIZE", lambda row: sized(row.contents.bytes)),
+    NumberColumn("RAW", lambda row: sized(row.contents.raw_bytes), 4),
+    NumberColumn("RECORDS", lambda row: f"{row.contents.records:,}"),
+    NumberColumn("KEYS", lambda row: _keys(row.contents), 1),
+    NumberColumn("DUPLICATES", lambda row: f"{row.contents.duplicates:,}", 5),
+    CountColumn("TOMBSTONES", lambda row: f"{row.contents.tombstones:,}", 3),
+    NumberColumn("BATCHES", lambda row: f"{row.contents.batches:,}", 6),
+    CountColumn("PRODUCERS", lambda row: _producers(row.contents), 7),
+    CountColumn("OUT-OF-ORDER", lambda row: f"{row.contents.out_of_order:,}", 8),
+    Column("FIRST", lambda row: iso_time(row.contents.first_timestamp_ms), 10),
+    Column("LAST", lambda row: iso_time(row.contents.last_timestamp_ms), 9),
 )
-
-
-class StatsRow(NamedTuple):
-    """A topic or a partition with its contents; `partitions` None: a single partition."""
-
-    name: str
-    contents: LogContents
-    partitions: int | None = None
 
 
 class KeyWords(NamedTuple):
@@ -56,40 +46,23 @@ class KeyWords(NamedTuple):
         return key.key.decode("utf-8", "replace")
 
 
-def write_stats(  # noqa: PLR0913, PLR0917
-    out: ResultStream, rows: Sequence[StatsRow], total: LogContents, partitions: int, top: int, words: KeyWords
-) -> None:
-    """Write the table, and the details."""
-    span = total.first_timestamp_ms, total.last_timestamp_ms
-    is_topics = any(row.partitions is not None for row in rows)
-    first = (TextColumn("TOPIC"), TextColumn("PARTITIONS", is_number=True, rank=2)) if is_topics else (
-        TextColumn("PARTITION"),
-    )  # fmt: skip
-    shown = [*rows] if len(rows) == 1 else [*rows, StatsRow("total", total, partitions if is_topics else None)]
-    cells = []
-    for row in shown:
-        names = [printable(row.name)] + ([cell(row.partitions)] if is_topics else [])
-        cells.append((*names, *_cells(row.contents, span)))
-    write_table(out, TextTable((*first, *_COLUMNS), cells))
+def write_stats(out: ResultStream, found: Sequence[Stats], top: int, words: KeyWords, *, by_partition: bool) -> None:
+    """Write the table of topics or partitions, and the details of all together, which is the last of `found`."""
+    total = found[-1]
+    rows = [row for row in found if row.scope == ("partition" if by_partition else "topic")]
+    span = total.contents.first_timestamp_ms, total.contents.last_timestamp_ms
+    first = [
+        Column("TOPIC", lambda row: row.topic or "total"),
+        NumberColumn("PARTITIONS", lambda row: row.partitions, 2),
+    ]
+    if by_partition:
+        first = [Column("PARTITION", lambda row: (row.path or "total").rpartition("/")[2])]
+    bars = Column("OVER TIME", lambda row: sparkline(row.contents, span, _ROW_BARS) or None, 2)
+    write_table(out, [*first, *_COLUMNS, bars], rows if len(rows) == 1 else [*rows, total])
     paint = paint_of(out)
-    bars = _ALL_BARS if paint.width is None else max(_ROW_BARS, min(_ALL_BARS, paint.width - len("  ||")))
-    for line in _details(total, top, bars, partitions, words):
+    width = _ALL_BARS if paint.width is None else max(_ROW_BARS, min(_ALL_BARS, paint.width - len("  ||")))
+    for line in _details(total.contents, top, width, total.partitions, words):
         out.write(f"{paint.wrapped(line, indent='  ')}\n")
-
-
-def _cells(found: LogContents, span: tuple[int | None, int | None]) -> Iterator[str]:
-    yield sized(found.bytes)
-    yield sized(found.raw_bytes)
-    yield f"{found.records:,}"
-    yield _keys(found)
-    yield f"{found.duplicates:,}"
-    yield f"{found.tombstones:,}"
-    yield f"{found.batches:,}"
-    yield _producers(found)
-    yield f"{found.out_of_order:,}"
-    yield iso_time(found.first_timestamp_ms)
-    yield iso_time(found.last_timestamp_ms)
-    yield sparkline(found, span, _ROW_BARS) or NOTHING
 
 
 def _keys(found: LogContents) -> str:
@@ -121,18 +94,17 @@ def _details(found: LogContents, top: int, bars: int, partitions: int, words: Ke
         ratio = f", {codec.raw_bytes / codec.bytes:.1f}:1" if codec.bytes else ""
         batches = f"{codec.batches:,} {'batch' if codec.batches == 1 else 'batches'}"
         yield f"codec {codec.codec}: {batches}, {sized(codec.bytes)} for {sized(codec.raw_bytes)} of contents{ratio}"
-    if found.smallest_batch is not None and found.largest_batch is not None:
+    if found.smallest_batch_bytes is not None and found.largest_batch_bytes is not None:
         mean = found.batch_bytes // max(1, found.batches)
         most = "" if found.most_batch_records is None else f", at most {found.most_batch_records:,} records"
-        yield (
-            f"batches: {sized(found.smallest_batch)} to {sized(found.largest_batch)}, {sized(mean)} on average{most}"
-        )
+        sizes = f"{sized(found.smallest_batch_bytes)} to {sized(found.largest_batch_bytes)}"
+        yield f"batches: {sizes}, {sized(mean)} on average{most}"
     yield from _about_keys(found, partitions)
     yield from _over_time(found, bars)
-    if found.largest:
+    if found.largest_records:
         yield "largest records:"
-        width = max(len(f"{one.topic}-{one.partition}:{one.offset}") for one in found.largest)
-        for record in found.largest:
+        width = max(len(f"{one.topic}-{one.partition}:{one.offset}") for one in found.largest_records)
+        for record in found.largest_records:
             name = printable(f"{record.topic}-{record.partition}:{record.offset}")
             yield f"  {name.ljust(width)}  {sized(record.bytes)}, {iso_time(record.timestamp_ms)}"
     if found.frequent_keys:
@@ -171,107 +143,3 @@ def _over_time(found: LogContents, bars: int) -> Iterator[str]:
 
 def _counted(records: int) -> str:
     return f"{records:,} {'record' if records == 1 else 'records'}"
-
-
-class CodecContentsObject(TypedDict):
-    """The batches with one codec."""
-
-    codec: CodecWord
-    batches: Count
-    bytes: Annotated[Count, "on disk"]
-    raw_bytes: Annotated[Count, "keys and values after decompression"]
-
-
-class LargeRecordObject(TypedDict):
-    """One of the largest records."""
-
-    topic: PathText
-    partition: int
-    offset: int
-    bytes: Annotated[Count, "of the key and the value"]
-    timestamp_ms: int | None
-
-
-class FrequentKeyObject(TypedDict):
-    """One of the most frequent keys."""
-
-    key: Annotated[RawBytes, "the first 1024 bytes"]
-    key_bytes: Count
-    records: Count
-    bytes: Annotated[Count, "of keys and values"]
-    records_error: Annotated[Count, "the true number is at most so much higher"]
-
-
-class ProducerCountsObject(TypedDict):
-    """One of the producers with the most records."""
-
-    producer_id: int
-    epochs: Annotated[Count, "the number of different epochs; of several partitions the largest number"]
-    batches: Count
-    records: Count
-
-
-class PeriodCountObject(TypedDict):
-    """The records of a period."""
-
-    start_ms: int
-    records: Count
-
-
-class StatsObject(TypedDict):
-    """The contents of a partition, of a topic, or of all partitions together."""
-
-    scope: Literal["partition", "topic", "total"]
-    topic: Annotated[PathText | None, "null for the total"]
-    partition: Annotated[int | None, "null for a topic and the total"]
-    path: Annotated[PathText | None, "the partition's directory; null for a topic and the total"]
-    partitions: Count
-    bytes: Annotated[Count, "of the log files"]
-    raw_bytes: Annotated[Count, "keys and values after decompression"]
-    batches: Count
-    records: Annotated[Count, "without control records"]
-    control_records: Count
-    codecs: Annotated[list[CodecContentsObject], "the codec with the most bytes first"]
-    smallest_batch_bytes: Annotated[int | None, From("smallest_batch")]
-    largest_batch_bytes: Annotated[int | None, From("largest_batch")]
-    most_batch_records: int | None
-    keys: Annotated[Count, "different keys per partition; those of several partitions are added up"]
-    keys_relative_error: Annotated[float, "standard error of the estimate; 0: exact"]
-    null_keys: Annotated[Count, "records without a key"]
-    duplicates: Annotated[Count, "records with a key that an earlier record of the partition has"]
-    tombstones: Annotated[Count, "records with a key and a null value"]
-    frequent_keys: list[FrequentKeyObject]
-    producers: Annotated[Count, "different producer ids"]
-    more_producers: Annotated[bool, "whether a partition has more producers than were counted"]
-    top_producers: list[ProducerCountsObject]
-    first_timestamp_ms: int | None
-    last_timestamp_ms: int | None
-    out_of_order: Annotated[Count, "records with a timestamp below that of an earlier record of the partition"]
-    largest_records: Annotated[list[LargeRecordObject], From("largest")]
-    period_ms: Annotated[Count, From("times.period_ms"), "the length of a period"]
-    over_time: Annotated[list[PeriodCountObject], "periods with records"]
-
-
-STATS = ObjectKind("kafkalog.stats/1", StatsObject)
-
-
-def stats_object(
-    contents: LogContents, partitions: int, top: int, topic: str | None = None, partition: Partition | None = None
-) -> StatsObject:
-    """Return the object of a partition, of a topic (without `partition`), or of all (without `topic`)."""
-    period_ms = contents.times.period_ms
-    return same_fields(
-        StatsObject,
-        contents,
-        scope="total" if topic is None else "topic" if partition is None else "partition",
-        topic=topic,
-        partition=None if partition is None else partition.number,
-        path=None if partition is None else partition.path,
-        partitions=partitions,
-        frequent_keys=contents.frequent_keys[:top],
-        top_producers=contents.top_producers[:top],
-        over_time=[
-            {"start_ms": period * period_ms, "records": count}
-            for period, count in sorted(contents.times.counts.items())
-        ],
-    )

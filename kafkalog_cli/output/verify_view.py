@@ -11,10 +11,11 @@ from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
-from kafkalog_cli.output.ndjson import EMPTY_IS_NULL, Count, From, ObjectKind, PathText, exit_codes, same_fields
+from kafkalog_cli.output.ndjson import From, ObjectKind, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.views import FAILURES, Listener, View
+from kafkalog_cli.results import EMPTY_IS_NULL, Count, PathText, exit_codes
 
 OF_SEVERITY = {Severity.CORRUPTION: "corruptions", Severity.WARNING: "warnings", Severity.INFO: "infos"}
 CODES = (ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.NOT_FOUND)
@@ -69,8 +70,6 @@ VERIFICATION = ObjectKind("kafkalog.verification/1", VerificationObject)
 def verify_view(listener: Listener, *, quiet: bool) -> View[Verification]:
     """Return the view; with `quiet` only warnings and worse are shown. `listener` writes the text and the reports."""
     return View(
-        VERIFICATION,
-        verification_object,
         lambda _: (),
         ("targets", FAILURES, *OF_SEVERITY.values(), "batches", "records", "bytes"),
         _counts,

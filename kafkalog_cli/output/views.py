@@ -10,10 +10,10 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import NO_PAINT, Paint, ResultStream
+from kafkalog_cli.results import object_of
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.session.verb import Summary
-    from kafkalog_cli.output.ndjson import ObjectKind
 
 
 ResultT = TypeVar("ResultT")
@@ -25,6 +25,11 @@ def _nothing(_out: ResultStream) -> None:
 
 def _never_idle(_result: Any) -> bool:
     return False
+
+
+def one_object(result: Any, /, **given: object) -> list[tuple[Any, Mapping[str, object]]]:
+    """Return the JSON object of a result; the fields that are `given` do not come from it."""
+    return [(type(result).schema, object_of(result, **given))]
 
 
 class Detail(str):
@@ -47,16 +52,14 @@ class Listener(Protocol):
 class View(Generic[ResultT]):
     """How the results of a verb are shown.
 
-    `fields` returns the fields of an object of `kind`. `is_idle`: whether a result reports that nothing was done.
+    `is_idle`: whether a result reports that nothing was done.
     `names` are the counts of the summary; `counts` returns a result's part of these, and of FAILED. `question`
     asks for consent to a plan, without a question mark. `last` writes the output after all results. `has_work`: whether
     a result reports a change, also in a dry run; None: text output has no summary. `objects` returns the JSON objects
-    of a result, each with its kind; None: one of `kind`. `counts_partitions`: whether the summary has the number of
+    of a result, each with its schema. `counts_partitions`: whether the summary has the number of
     partitions. `listener` gets all results and errors first, and may write them itself.
     """
 
-    kind: ObjectKind[Any]
-    fields: Callable[[ResultT], Mapping[str, object]]
     lines: Callable[[ResultT], Iterable[str]]
     names: tuple[str, ...] = ()
     counts: Callable[[ResultT], Mapping[str, int]] = lambda _: {}
@@ -64,13 +67,9 @@ class View(Generic[ResultT]):
     question: Callable[[Any], str] = str
     last: Callable[[ResultStream], None] = _nothing
     has_work: Callable[[ResultT], bool] | None = None
-    objects: Callable[[ResultT], Iterable[tuple[ObjectKind[Any], Mapping[str, object]]]] | None = None
+    objects: Callable[[ResultT], Iterable[tuple[Any, Mapping[str, object]]]] = one_object
     counts_partitions: bool = True
     listener: Listener | None = None
-
-    def objects_of(self, result: ResultT) -> Iterable[tuple[ObjectKind[Any], Mapping[str, object]]]:
-        """Return the JSON objects of a result, each with its kind."""
-        return [(self.kind, self.fields(result))] if self.objects is None else self.objects(result)
 
 
 FAILURES = "failures"

@@ -158,7 +158,7 @@ def test_retention_as_retain_plans_it(corpus):
         one = found[plan.path.rpartition("/")[2]]
         if plan.is_refused or one["retention"] is None:
             continue
-        gone = {fate.base_offset: fate.goes.value for fate in plan.removed}
+        gone = {segment.base_offset: segment.limit.value for segment in plan.removed}
         assert {s["base_offset"]: s["removed_by"] for s in one["segments"] if s["removed_by"]} == gone
         assert one["retention"]["removable_bytes"] == plan.removed_bytes
         assert one["retention"]["horizon_ms"] == now - 172_800_000

@@ -13,21 +13,17 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.errors import ExitCode, PathNotFound
 from kafkalog_cli.output.ndjson import (
-    EMPTY_IS_NULL,
-    NEGATIVE_IS_NULL,
-    NUMBER_OF,
     From,
     JsonLines,
     NotRequired,
     ObjectKind,
-    PathText,
     json_bytes,
     json_path,
     json_text,
-    lower_names,
     same_fields,
 )
 from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.results import EMPTY_IS_NULL, NEGATIVE_IS_NULL, NUMBER_OF, PathText, lower_names
 
 
 def written(*calls):

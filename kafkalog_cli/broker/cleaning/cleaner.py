@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import group_segments
 from kafkalog_cli.broker.cleaning.log import (
@@ -41,6 +41,7 @@ from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.results import of
 
 _NO_RECORDS = RecordColumns.from_rows([])
 
@@ -72,21 +73,21 @@ class CleanedGroup(NamedTuple):
 
 @dataclass(slots=True)
 class CleaningCounts:
-    """Result of a cleaning in records, batches and bytes.
-
-    `lost_ends` counts batches of v0 and v1 that ended a round and had no remaining record: Kafka's cleaner fails there.
-    """
+    """Result of a cleaning in records, batches and bytes."""
 
     records_read: int = 0
     records_kept: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    batches_copied: int = 0
-    batches_rewritten: int = 0
-    batches_emptied: int = 0
-    batches_gone: int = 0
-    lost_ends: int = 0
-    causes: Causes = NO_CAUSES
+    records_without_key: ClassVar[Annotated[int, "removed records without a key"]] = of("causes.keyless")
+    causes: Annotated[Causes, "the removed records by cause"] = NO_CAUSES
+    bytes_read: Annotated[int, "sizes of the logs before"] = 0
+    bytes_written: Annotated[int, "sizes of the logs after"] = 0
+    batches_copied: Annotated[int, "batches that stay byte for byte"] = 0
+    batches_rewritten: Annotated[int, "batches that lose records, or get a delete horizon or a newer format"] = 0
+    batches_emptied: Annotated[int, "batches that stay without records"] = 0
+    batches_gone: Annotated[int, "removed batches"] = 0
+    lost_ends: Annotated[
+        int, "removed messages of old formats at the end of a round, where a broker's cleaner fails"
+    ] = 0
 
 
 class _Fate(IntEnum):

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.log import (
@@ -38,20 +38,20 @@ class Reason(Enum):
 
 
 class RecordFate(NamedTuple):
-    """A record of the key, and whether and why it is removed.
+    """A record of the explained key, and whether a cleaning removes it."""
 
-    `by_offset` is the offset of the later record that supersedes it, None if there is none. `due_ms` is the delete
-    horizon in a tombstone's batch: the first cleaning from then on removes it. It is None for other records, and for
-    a tombstone whose batch has no horizon yet.
-    """
-
-    base_offset: int
+    base_offset: Annotated[int, "of its segment"]
     offset: int
-    timestamp_ms: int
-    value_bytes: int | None
+    timestamp_ms: Annotated[int, "-1: none"]
+    value_bytes: Annotated[int | None, "the size of the value; null: the record is a tombstone"]
     reason: Reason
-    by_offset: int | None = None
-    due_ms: int | None = None
+    by_offset: Annotated[int | None, "the later record that supersedes it"] = None
+    due_ms: Annotated[int | None, "from then on a cleaning removes the tombstone; null: no cleaning has set it"] = None
+
+    @property
+    def goes(self) -> Annotated[bool, "whether it is removed"]:
+        """Whether the reason removes it."""
+        return self.reason.goes
 
 
 class _Found(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from kafkalog_cli.disk.temporary import temporary_file
 from kafkalog_cli.format.columns import as_array
@@ -19,14 +19,17 @@ KEYLESS, EXPIRED, ERASED = 4, 8, 16
 
 
 class Causes(NamedTuple):
-    """Numbers of removed records by cause. `aborted` and `control` are decided by the batch, the others by marks."""
+    """Removed records by cause.
 
-    erased: int = 0
-    keyless: int = 0
-    expired: int = 0
-    superseded: int = 0
-    aborted: int = 0
-    control: int = 0
+    `aborted` and `control` are decided by the batch, the others by marks.
+    """
+
+    erased: Annotated[int, "their keys are erased"] = 0
+    keyless: Annotated[int, "they have no key"] = 0
+    expired: Annotated[int, "they are tombstones whose delete horizon is over"] = 0
+    superseded: Annotated[int, "a later record has the same key"] = 0
+    aborted: Annotated[int, "their transactions were aborted"] = 0
+    control: Annotated[int, "they are control records whose transactions have no record left"] = 0
 
     def plus(self, more: Causes) -> Causes:
         """Return the sums by cause."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.results import result
 
 
 class CannotApply(Exception):
@@ -47,8 +48,12 @@ class AccessControl(NamedTuple):
     permission_type: int
 
 
+@result("kafkalog.cluster-token/1")
 class TokenState(NamedTuple):
-    """A delegation token without its secret; times are epoch ms (TokenInformation)."""
+    """A delegation token, without its secret.
+
+    Mirrors TokenInformation.
+    """
 
     token_id: str
     owner: str
@@ -56,7 +61,7 @@ class TokenState(NamedTuple):
     renewers: tuple[str, ...]
     issued_ms: int
     expires_ms: int
-    latest_ms: int
+    latest_ms: Annotated[int, "the time up to which it can be renewed"]
 
 
 QuotaEntity = tuple[tuple[str, str | None], ...]

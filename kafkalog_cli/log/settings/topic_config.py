@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, unique
 from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar, cast, overload
+from typing import Annotated, Generic, NamedTuple, TypeVar, cast, overload
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.errors import UsageError, did_you_mean
@@ -22,6 +22,7 @@ from kafkalog_cli.log.settings.topic_config_table import (
     config_text,
     parse_config,
 )
+from kafkalog_cli.results import Hidden, as_text
 
 CLEANUP_POLICY = "cleanup.policy"
 COMPACT, DELETE = "compact", "delete"
@@ -70,18 +71,18 @@ _WORDS = {
 
 
 class Setting(NamedTuple):
-    """A setting with its value and origin.
+    """A setting that a plan uses.
 
     `given_name` and `given_text` are its name and value in that source (log.retention.hours for retention.ms).
     `is_known` is False for Kafka's default if a source that could override it was not read.
     """
 
     name: str
-    value: ConfigValue
-    origin: Origin
-    given_name: str
-    given_text: str
-    is_known: bool = True
+    value: Annotated[ConfigValue, as_text(config_text)]
+    origin: Annotated[Origin, "the source of the value"]
+    given_name: Hidden[str]
+    given_text: Hidden[str]
+    is_known: Hidden[bool] = True
 
     @property
     def text(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, cast
+from typing import Annotated, ClassVar, NamedTuple, cast
 
 from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget, Rolled
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
@@ -40,6 +40,8 @@ from kafkalog_cli.ops.plans import (
     refused,
     whole_end_of,
 )
+from kafkalog_cli.ops.words import CodecWord
+from kafkalog_cli.results import NULL_IS_ZERO, Hidden, Named, of, result
 
 _RECOVERY_POINT = FileKind.RECOVERY_POINT_CHECKPOINT
 _LEVELS = {
@@ -85,18 +87,32 @@ class AppendCounts(NamedTuple):
         )
 
 
+@result("kafkalog.appended/1")
 @dataclass(frozen=True, slots=True)
 class AppendPlan(LogPlan):
-    """A plan to append after `log_end_offset`.
+    """The result of append for a partition, or of its dry run.
 
-    After the append, `log_end_offset` is the new end of the log, and `appended` says what was appended. `is_cut_short`:
-    the run was interrupted, and only the records that had come by then were appended.
+    `is_cut_short`: the run was interrupted, and only the records that had come by then were appended.
     """
 
-    view: Partition | None = None
-    style: BatchStyle = field(default=BatchStyle())
-    appended: AppendCounts | None = None
-    is_cut_short: bool = False
+    view: Hidden[Partition | None] = None
+    style: Hidden[BatchStyle] = field(default=BatchStyle())
+    appended: Hidden[AppendCounts | None] = None
+    first_offset: ClassVar[Annotated[int | None, "of the first record; null if nothing is appended"]] = of(
+        "appended.first_offset"
+    )
+    records: ClassVar[Annotated[int, NULL_IS_ZERO, "with the marker of a transaction"]] = of("appended.records")
+    batches: ClassVar[Annotated[int, NULL_IS_ZERO]] = of("appended.batches")
+    size_bytes: ClassVar[Annotated[int, NULL_IS_ZERO, "of the batches"]] = of("appended.size_bytes")
+    segments: ClassVar[Annotated[tuple[Rolled, ...], "the segments that were started"]] = of(
+        lambda plan: () if plan.appended is None else plan.appended.rolled
+    )
+    codec: ClassVar[CodecWord] = of(lambda plan: codec_name(plan.style.codec))
+    leader_epoch: ClassVar[int] = of("style.leader_epoch")
+    producer_id: ClassVar[Annotated[int, "-1: none"]] = of("style.producer_id")
+    producer_epoch: ClassVar[Annotated[int, "-1: none"]] = of("style.producer_epoch")
+    transactional: ClassVar[bool] = of("style.is_transactional")
+    is_cut_short: Annotated[bool, Named("interrupted"), "the input may have more records"] = False
 
     @property
     def has_work(self) -> bool:

@@ -67,7 +67,7 @@ class LogCleaning:
             SegmentChange(group.sources, tuple(segment.base_offset for segment in group.segments))
             for group in self._groups
         )
-        return Compaction(self.end_offset, self._counts, segments)
+        return Compaction(self.end_offset, segments, self._counts)
 
     def measure(self) -> tuple[CleaningCounts, list[MeasuredGroup]]:
         """Clean the log without writing. Raises Damaged, and the exceptions of opening the files."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import (
     CheckpointState,
@@ -51,7 +51,20 @@ from kafkalog_cli.ops.plans import (
     whole_end_of,
 )
 from kafkalog_cli.ops.purge import DELAY, NEVER_MS, PurgePlan, plan_purge
-from kafkalog_cli.ops.retain.plan import RetainPlan
+from kafkalog_cli.ops.retain.plan import RemovedSegment, RetainPlan
+from kafkalog_cli.results import (
+    ABSENT,
+    FLAT,
+    NULL_IS_ZERO,
+    NUMBER_OF,
+    Before,
+    Count,
+    Hidden,
+    Named,
+    PathName,
+    of,
+    result,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,55 +115,102 @@ class Choice(Enum):
 
 
 class Estimate(NamedTuple):
-    """The records that a cleaning would read, and those that it would remove, with control records; by causes too."""
+    """The counts of a cleaning, found without writing."""
 
-    records: int
-    gone: int
-    causes: Causes
+    records: Annotated[int, "records that the cleaning reads, with control records"]
+    gone: Annotated[int, "records that it removes"]
+    causes: Annotated[Causes, "the removed records by cause"]
+
+    @property
+    def keyless(self) -> Annotated[int, Before("causes"), "removed records without a key"]:
+        """The removed records without a key."""
+        return self.causes.keyless
 
 
 class SegmentChange(NamedTuple):
-    """Source segments, and the segments that were made from them, by base offsets."""
+    """Base offsets of segments before and after a cleaning."""
 
     sources: tuple[int, ...]
-    made: tuple[int, ...]
+    made: Annotated[tuple[int, ...], "of the segments that were made from them"]
 
 
 class Compaction(NamedTuple):
-    """The result of a cleaning. The log is clean below `end_offset`."""
+    """The result of a cleaning."""
 
-    end_offset: int
-    counts: CleaningCounts
+    end_offset: Annotated[int, "the log is clean below this offset"]
     segments: tuple[SegmentChange, ...]
-    passes: int = 1  # always: JSON output had runs with more
+    counts: Annotated[CleaningCounts, FLAT]
+    passes: Annotated[int, Before("segments"), "the number of cleaning passes, 1"] = 1
 
 
 @dataclass(frozen=True, slots=True)
-class CompactPlan(LogPlan):
-    """A plan to clean the offsets below `dirt.first_uncleanable`, with keys collected from `first_dirty` on.
+class CompactionRetention:
+    """The retention of a cleaned log."""
 
-    `first_dirty` is below `dirt.first_dirty` if the clean part is cleaned again. `groups` contains the base offsets of
-    the segments of each group, which become one segment. `due` contains files of earlier runs that are removed now.
-    `delay_ms` is how long this run's `.deleted` files stay. `outcome` and `estimate` are set after a cleaning or an
-    estimate. `retention` is the retention plan that follows if cleanup.policy has delete too, `retention_run` the id of
-    its run. `explained` contains the records of the explained key. `erasure` is set if keys are erased. `rolls`: the
-    active segment has records to erase, and is rolled first.
+    run: Annotated[str | None, "the run that removed segments; undo it first; null if nothing was removed"]
+    plan: Hidden[RetainPlan]
+    removed: ClassVar[Annotated[list[RemovedSegment], "the removed segments"]] = of("plan.removed")
+    removed_bytes: ClassVar[Annotated[Count, "sizes of their logs"]] = of("plan.removed_bytes")
+    rolled: ClassVar[Annotated[bool, "all segments are removed, and an empty segment starts at the log's end"]] = of(
+        "plan.rolls"
+    )
+    delay_ms: ClassVar[Annotated[Count, "how long the removed files stay as .deleted"]] = of("plan.delay_ms")
+    unlinked_files: ClassVar[Annotated[Count, NUMBER_OF, "files of earlier runs that were due"]] = of("plan.due.files")
+    unlinked_bytes: ClassVar[Annotated[Count, NULL_IS_ZERO, "their sizes"]] = of("plan.due.size_bytes")
+
+
+@result("kafkalog.compaction/1")
+@dataclass(frozen=True, slots=True)
+class CompactPlan(LogPlan):
+    """The result of compact for a partition, or of its dry run.
+
+    The offsets below `dirt.first_uncleanable` are cleaned, with keys collected from `first_dirty` on, which is below
+    `dirt.first_dirty` if the clean part is cleaned again. `due` contains files of earlier runs that are removed now.
     """
 
-    choice: Choice = Choice.NOT_COMPACTED
-    dirt: Dirt | None = None
-    first_dirty: int = 0
-    groups: tuple[tuple[int, ...], ...] = ()
-    producers: Mapping[int, ProducerEntry] = field(default_factory=dict)
-    due: PurgePlan | None = None
-    delay_ms: int = 0
-    estimate: Estimate | None = None
-    outcome: Compaction | None = None
-    retention: RetainPlan | None = None
-    retention_run: str | None = None
-    explained: tuple[RecordFate, ...] | None = None
-    erasure: Erasure | None = None
-    rolls: bool = False
+    choice: Annotated[Choice, "whether the log is cleaned, and why; the first five: it is cleaned"] = (
+        Choice.NOT_COMPACTED
+    )
+    dirt: Hidden[Dirt | None] = None
+    first_dirty_offset: ClassVar[
+        Annotated[int | None, "the log is clean below it; null if unknown: refused, damaged, not compacted, no segment"]
+    ] = of("dirt.first_dirty")
+    first_uncleanable_offset: ClassVar[
+        Annotated[int | None, "the end of the cleanable part, the base offset of a segment"]
+    ] = of("dirt.first_uncleanable")
+    up_to: ClassVar[Annotated[UpTo | None, "the limit that ends the cleanable part"]] = of("dirt.up_to")
+    cleaner_checkpoint: ClassVar[
+        Annotated[CheckpointState | None, "whether the line in cleaner-offset-checkpoint is used"]
+    ] = of("dirt.checkpoint")
+    clean_bytes: ClassVar[Annotated[int | None, "of segments that begin before the first dirty offset"]] = of(
+        "dirt.clean_bytes"
+    )
+    dirty_bytes: ClassVar[Annotated[int | None, "of segments with cleanable offsets"]] = of("dirt.cleanable_bytes")
+    dirty_ratio: ClassVar[Annotated[float | None, "dirty bytes divided by the sum of both"]] = of("dirt.ratio")
+    compaction_delay_ms: ClassVar[Annotated[int | None, "the time since max.compaction.lag.ms was exceeded"]] = of(
+        "dirt.delay_ms"
+    )
+    first_dirty: Hidden[int] = 0
+    groups: Annotated[tuple[tuple[int, ...], ...], "base offsets of segments that become one segment"] = ()
+    rolls: Annotated[bool, "whether the active segment has records to erase and is rolled first"] = False
+    producers: Hidden[Mapping[int, ProducerEntry]] = field(default_factory=dict)
+    delay_ms: Annotated[int, "how long the replaced files stay as .deleted"] = 0
+    due: Hidden[PurgePlan | None] = None
+    unlinked_files: ClassVar[Annotated[int, NUMBER_OF, "files of earlier runs that were due"]] = of("due.files")
+    unlinked_bytes: ClassVar[Annotated[int, NULL_IS_ZERO, "their sizes"]] = of("due.size_bytes")
+    estimate: Annotated[Estimate | None, "with --estimate or --erase-keys"] = None
+    outcome: Annotated[Compaction | None, "null if nothing was cleaned"] = None
+    explained: Annotated[tuple[RecordFate, ...] | None, ABSENT, "the records of the key; only with --explain"] = None
+    erasure: Annotated[Erasure | None, ABSENT, "only with --erase-keys"] = None
+    retention: Hidden[RetainPlan | None] = None
+    retention_run: Hidden[str | None] = None
+    retained: ClassVar[
+        Annotated[
+            CompactionRetention | None,
+            Named("retention"),
+            "with cleanup.policy=compact,delete: retention of the cleaned log, in a dry run of the log as it is",
+        ]
+    ] = of(lambda plan: plan.retention and CompactionRetention(plan.retention_run, plan.retention))
 
     def number_of(self, name: str) -> int:
         """Return the value of a number setting."""
@@ -202,46 +262,42 @@ class RecordPlace(Enum):
 
 
 class ErasedKey(NamedTuple):
-    """Records of a key in the cleaned part of the log. `line` is the key's line in the file of keys, from 1 on."""
+    """A key with records in the cleaned part of the log."""
 
-    line: int
+    line: Annotated[int, "the line of the key in the file of keys, from 1 on"]
     records: int
-    offsets: tuple[int, ...]
+    offsets: Annotated[tuple[int, ...], "of the first 1000 records"]
     last_offset: int | None
 
 
 class LogDigest(NamedTuple):
-    """A log of the partition, and the number of its records that have one of the keys."""
+    """A log of the partition, read to its end."""
 
     name: str
     size_bytes: int
-    sha256: str
-    records: int
+    sha256: Annotated[str, "of all its bytes, in hexadecimal"]
+    records: Annotated[int, "records with one of the keys"]
 
 
 class Holder(NamedTuple):
-    """A file that contains records of the keys, or may contain them because it cannot be read to its end (`unread`)."""
+    """A file that contains records of the keys, or may contain them."""
 
-    path: str
+    path: PathName
     place: RecordPlace
     records: int
-    unread: str | None = None
+    unread: Annotated[str | None, "why it could not be read to its end: it may contain more records"] = None
 
 
 class Erasure(NamedTuple):
-    """The proof of an erasure. `after` is None if nothing was erased.
+    """The proof of an erasure."""
 
-    `wanted` is the number of requested keys. `replication` describes what is known of other replicas. `holders` are the
-    files that contain records of the keys afterwards. `lines_without_record` are those of keys that no file contains.
-    """
-
-    replication: str
-    wanted: int
-    keys: tuple[ErasedKey, ...] = ()
-    before: tuple[LogDigest, ...] = ()
-    after: tuple[LogDigest, ...] | None = None
-    holders: tuple[Holder, ...] = ()
-    lines_without_record: tuple[int, ...] = ()
+    replication: Annotated[str, "the known facts about other replicas"]
+    wanted: Annotated[int, Named("keys_wanted"), "the number of requested keys"]
+    keys: Annotated[tuple[ErasedKey, ...], "keys with records in the cleaned part of the log"] = ()
+    before: Annotated[tuple[LogDigest, ...], "every log of the partition"] = ()
+    after: Annotated[tuple[LogDigest, ...] | None, "every log after the erasure; null if nothing was erased"] = None
+    holders: Annotated[tuple[Holder, ...], "files that contain records of the keys afterwards"] = ()
+    lines_without_record: Annotated[tuple[int, ...], "the lines of keys that no file of the partition contains"] = ()
 
 
 USED_SETTINGS = (

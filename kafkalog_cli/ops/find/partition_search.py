@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
@@ -19,6 +19,7 @@ from kafkalog_cli.ops.find.context import FoundBlock, SurroundingRecords, chosen
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import NO_END, Start, read_range
 from kafkalog_cli.ops.read.visible import ReadNote
+from kafkalog_cli.results import Count, Hidden, Named, PathName, of, result
 
 
 class FoundRecords(NamedTuple):
@@ -45,13 +46,22 @@ class NotRead(NamedTuple):
 FindEvent = FoundRecords | DamagedPart | NotRead | ReadNote
 
 
+@result("kafkalog.match-count/1")
 @dataclass(slots=True)
 class SearchedPartition:
-    """The outcome of one partition: the number of its matches, and its exit code without regard to them."""
+    """The number of matching records of a partition, with `find --count`.
 
-    partition: Partition
-    matches: int = 0
-    code: ExitCode = ExitCode.OK
+    `code` is its exit code without regard to the matches.
+    """
+
+    partition: Hidden[Partition]
+    topic: ClassVar[PathName] = of("partition.topic")
+    number: ClassVar[Annotated[int, Named("partition"), "-1: the directory's name has no number"]] = of(
+        "partition.number"
+    )
+    path: ClassVar[PathName] = of("partition.path")
+    matches: Count = 0
+    code: Hidden[ExitCode] = ExitCode.OK
 
 
 class _Match(NamedTuple):

@@ -13,7 +13,7 @@ from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.compact.cleaning import LogCleaning, MeasuredGroup, log_of
 from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest, plan_compact
-from kafkalog_cli.ops.listing.usage import Freeable
+from kafkalog_cli.ops.listing.listing import Freeable
 from kafkalog_cli.ops.plans import LogPlan
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from kafkalog_cli.change.runs import odd_entries
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
@@ -19,7 +19,7 @@ from kafkalog_cli.disk.names import (
     classify_file,
     moved_aside,
 )
-from kafkalog_cli.errors import KafkalogError, Unreadable, shell_word
+from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable, shell_word
 from kafkalog_cli.format import checkpoint, partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
@@ -27,7 +27,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.format.json_files import QuorumState, decode_quorum_state
 from kafkalog_cli.format.txnindex import ABORTED_TXN
-from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown
 from kafkalog_cli.log.log_end import SegmentEnd, last_entries, segment_end, seven_end
 from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
@@ -40,6 +40,21 @@ from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, PartitionFi
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, FaultNotes, LocatedFault, LogDirRoot
+from kafkalog_cli.ops.words import DirectoryWord
+from kafkalog_cli.results import (
+    ABSENT,
+    FLAT,
+    STREAMED,
+    AtName,
+    Before,
+    Hidden,
+    Named,
+    PathName,
+    each,
+    keywords,
+    of,
+    result,
+)
 
 REPLAY_BYTES = 4 << 30
 """If more bytes than this must be skipped to find the open transactions, they are not searched for."""
@@ -58,20 +73,25 @@ _BYTES_FIELD = {
 
 @dataclass(frozen=True, slots=True)
 class BytesByKind:
-    """Sizes in bytes. `leftover`: files that a broker deletes or renames when it starts, whatever their kind."""
+    """Sizes of files by kind, in bytes."""
 
-    log: int = 0
-    index: int = 0
-    timeindex: int = 0
-    txnindex: int = 0
-    snapshot: int = 0
-    other: int = 0
-    leftover: int = 0
+    log: Annotated[int, ".log and .kafka"] = 0
+    index: Annotated[int, "offset indexes"] = 0
+    timeindex: Annotated[int, "time indexes"] = 0
+    txnindex: Annotated[int, "transaction indexes"] = 0
+    snapshot: Annotated[int, "producer and metadata snapshots"] = 0
+    other: Annotated[int, "all other files"] = 0
+    leftover: Annotated[int, "files with a work suffix"] = 0
 
     @property
-    def total(self) -> int:
+    def total(self) -> Annotated[int, "of all files"]:
         """The sum of all sizes."""
         return sum(self.by_name().values())
+
+    @property
+    def indexes(self) -> int:
+        """The size of all indexes of segments."""
+        return self.index + self.timeindex + self.txnindex
 
     def by_name(self) -> dict[str, int]:
         """Return the sizes by field name."""
@@ -115,33 +135,115 @@ class ListedPartition(NamedTuple):
         )
 
 
-class PartitionListing(NamedTuple):
-    """A partition directory. Offsets and timestamps (ms) are None if there are none.
+class MetadataSnapshot(NamedTuple):
+    """A snapshot of the metadata log."""
 
-    A broker would use `log_start_offset` and `log_end_offset`, which are found without checks of CRCs. `is_tiered`: the
-    log starts before the first segment here. `open_transactions` is None if they were not searched for.
-    `allocated_bytes` is the space of the files on the disk, as preallocated indexes are sparse.
+    file: Annotated[PartitionFile, FLAT]
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Freeable:
+    """The space that retain and compact would free now, in allocated bytes.
+
+    A partition counts as unknown if one of its two plans is refused; `unknown_because` has the reasons.
     """
 
-    partition: ListedPartition
-    root: LogDirRoot | None
-    checkpoints: CheckpointedOffsets
-    bytes_by_kind: BytesByKind
-    allocated_bytes: int
-    log_start_offset: int | None
-    log_end_offset: int | None
-    is_tiered: bool
-    first_timestamp: int | None
-    max_timestamp: int | None
-    leader_epochs: tuple[EpochEntry, ...]
-    topic_id: str | None
-    open_transactions: Sequence[OpenTransaction] | None
-    quorum_state: QuorumState | None
-    faults: tuple[LocatedFault, ...]
+    bytes: ClassVar[Annotated[int | None, "the sum of the known numbers; null if none is known"]] = of(
+        lambda found: found.known_bytes if found.known_bytes or not found.unknown_partitions else None
+    )
+    due_bytes: Annotated[int, ".deleted files that are due"] = 0
+    retention_bytes: Annotated[int | None, "null if it is known for no partition"] = None
+    compaction_bytes: Annotated[int | None, "null if it is known for no partition"] = None
+    unknown_because: tuple[str, ...] = ()
+    partitions: Hidden[int] = 0
+    unknown_partitions: Annotated[int, Before("unknown_because"), "partitions with an unknown number"] = 0
 
     @property
-    def high_watermark(self) -> int | None:
-        """The line in replication-offset-checkpoint, but at most the log's end; the log's end if there is no line."""
+    def exit_code(self) -> ExitCode:
+        """Always OK: a listing does not fail because a setting is not known."""
+        return ExitCode.OK
+
+    @property
+    def known_bytes(self) -> int:
+        """The sum of what is known."""
+        return self.due_bytes + (self.retention_bytes or 0) + (self.compaction_bytes or 0)
+
+    def __add__(self, other: Freeable) -> Freeable:
+        return Freeable(
+            self.due_bytes + other.due_bytes,
+            _sum(self.retention_bytes, other.retention_bytes),
+            _sum(self.compaction_bytes, other.compaction_bytes),
+            tuple(dict.fromkeys((*self.unknown_because, *other.unknown_because))),
+            self.partitions + other.partitions,
+            self.unknown_partitions + other.unknown_partitions,
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUse:
+    """What fills the disk beside the files of logs."""
+
+    run_bytes: Annotated[int, "sizes of the files that runs keep in .kafkalog, which `bytes` leaves out"] = 0
+    run_allocated_bytes: Annotated[int, "their space, which `allocated_bytes` leaves out"] = 0
+    freeable: Annotated[Freeable | None, "null without --freeable"] = None
+
+
+@result("kafkalog.partition/1")
+@dataclass(frozen=True, slots=True)
+class PartitionListing:
+    """A partition directory, listed by ls. Offsets are found without checks of CRCs."""
+
+    partition: Hidden[ListedPartition]
+    root: Hidden[LogDirRoot | None]
+    path: ClassVar[PathName] = of("partition.path")
+    topic: ClassVar[Annotated[PathName, "by the directory's name"]] = of("partition.directory.shown_topic")
+    number: ClassVar[Annotated[int | None, Named("partition"), "by the directory's name"]] = of(
+        "partition.directory.partition"
+    )
+    directory_kind: ClassVar[DirectoryWord] = of("partition.directory.kind")
+    unique_id: ClassVar[Annotated[str | None, "the part of the name before -delete, -future or -stray"]] = of(
+        "partition.directory.unique_id"
+    )
+    topic_id: Annotated[str | None, "of partition.metadata"]
+    log_dir: ClassVar[Annotated[PathName | None, "the log directory that contains it"]] = of("root.path")
+    shutdown: ClassVar[Annotated[Shutdown | None, "how the broker stopped; null outside of a log directory"]] = of(
+        "root.shutdown"
+    )
+    segments: ClassVar[int] = of("partition.segments")
+    bytes_by_kind: Annotated[BytesByKind, Named("bytes")]
+    allocated_bytes: Annotated[int, "the space of the files on the disk; preallocated indexes are sparse"]
+    log_start_offset: Annotated[int | None, "the line in log-start-offset-checkpoint, else of the first segment"]
+    log_end_offset: Annotated[int | None, "the next offset, by batch headers"]
+    high_watermark: ClassVar[int | None] = of(lambda listing: listing.watermark())
+    high_watermark_from: ClassVar[Literal["replication-offset-checkpoint", "log-end"]] = of(
+        lambda listing: "log-end" if listing.checkpoints.high_watermark is None else "replication-offset-checkpoint"
+    )
+    is_tiered: Annotated[bool, Named("tiered"), "the log starts before the first segment here"]
+    first_timestamp: Annotated[int | None, Named("first_timestamp_ms"), "of the first record"]
+    max_timestamp: Annotated[
+        int | None, Named("max_timestamp_ms"), "the largest in time indexes and in the last headers"
+    ]
+    checkpoints: CheckpointedOffsets
+    leader_epochs: tuple[EpochEntry, ...]
+    open_transactions: Annotated[Sequence[OpenTransaction] | None, STREAMED, "null: they were not searched for"]
+    producer_snapshots: ClassVar[Annotated[tuple[int, ...], "their offsets"]] = of("partition.snapshots")
+    leftovers: ClassVar[tuple[PartitionFile, ...]] = of("partition.leftovers")
+    orphans: ClassVar[Annotated[tuple[PartitionFile, ...], "indexes without a log"]] = of("partition.orphans")
+    metadata_snapshots: ClassVar[list[MetadataSnapshot]] = each(
+        lambda file: MetadataSnapshot(file, file.name.epoch), "partition.metadata_snapshots"
+    )
+    quorum_state: QuorumState | None
+    runs: ClassVar[Annotated[list[AtName], "runs of kafkalog, kept in .kafkalog"]] = each(AtName, "partition.runs")
+    faults: tuple[LocatedFault, ...]
+    usage: Annotated[DiskUse | None, FLAT, ABSENT] = None
+
+    def watermark(self) -> int | None:
+        """Return the line in replication-offset-checkpoint, but at most the log's end, which it is without a line."""
         line, end = self.checkpoints.high_watermark, self.log_end_offset
         return end if line is None or end is None else min(line, end)
 
@@ -178,7 +280,7 @@ def list_partition(
     return PartitionListing(
         ListedPartition.of(partition),
         root,
-        offsets,
+        None if metadata is None else metadata.topic_id,
         bytes_by_kind(entries),
         sum(entry.allocated_bytes for entry in entries if entry.is_file),
         log.start,
@@ -186,8 +288,8 @@ def list_partition(
         log.is_tiered,
         log.first_timestamp,
         log.max_timestamp,
+        offsets,
         tuple(epochs or ()),
-        None if metadata is None else metadata.topic_id,
         _open_transactions(partition, log, notes, clean=clean) if with_transactions else None,
         notes.decoded(quorum, decode_quorum_state),
         notes.found,
@@ -286,21 +388,44 @@ SEVEN_SCAN_BYTES = 64 << 20
 """The end of a larger 0.7 file is taken from its size: without an index, all messages would have to be read."""
 
 
-class SegmentListing(NamedTuple):
-    """A segment. Timestamps are in ms, None if there is none or if it cannot be found cheaply.
+@dataclass(frozen=True, slots=True)
+class SegmentSizes:
+    """Sizes of the files of a segment, in bytes; null: there is no such file."""
 
-    `format` is that of the first batch. `next_offset` is the offset after the last batch. `first_timestamp` is that of
-    the first record, and `max_timestamp` the largest in the time index and the last headers.
-    """
+    log: int
+    index: int | None
+    timeindex: int | None
+    txnindex: int | None
 
-    partition: Partition
-    segment: Segment
-    is_active: bool
-    format: str | None
-    first_offset: int | None
-    next_offset: int
-    first_timestamp: int | None
-    max_timestamp: int | None
+    @classmethod
+    def of(cls, segment: Segment) -> SegmentSizes:
+        """Return the sizes of a segment's files."""
+        files = segment.log, segment.offset_index, segment.time_index, segment.txn_index
+        return cls(*(None if file is None else file.size_bytes for file in files))  # type: ignore[arg-type]
+
+
+@result("kafkalog.segment/1")
+@dataclass(frozen=True, slots=True)
+class SegmentListing:
+    """A segment, listed by ls --segments."""
+
+    partition: Hidden[Partition]
+    segment: Hidden[Segment]
+    path: ClassVar[PathName] = of("segment.log.path")
+    topic: ClassVar[Annotated[PathName, "by the directory's name"]] = of("partition.directory.shown_topic")
+    number: ClassVar[Annotated[int | None, Named("partition"), "by the directory's name"]] = of(
+        "partition.directory.partition"
+    )
+    directory_kind: ClassVar[DirectoryWord] = of("partition.directory.kind")
+    base_offset: ClassVar[Annotated[int, "by the name"]] = of("segment.base_offset")
+    is_active: Annotated[bool, Named("active"), "whether it is the last of its partition"]
+    format: Annotated[Annotated[str, keywords(enum=("0.7", "v0", "v1", "v2"))] | None, "of the first batch"]
+    sizes: ClassVar[Annotated[SegmentSizes, Named("bytes")]] = of(lambda listing: SegmentSizes.of(listing.segment))
+    first_offset: Annotated[int | None, "of the first batch"]
+    next_offset: Annotated[int, "after the last batch, by headers"]
+    first_timestamp: Annotated[int | None, Named("first_timestamp_ms")]
+    max_timestamp: Annotated[int | None, Named("max_timestamp_ms")]
+    modified_ms: ClassVar[Annotated[int, "mtime of the log"]] = of("segment.log.mtime_ms")
     faults: tuple[LocatedFault, ...]
 
 

@@ -1,15 +1,20 @@
 """Find what `ls` lists for a path: a log directory with its partitions, one partition directory, or one file."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.disk.names import FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.disk.names import FileKind, FileName, KindOfFile, NumberInName, StateOfFile, WorkState, classify_file
+from kafkalog_cli.disk.posix_lock import LockOwner
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout
-from kafkalog_cli.log.log_dir import LogDirs
+from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.log.log_dir import LogDirs, Shutdown
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition
 from kafkalog_cli.ops.listing.listing import (
+    BytesByKind,
+    DiskUse,
     PartitionListing,
     SegmentListing,
     broker_believes_indexes,
@@ -18,13 +23,102 @@ from kafkalog_cli.ops.listing.listing import (
 )
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.selection import Selection, in_its_log_dir, partition_paths
+from kafkalog_cli.results import ABSENT, FLAT, AtName, Hidden, Named, PathName, each, of, result
 
 
-class FileListing(NamedTuple):
-    """The name and status of a file that is not a segment."""
+@result("kafkalog.file/1")
+@dataclass(frozen=True, slots=True)
+class FileListing:
+    """A file that is not a segment, named in the command line of ls."""
 
-    name: FileName
-    status: FileStatus
+    name: Hidden[FileName]
+    status: Hidden[FileStatus]
+    path: ClassVar[PathName] = of("status.path")
+    kind: ClassVar[KindOfFile] = of("name.kind")
+    state: ClassVar[StateOfFile] = of("name.state")
+    offset: ClassVar[NumberInName] = of("name.offset")
+    size_bytes: ClassVar[Annotated[int, Named("bytes")]] = of("status.size_bytes")
+    modified_ms: ClassVar[int] = of("status.mtime_ms")
+
+
+class RootFile(NamedTuple):
+    """A file of a log directory."""
+
+    name: PathName
+    bytes: int
+
+
+class HeldMarker(NamedTuple):
+    """A run of kafkalog that keeps .kafka_cleanshutdown away."""
+
+    run: str
+    partitions: list[AtName]
+
+
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """The state of imports: of a committed run that was interrupted, and of runs without a commit."""
+
+    root: Hidden[LogDirRoot]
+    run: ClassVar[Annotated[str | None, "the run that was interrupted after its commit; null: there is none"]] = of(
+        "root.imports.run"
+    )
+    coming: ClassVar[Annotated[list[AtName], "its partitions that are still to be put in place"]] = each(
+        lambda file: AtName(file.path), "root.imports.coming"
+    )
+    lost: ClassVar[Annotated[list[AtName], "its partitions that a broker removed when it started"]] = each(
+        AtName, "root.imports.lost"
+    )
+    staged: ClassVar[Annotated[list[AtName], "directories of runs without a commit"]] = each(
+        AtName, "root.imports.stale"
+    )
+    at_work: ClassVar[Annotated[bool, "an import has the log directory now"]] = of(
+        lambda imports: imports.root.importer is not None
+    )
+
+
+@result("kafkalog.logdir/1")
+@dataclass(frozen=True, slots=True)
+class LogDirListing:
+    """A log directory: its own files, and sums over the listed partitions."""
+
+    root: Hidden[LogDirRoot]
+    listed: Hidden[list[PartitionListing]]
+    path: ClassVar[PathName] = of("root.path")
+    shutdown: ClassVar[Shutdown] = of("root.shutdown")
+    broker_epoch: ClassVar[Annotated[int | None, "of .kafka_cleanshutdown"]] = of("root.broker_epoch")
+    marker_held_for: ClassVar[
+        Annotated[
+            list[HeldMarker],
+            ".kafka_cleanshutdown is away until these runs are undone (run `purged`: permanently)",
+        ]
+    ] = of(
+        lambda listing: [HeldMarker(run, [*map(AtName, names)]) for run, names in listing.root.marker_held_for.items()]
+    )
+    imports: ClassVar[Imports] = of(lambda listing: Imports(listing.root))
+    lock: ClassVar[LockOwner | None] = of("root.lock_owner")
+    meta_properties: ClassVar[MetaProperties | None] = of("root.meta")
+    topics: ClassVar[int] = of(lambda listing: len({one.topic for one in listing.listed}))
+    partitions: ClassVar[int] = of(lambda listing: len(listing.listed))
+    directories: ClassVar[Annotated[dict[str, int], "partition directories by kind"]] = of(
+        lambda listing: dict(Counter(one.directory_kind.name.lower() for one in listing.listed))
+    )
+    segments: ClassVar[int] = of(lambda listing: sum(one.segments for one in listing.listed))
+    sizes: ClassVar[Annotated[BytesByKind, Named("bytes")]] = of(
+        lambda listing: sum((one.bytes_by_kind for one in listing.listed), BytesByKind())
+    )
+    allocated_bytes: ClassVar[int] = of(lambda listing: sum(one.allocated_bytes for one in listing.listed))
+    leftovers: ClassVar[int] = of(lambda listing: sum(len(one.leftovers) for one in listing.listed))
+    open_transactions: ClassVar[int] = of(
+        lambda listing: sum(len(one.open_transactions or ()) for one in listing.listed)
+    )
+    root_files: ClassVar[list[RootFile]] = each(lambda file: RootFile(file.name, file.size_bytes), "root.files")
+    foreign_directories: ClassVar[Annotated[list[AtName], "a broker does not start with them"]] = each(
+        AtName, "root.foreign"
+    )
+    other_entries: ClassVar[list[AtName]] = each(AtName, "root.others")
+    faults: ClassVar[tuple[LocatedFault, ...]] = of("root.faults")
+    usage: Annotated[DiskUse | None, FLAT, ABSENT] = None
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 from kafkalog_cli.change.new_partitions import ImportLeftovers, import_leftovers
 from kafkalog_cli.disk.directory_contents import is_sign_of_broker, root_files
@@ -23,19 +23,24 @@ from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown, shutdown_of
 from kafkalog_cli.log.partition import OddFile, odd_files
 from kafkalog_cli.ops.listing.broker_user import BrokerUser, broker_user
+from kafkalog_cli.results import FLAT, Named, PathName, keywords
 
 ValueT = TypeVar("ValueT")
 
 
 class LocatedFault(NamedTuple):
-    """A fault, and the file or directory that has it.
+    """Damage of a file.
 
     `is_corruption`: the bad bytes are before the end of the log, not at its tail or in a file beside it.
     """
 
-    path: str
-    fault: Fault
-    is_corruption: bool = False
+    path: PathName
+    fault: Annotated[Fault, FLAT]
+    is_corruption: Annotated[
+        bool,
+        Named("severity"),
+        keywords(lambda is_bad: "corruption" if is_bad else "warning", type="string", enum=("warning", "corruption")),
+    ] = False
 
 
 class FaultNotes:
@@ -75,7 +80,7 @@ class FaultNotes:
 
 
 class CheckpointedOffsets(NamedTuple):
-    """The lines of the four root checkpoints for one partition; None if the file or the line is missing."""
+    """The partition's lines in the root checkpoints."""
 
     recovery_point: int | None = None
     high_watermark: int | None = None

@@ -4,69 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from kafkalog_cli.change.runs import run_directory
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.choices import SortKey
-from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
+from kafkalog_cli.ops.listing.listing import BytesByKind, DiskUse, Freeable, PartitionListing
+from kafkalog_cli.results import FLAT, AtPath, Before, Named, PathName, result
 
 
 @dataclass(frozen=True, slots=True)
-class Freeable:
-    """Allocated bytes that `retain` and `compact` would free now. None: not known for any of the partitions.
+class Usage(DiskUse):
+    """The files of one or more partitions."""
 
-    `due_bytes` are files that earlier runs or a broker renamed to `.deleted`, and whose time is over. A partition
-    counts as unknown if one of its two plans is refused; `unknown_because` has the reasons.
-    """
-
-    due_bytes: int = 0
-    retention_bytes: int | None = None
-    compaction_bytes: int | None = None
-    unknown_because: tuple[str, ...] = ()
-    partitions: int = 0
-    unknown_partitions: int = 0
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Always OK: a listing does not fail because a setting is not known."""
-        return ExitCode.OK
-
-    @property
-    def known_bytes(self) -> int:
-        """The sum of what is known."""
-        return self.due_bytes + (self.retention_bytes or 0) + (self.compaction_bytes or 0)
-
-    def __add__(self, other: Freeable) -> Freeable:
-        return Freeable(
-            self.due_bytes + other.due_bytes,
-            _sum(self.retention_bytes, other.retention_bytes),
-            _sum(self.compaction_bytes, other.compaction_bytes),
-            tuple(dict.fromkeys((*self.unknown_because, *other.unknown_because))),
-            self.partitions + other.partitions,
-            self.unknown_partitions + other.unknown_partitions,
-        )
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The files of one or more partitions. `freeable` is None if it was not asked for.
-
-    `run_bytes` and `run_allocated_bytes` are of the files that runs of kafkalog keep in `.kafkalog`, the other sizes of
-    the files beside it.
-    """
-
-    partitions: int = 0
-    segments: int = 0
-    sizes: BytesByKind = field(default_factory=BytesByKind)
-    allocated_bytes: int = 0
-    run_bytes: int = 0
-    run_allocated_bytes: int = 0
-    freeable: Freeable | None = None
+    partitions: Annotated[int, Before("run_bytes")] = 0
+    segments: Annotated[int, Before("run_bytes")] = 0
+    sizes: Annotated[BytesByKind, Named("bytes"), Before("run_bytes")] = field(default_factory=BytesByKind)
+    allocated_bytes: Annotated[int, Before("run_bytes"), "the space of these files on the disk"] = 0
 
     @property
     def size_bytes(self) -> int:
@@ -81,13 +35,13 @@ class Usage:
     def __add__(self, other: Usage) -> Usage:
         both = [freeable for freeable in (self.freeable, other.freeable) if freeable is not None]
         return Usage(
+            self.run_bytes + other.run_bytes,
+            self.run_allocated_bytes + other.run_allocated_bytes,
+            sum(both, Freeable()) if both else None,
             self.partitions + other.partitions,
             self.segments + other.segments,
             self.sizes + other.sizes,
             self.allocated_bytes + other.allocated_bytes,
-            self.run_bytes + other.run_bytes,
-            self.run_allocated_bytes + other.run_allocated_bytes,
-            sum(both, Freeable()) if both else None,
         )
 
     def rank(self, key: SortKey) -> int:
@@ -104,13 +58,14 @@ class Usage:
         return -numbers[key]
 
 
+@result("kafkalog.topic/1")
 @dataclass(frozen=True, slots=True)
 class TopicUsage:
-    """The files of a topic in all log directories that were listed."""
+    """The files of a topic in all listed log directories (ls --topics)."""
 
-    topic: str
-    log_dirs: tuple[str, ...]
-    usage: Usage
+    topic: PathName
+    log_dirs: Annotated[tuple[AtPath, ...], "the directories that contain its partitions"]
+    usage: Annotated[Usage, FLAT]
 
 
 def usage_of(fs: Filesystem, listing: PartitionListing, freeable: Freeable | None) -> Usage:
@@ -122,13 +77,13 @@ def usage_of(fs: Filesystem, listing: PartitionListing, freeable: Freeable | Non
         if entry.is_file
     ]
     return Usage(
+        sum(entry.size_bytes for entry in kept),
+        sum(entry.allocated_bytes for entry in kept),
+        freeable,
         1,
         listing.partition.segments,
         listing.bytes_by_kind,
         listing.allocated_bytes,
-        sum(entry.size_bytes for entry in kept),
-        sum(entry.allocated_bytes for entry in kept),
-        freeable,
     )
 
 
@@ -140,7 +95,7 @@ def by_topic(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> li
         topic = listing.partition.directory.shown_topic
         sums[topic] = sums.get(topic, Usage()) + usage
         log_dirs.setdefault(topic, {})[_parent_of(listing)] = None
-    found = [TopicUsage(topic, tuple(log_dirs[topic]), usage) for topic, usage in sums.items()]
+    found = [TopicUsage(topic, tuple(map(AtPath, log_dirs[topic])), usage) for topic, usage in sums.items()]
     return sorted(found, key=lambda each: (each.usage.rank(key), each.topic))
 
 

@@ -4,7 +4,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.change.new_partition import remove_all
 from kafkalog_cli.disk.directory_contents import check_layout
@@ -19,6 +19,7 @@ from kafkalog_cli.ops.metadump.files import COPIED_KINDS, LOG_KINDS, Counts, Fil
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords, Pseudonyms
 from kafkalog_cli.ops.same_place import is_of_a_broker
 from kafkalog_cli.ops.session.work import of_the_system
+from kafkalog_cli.results import FLAT, Count, Hidden, PathName, result
 
 PARTIAL = ".partial"
 """Suffix of the directory until it is complete."""
@@ -37,17 +38,21 @@ class _Source(NamedTuple):
     size_bytes: int
 
 
+@result("kafkalog.metadump/1")
 @dataclass(frozen=True, slots=True)
 class Metadump:
-    """The copy that was made. `copies` are its log directories, `left_out` the paths that were not copied."""
+    """A copy of log directories without their data.
 
-    path: str
-    log_dirs: tuple[str, ...]
-    copies: tuple[str, ...]
-    partitions: int
-    counts: Counts
-    hashes_names: bool
-    left_out: tuple[str, ...]
+    `copies` are the log directories in the copy.
+    """
+
+    path: Annotated[PathName, "the copy"]
+    log_dirs: Annotated[tuple[PathName, ...], "the directories that were copied"]
+    names_hashed: Annotated[bool, "whether names of topics, groups and transactional ids were replaced"]
+    partitions: Annotated[Count, "their directories"]
+    counts: Annotated[Counts, FLAT]
+    left_out: Annotated[tuple[PathName, ...], "files and directories that were not copied"]
+    copies: Hidden[tuple[str, ...]]
 
 
 def metadump(  # noqa: PLR0913
@@ -87,7 +92,7 @@ def metadump(  # noqa: PLR0913
     sync_directory(fs, os.path.dirname(os.path.abspath(out)))  # noqa: PTH100, PTH120 - links are not followed
     partitions = sum(1 for name in directories if _is_partition(name))
     copies = tuple(os.path.join(out, name).rstrip("/") for name in _names(log_dirs))  # noqa: PTH118
-    return Metadump(out, tuple(log_dirs), copies, partitions, copier.counts, hash_names, tuple(left_out))
+    return Metadump(out, tuple(log_dirs), hash_names, partitions, copier.counts, tuple(left_out), copies)
 
 
 def _fill(

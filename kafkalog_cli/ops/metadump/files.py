@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.disk.durable import sync, write_with_holes
 from kafkalog_cli.disk.fs import ReadableFile, WritableFilesystem, file_pieces, read_all
@@ -26,6 +26,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import field_bytes, header_views
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.metadump.internal_records import FILLER, InternalRecords, Pseudonyms, filler
+from kafkalog_cli.results import Count
 
 LOG_KINDS = frozenset({FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT})
 NAMED_KINDS = frozenset({
@@ -51,13 +52,13 @@ _UP_TO_MAGIC, _NEAR = 17, 1 << 31
 class Counts:
     """The counts of a copy."""
 
-    files: int = 0
-    size_bytes: int = 0
-    batches: int = 0
-    records: int = 0
-    opaque_batches: int = 0
-    opaque_records: int = 0
-    damaged_bytes: int = 0
+    files: Count = 0
+    size_bytes: Annotated[Count, "of all files"] = 0
+    batches: Count = 0
+    records: Annotated[Count, "whose contents were replaced"] = 0
+    opaque_batches: Annotated[Count, "batches whose records cannot be read, in the log or in the copy only"] = 0
+    opaque_records: Annotated[Count, "records of internal topics that have lost their structure"] = 0
+    damaged_bytes: Annotated[Count, "bytes of logs outside of batches"] = 0
 
 
 class Moves(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, unique
+from typing import Annotated, ClassVar
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import CutSegment
@@ -23,6 +24,7 @@ from kafkalog_cli.ops.checks.segment_walk import SegmentWalk, good_start
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.plans import ChangePlan, Remark
 from kafkalog_cli.ops.steps import NO_COPY_OF_07, SALVAGE, Step
+from kafkalog_cli.results import GIVEN, Before, Hidden, result
 
 
 @unique
@@ -34,19 +36,20 @@ class RecoverMode(Enum):
     INDEXES_ONLY = "indexes-only"
 
 
+@result("kafkalog.recovery/1")
 @dataclass(frozen=True, slots=True)
 class RecoverPlan(ChangePlan):
-    """The recovery plan of one partition. Without changes and line edits there is nothing to do.
+    """The result of recover for a partition, or of its dry run.
 
-    `recovered` contains base offsets of segments whose indexes are rebuilt. `cut` contains the removed ends of logs,
-    `removed` the base offsets of removed segments. `at_start`: what a broker does at its start if the plan is refused.
+    `at_start`: what a broker does at its start if the plan is refused.
     """
 
-    mode: RecoverMode = field(kw_only=True)
-    recovered: tuple[int, ...] = ()
-    cut: tuple[CutSegment, ...] = ()
-    removed: tuple[int, ...] = ()
-    at_start: StartAction = StartAction.DOES_NOT_START
+    dry_run: ClassVar[Hidden[bool]] = GIVEN
+    mode: Annotated[RecoverMode, Before("refused")] = field(kw_only=True)
+    cut: Annotated[tuple[CutSegment, ...], Before("remarks"), "the removed ends of logs"] = ()
+    removed: Annotated[tuple[int, ...], Before("remarks"), "base offsets of the removed segments"] = ()
+    recovered: Annotated[tuple[int, ...], Before("remarks"), "base offsets of segments whose indexes are rebuilt"] = ()
+    at_start: Hidden[StartAction] = StartAction.DOES_NOT_START
 
     @property
     def drops_valid(self) -> bool:

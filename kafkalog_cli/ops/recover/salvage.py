@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, zip_longest
 from operator import eq
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
@@ -31,6 +31,7 @@ from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
 from kafkalog_cli.ops.session.work import of_the_system
+from kafkalog_cli.results import Count, Named, PathName
 
 COPY_BYTES = 1 << 20
 PARTIAL = ".partial"
@@ -38,37 +39,39 @@ PARTIAL = ".partial"
 
 
 class LostOffsets(NamedTuple):
-    """Offsets `first` to `last` that were, or may have been, in the bytes `start` to `end` of a file.
+    """Offsets that were, or may have been, in damaged bytes of a file.
 
-    `last` is None if no valid batch follows. Compaction leaves gaps too, so some of the offsets may never have existed.
-    `unreadable_bytes` is the number of these bytes that the device cannot read.
+    Compaction leaves gaps too, so some of the offsets may never have existed.
     """
 
-    path: str
-    start: int
-    end: int
-    first: int
-    last: int | None
-    unreadable_bytes: int = 0
+    path: PathName
+    start: Annotated[int, "the first damaged byte"]
+    end: Annotated[int, "the byte after the damage"]
+    first: Annotated[int, "the first offset"]
+    last: Annotated[int | None, "the last offset; null: no valid batch follows"]
+    unreadable_bytes: Annotated[Count, "the number of these bytes that the device cannot read"] = 0
+
+
+class UnreadableFile(NamedTuple):
+    """A file that could not be opened or copied."""
+
+    path: PathName
+    reason: str
 
 
 @dataclass(slots=True)
 class Salvaged:
-    """The result of a salvage: `batches` with `size_bytes` were written to `segments` files.
+    """The result of a salvage: `batches` with `size_bytes` were written to `segments` files."""
 
-    `skipped` counts valid batches whose offsets did not fit. `unreadable` contains files that could not be opened or
-    copied, each with the reason.
-    """
-
-    path: str
-    segments: int = 0
-    batches: int = 0
-    size_bytes: int = 0
-    skipped: int = 0
+    path: Annotated[PathName, Named("out"), "the new directory"]
+    segments: Count = 0
+    batches: Count = 0
+    size_bytes: Annotated[Count, Named("bytes")] = 0
+    skipped: Annotated[Count, "valid batches whose offsets or magic did not fit"] = 0
     first_offset: int | None = None
-    end_offset: int | None = None
+    end_offset: Annotated[int | None, "after the last record"] = None
     lost: list[LostOffsets] = field(default_factory=list)
-    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    unreadable: list[UnreadableFile] = field(default_factory=list)
 
 
 def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
@@ -122,7 +125,7 @@ def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, 
         try:
             _Copy(fs, source, settings, result).run()
         except KafkalogError as error:
-            result.unreadable.append((source.segment.log.path, unreadable(error).message))
+            result.unreadable.append(UnreadableFile(source.segment.log.path, unreadable(error).message))
     if partition.metadata is not None:
         _copy_metadata(fs, partition.metadata.path, result)
     _write_sidecars(fs, result.path, settings)
@@ -134,11 +137,11 @@ def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
     try:
         data = read_all(fs, path)
     except (KafkalogError, OSError) as error:
-        result.unreadable.append((path, unreadable(error).message))
+        result.unreadable.append(UnreadableFile(path, unreadable(error).message))
         return
     _, faults = partition_metadata.decode(data)
     if faults:  # a broker does not load a log with a damaged file; it sets one without the file aside
-        result.unreadable.append((path, faults[0].message))
+        result.unreadable.append(UnreadableFile(path, faults[0].message))
         return
     with fs.create(f"{result.path}/{FileKind.PARTITION_METADATA.value}") as file:
         file.write(0, data)

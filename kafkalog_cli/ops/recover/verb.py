@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.disk.durable import rename_directory
@@ -46,6 +46,7 @@ from kafkalog_cli.ops.steps import (
     RECOVER as RECOVER_COMMAND,
 )
 from kafkalog_cli.ops.undo.last_run import cut_off_run, is_cut_off_for_good
+from kafkalog_cli.results import EMPTY_IS_NULL, FLAT, Hidden, PathName, of, result
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,20 +240,31 @@ def salvaging(
         yield partial(_salvage, to=target), partitions
 
 
+@result("kafkalog.salvage/1")
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result for one partition. `metadata` is the `--metadata` of the command line, which next steps repeat.
+    """The valid batches of a partition that recover --salvage copied, and the lost offsets.
 
-    `is_of_other_user`: the partition belongs to another user than the copy.
+    `metadata` is the `--metadata` of the command line, which next steps repeat. `is_of_other_user`: the partition
+    belongs to another user than the copy.
     """
 
-    partition: Partition
-    salvaged: Salvaged
-    metadata: str | None = None
-    is_of_other_user: bool = False
+    source: Hidden[Partition]
+    path: ClassVar[Annotated[PathName, "the partition directory"]] = of("source.path")
+    topic: ClassVar[str] = of("source.topic")
+    partition: ClassVar[int] = of("source.number")
+    salvaged: Annotated[Salvaged, FLAT]
+    metadata: Hidden[str | None] = None
+    is_of_other_user: Hidden[bool] = False
 
     @property
-    def next_step(self) -> str:
+    def next_step(
+        self,
+    ) -> Annotated[
+        str | None,
+        EMPTY_IS_NULL,
+        "the commands that check the copy and put it in the place of the damaged log; null if nothing was copied",
+    ]:
         """The commands that check the copy and put it in the place of the damaged log; "" if nothing was copied."""
         if not self.salvaged.batches:
             return ""
@@ -273,9 +285,9 @@ class Copied:
 
         None for a directory without the name of a partition: it may have files of others.
         """
-        if self.partition.directory.topic is None:
+        if self.source.directory.topic is None:
             return ()
-        path = self.partition.path
+        path = self.source.path
         commands = (
             MOVE_AWAY,
             ("mv", "-nT", path_word(self.salvaged.path), Word.PATH),
@@ -288,7 +300,7 @@ class Copied:
     def exit_code(self) -> ExitCode:
         """OK without losses, WARNINGS if only a torn tail is lost, else CORRUPTION."""
         lost = self.salvaged.lost
-        is_torn_only = not self.salvaged.skipped and all(_is_torn_tail(self.partition, one) for one in lost)
+        is_torn_only = not self.salvaged.skipped and all(_is_torn_tail(self.source, one) for one in lost)
         if self.salvaged.unreadable or (lost and not is_torn_only):
             return ExitCode.CORRUPTION
         return ExitCode.WARNINGS if lost else ExitCode.OK

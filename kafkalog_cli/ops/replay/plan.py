@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import is_topic_name
@@ -19,6 +19,7 @@ from kafkalog_cli.ops.replay.cluster import Cluster, ClusterTopic
 from kafkalog_cli.ops.replay.state import ReplayState, SentProgress, TargetProgress
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.results import Count, Hidden, PathName, of, result
 
 _APPEND_TIME = "LogAppendTime"
 _COMMITTED = ReadRequest(isolation=Isolation.READ_COMMITTED)
@@ -60,25 +61,29 @@ class ReplayRequest:
         }
 
 
+@result("kafkalog.planned-replay/1")
 @dataclass(frozen=True, slots=True)
 class PlannedPartition:
-    """A partition to send.
+    """A partition that a replay would send.
 
-    `progress` is that of the first record to send. `is_created`: the topic is to be created. `target_records` is the
-    number of offsets that the cluster's partition has already, None if there is none, or if records go to several.
-    `is_resumed`: an earlier run with the state has begun.
+    `progress` is that of the first record to send. `is_resumed`: an earlier run with the state has begun.
     """
 
-    copy: Partition
-    progress: SentProgress
-    is_created: bool
-    target_records: int | None
-    is_resumed: bool
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of the log files."""
-        return log_bytes(self.copy)
+    copy: Hidden[Partition]
+    progress: Hidden[SentProgress]
+    path: ClassVar[Annotated[PathName, "the copy"]] = of("copy.path")
+    topic: ClassVar[PathName] = of("progress.topic")
+    partition: ClassVar[Count] = of("progress.partition")
+    target_topic: ClassVar[Annotated[PathName, "the topic in the cluster"]] = of("progress.target_topic")
+    is_created: Annotated[bool, "whether the topic is to be created"]
+    next_offset: ClassVar[Annotated[Count, "the first offset to send"]] = of("progress.next_offset")
+    size_bytes: ClassVar[Annotated[Count, "of the log files"]] = of(lambda planned: log_bytes(planned.copy))
+    records: ClassVar[Annotated[Count, "acknowledged in earlier runs with the state"]] = of("progress.records")
+    target_end_offset: Annotated[
+        Count | None,
+        "the end of the partition in the cluster; null if it is to be created, or if --partitioner chooses partitions",
+    ]
+    is_resumed: Hidden[bool]
 
 
 class PlannedTopic(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.metered_fs import EndingMeter, IoRate, Meter, MeteredFilesystem
@@ -28,19 +28,22 @@ from kafkalog_cli.ops.same_place import check_outside
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, committed_offsets
+from kafkalog_cli.results import Count, Hidden, Named, PathName, exit_codes, of, result
 
 
-class ReplayedOffset(NamedTuple):
-    """A committed offset of a group, and its place in the cluster.
+@result("kafkalog.replayed-offset/1")
+@dataclass(frozen=True, slots=True)
+class ReplayedOffset:
+    """A committed offset of a group."""
 
-    `target_offset` is its place. `is_kept`: the group had committed the offset `kept_offset` in the cluster
-    already, which stays.
-    """
-
-    committed: CommittedOffset
-    target_topic: str
-    target_offset: int
-    kept_offset: int | None = None
+    committed: Hidden[CommittedOffset]
+    group_id: ClassVar[str] = of("committed.group_id")
+    topic: ClassVar[PathName] = of("committed.topic")
+    partition: ClassVar[Count] = of("committed.partition")
+    offset: ClassVar[Annotated[Count, "as it was committed"]] = of("committed.offset")
+    target_topic: Annotated[PathName, "the topic in the cluster"]
+    target_offset: Annotated[Count, "the same place in the cluster"]
+    kept_offset: Annotated[Count | None, "an offset of the group in the cluster, which stays; else null"] = None
 
     @property
     def is_kept(self) -> bool:
@@ -95,7 +98,7 @@ def _committed(cluster: Cluster, group_id: str, offsets: list[ReplayedOffset]) -
     found = []
     for one in offsets:
         kept = known.get((one.target_topic, one.committed.partition))
-        found.append(one if kept is None else one._replace(kept_offset=kept[0]))
+        found.append(one if kept is None else replace(one, kept_offset=kept[0]))
     new = {
         (one.target_topic, one.committed.partition): (one.target_offset, one.committed.metadata)
         for one in found
@@ -114,19 +117,40 @@ LEAST_TIMESTAMP_MS = 1
 """librdkafka takes 0 for the current time: a record of 1970-01-01T00:00:00.000Z gets the next millisecond."""
 
 
+@result("kafkalog.replayed/1")
 @dataclass(frozen=True, slots=True)
 class ReplayedPartition:
-    """The outcome of a partition.
+    """A partition that was sent.
 
-    `sent` are the records that this run has sent. `recognised` were in the cluster already, though the state did not
-    have them. `error` is the reason why not all records are acknowledged.
+    `error` is the reason why not all records are acknowledged.
     """
 
-    planned: PlannedPartition
-    sent: int
-    recognised: int
-    code: ExitCode
-    error: KafkalogError | None = None
+    planned: Hidden[PlannedPartition]
+    path: ClassVar[Annotated[PathName, "the copy"]] = of("planned.path")
+    topic: ClassVar[PathName] = of("progress.topic")
+    partition: ClassVar[Count] = of("progress.partition")
+    target_topic: ClassVar[Annotated[PathName, "the topic in the cluster"]] = of("progress.target_topic")
+    sent: Annotated[Count, "records that this run has sent, all acknowledged"]
+    recognised: Annotated[Count, "records of an interrupted run that were in the cluster, though not in the state"]
+    records: ClassVar[Annotated[Count, "acknowledged records of all runs with the state"]] = of("progress.records")
+    next_offset: ClassVar[Annotated[Count, "all records below this offset are acknowledged"]] = of(
+        "progress.next_offset"
+    )
+    target_offset: ClassVar[
+        Annotated[
+            Count | None,
+            "the offset after the last of them in the cluster; null if they are in several partitions (--partitioner)",
+        ]
+    ] = of("progress.target_offset")
+    is_done: ClassVar[Annotated[bool, "whether there are no more records to send"]] = of("progress.is_done")
+    code: Annotated[
+        ExitCode,
+        Named("exit_code"),
+        exit_codes(
+            ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.NO_SPACE, ExitCode.REFUSED
+        ),
+    ]
+    error: Hidden[KafkalogError | None] = None
 
     @property
     def progress(self) -> SentProgress:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs
@@ -24,6 +24,7 @@ from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.plans import LogPlan, Remark, Unready, check_finished, end_of
 from kafkalog_cli.ops.purge import NEVER_MS, PurgePlan, plan_purge
 from kafkalog_cli.ops.retain.retain import line_edits
+from kafkalog_cli.results import EMPTY_IS_NULL, Count, Hidden, Named, PathName, of, result
 
 
 class FreeSegment(NamedTuple):
@@ -60,16 +61,37 @@ class FreePlan(LogPlan):
         return (*(due.file for due in self.deleted.files), *self.orphans) if self.deleted is not None else self.orphans
 
 
+@result("kafkalog.freed/1")
 @dataclass(slots=True)
 class Freed:
-    """The parts of a partition that were or would be removed: segments, and leftover files of earlier removals."""
+    """The result of retain --free-bytes for a partition, or of its dry run."""
 
-    plan: FreePlan
-    segments: list[FreeSegment] = field(default_factory=list)
-    old_files: int = 0
-    disk_bytes: int = 0
-    run_id: str = ""
-    is_dry_run: bool = False
+    plan: Hidden[FreePlan]
+    path: ClassVar[Annotated[PathName, "the partition directory"]] = of("plan.path")
+    topic: ClassVar[str] = of("plan.topic")
+    partition: ClassVar[int] = of("plan.partition")
+    is_dry_run: Annotated[bool, Named("dry_run"), "nothing was changed: the other fields show what would be done"] = (
+        False
+    )
+    refused: ClassVar[Annotated[bool, "nothing is changed, with or without --dry-run; a remark has the reason"]] = of(
+        "plan.is_refused"
+    )
+    protected_by: ClassVar[
+        Annotated[str | None, EMPTY_IS_NULL, "why nothing may be removed; null if something may"]
+    ] = of("plan.protected_by")
+    run_id: Hidden[str] = ""
+    run: ClassVar[Annotated[str | None, "the run that unlinked segments; it cannot be undone"]] = of(
+        lambda freed: freed.run_id if freed.segments and not freed.is_dry_run else None
+    )
+    log_start_offset: ClassVar[Annotated[int | None, "after the run"]] = of(lambda freed: freed.new_start)
+    log_end_offset: ClassVar[int | None] = of("plan.log_end_offset")
+    segments: Hidden[list[FreeSegment]] = field(default_factory=list)
+    removed: ClassVar[Annotated[list[int], "base offsets of the unlinked segments"]] = of(
+        lambda freed: [one.segment.base_offset for one in freed.segments]
+    )
+    old_files: Annotated[Count, Named("unlinked_files"), "unlinked files of segments that were removed earlier"] = 0
+    disk_bytes: Annotated[Count, Named("freed_bytes"), "the space of all these files on the disk"] = 0
+    remarks: ClassVar[tuple[Remark, ...]] = of("plan.remarks")
 
     def add(self, segment: FreeSegment | None, gone: Sequence[FileStatus]) -> int:
         """Count the files of a segment (None: leftovers) that are gone, and return their bytes.
@@ -85,7 +107,7 @@ class Freed:
         return gone_bytes
 
     @property
-    def log_start_offset(self) -> int | None:
+    def new_start(self) -> int | None:
         """The log start after the removal."""
         start = self.plan.log_start_offset
         return start if not self.segments or start is None else max(start, self.segments[-1].next_offset)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.broker.retention import Retention, RetentionBounds, RetentionLimits, RetentionPass
 from kafkalog_cli.errors import ExitCode
@@ -15,6 +15,7 @@ from kafkalog_cli.ops.plans import LogPlan, Remark
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.steps import REBUILD_INDEXES, VERIFY, Step
 from kafkalog_cli.ops.timestamp_units import TimestampOddity, unit_of
+from kafkalog_cli.results import ABSENT, FLAT, NULL_IS_ZERO, NUMBER_OF, Count, Hidden, Named, of, result
 
 
 @unique
@@ -32,49 +33,55 @@ class Stay(Enum):
 
 
 class SegmentFate(NamedTuple):
-    """Whether a segment is removed or kept, and why.
-
-    Either `goes` or `stays` has the reason, the other is None. `setting` is the setting that decides; it is None if the
-    log start, the high watermark or similar decides. `largest` is None if the timestamp was not read. `due_ms` is the
-    first time at which the time limit removes the segment and all before it. `due_after_bytes` is the size of appends
-    after which the size limit removes it. None means never. `odd` is the problem with the timestamp's unit, None
-    without one.
-    """
+    """Whether a segment is removed, and why. Exactly one of `goes` and `stays` has the reason."""
 
     base_offset: int
     next_offset: int
-    size_bytes: int
-    goes: RetentionPass | None = None
-    stays: Stay | None = None
-    setting: Setting | None = None
-    largest: LargestTimestamp | None = None
-    due_ms: int | None = None
-    due_after_bytes: int | None = None
-    odd: TimestampOddity | None = None
+    size_bytes: Annotated[Count, "of its log"]
+    goes: Annotated[RetentionPass | None, "the limit that removes it"] = None
+    stays: Annotated[Stay | None, "why it is kept"] = None
+    setting: Annotated[Setting | None, "the setting that decides; null: another reason decides"] = None
+    largest: Annotated[LargestTimestamp | None, FLAT] = None
+    odd: Annotated[TimestampOddity | None, Named("timestamp_is"), "the oddity of the timestamp"] = None
+    due_ms: Annotated[int | None, "when the time limit removes it and all before it; null: never"] = None
+    due_after_bytes: Annotated[
+        Count | None, "the size of appends after which the size limit removes it; null: never"
+    ] = None
 
 
+class RemovedSegment(NamedTuple):
+    """A segment that retention removes."""
+
+    base_offset: int
+    next_offset: Annotated[int, "the base offset of the next segment, or the log's end"]
+    size_bytes: Annotated[Count, "of its log"]
+    limit: Annotated[RetentionPass, "the limit that removes it"]
+
+
+@result("kafkalog.retention/1")
 @dataclass(frozen=True, slots=True)
 class RetainPlan(LogPlan):
-    """A plan of retention. `rolls`: all segments are removed, and an empty segment starts at the log end.
+    """The result of retain for a partition, or of its dry run.
 
-    `due` contains files that earlier runs renamed to `.deleted` and that are removed now. `delay_ms` is how long this
-    run's `.deleted` files stay.
+    `due` contains files that earlier runs renamed to `.deleted` and that are removed now.
     """
 
-    fates: tuple[SegmentFate, ...] = ()
-    rolls: bool = False
-    delay_ms: int = 0
-    due: PurgePlan | None = None
-
-    @property
-    def removed(self) -> tuple[SegmentFate, ...]:
-        """The segments to remove."""
-        return tuple(fate for fate in self.fates if fate.goes is not None)
-
-    @property
-    def removed_bytes(self) -> int:
-        """The size of the logs of the removed segments."""
-        return sum(fate.size_bytes for fate in self.removed)
+    removed: ClassVar[Annotated[list[RemovedSegment], "the removed segments"]] = of(
+        lambda plan: [RemovedSegment(*fate[:4]) for fate in plan.fates if fate.goes is not None]
+    )
+    removed_bytes: ClassVar[Annotated[Count, "sizes of their logs"]] = of(
+        lambda plan: sum(one.size_bytes for one in plan.removed)
+    )
+    rolls: Annotated[
+        bool, Named("rolled"), "all segments are removed, and an empty segment starts at the log's end"
+    ] = False
+    delay_ms: Annotated[Count, "how long the removed files stay as .deleted"] = 0
+    due: Hidden[PurgePlan | None] = None
+    unlinked_files: ClassVar[Annotated[Count, NUMBER_OF, "files of earlier runs that were due"]] = of("due.files")
+    unlinked_bytes: ClassVar[Annotated[Count, NULL_IS_ZERO, "their sizes"]] = of("due.size_bytes")
+    fates: Annotated[
+        tuple[SegmentFate, ...], Named("segments"), ABSENT, "the fate of every segment; only with --explain"
+    ] = ()
 
     @property
     def drops_valid(self) -> bool:
@@ -123,9 +130,9 @@ def fates_of(retained: Retained, config: Settings) -> Iterator[SegmentFate]:
             stays,
             _setting(config, goes, stays, limits),
             largest,
+            None if largest is None else unit_of(largest.timestamp_ms, retained.now_ms),
             youngest + limits.retention_ms + 1 if is_timed else None,
             max(0, limits.retention_bytes + bytes_up_to - total) if is_sized else None,
-            None if largest is None else unit_of(largest.timestamp_ms, retained.now_ms),
         )
 
 

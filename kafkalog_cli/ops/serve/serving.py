@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from threading import Event, Thread
+from typing import Annotated, ClassVar
 
 from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.catalog import ServedCatalog
@@ -17,13 +18,29 @@ from kafkalog_cli.ops.serve.server import Server
 from kafkalog_cli.ops.serve.transactions import TransactionalIds
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
+from kafkalog_cli.results import Count, of, result
 
 
+@result("kafkalog.serving/1")
 class Serving:
-    """A server that is ready to run. `report` is called from several threads.
+    """The server accepts connections from now on.
 
-    Raises as `ServedCatalog` and `Server`.
+    `report` is called from several threads. Raises as `ServedCatalog` and `Server`.
     """
+
+    bootstrap: ClassVar[Annotated[str, "the address for bootstrap.servers"]] = of(
+        lambda serving: _text(*serving.server.address)
+    )
+    old_clients: ClassVar[Annotated[str | None, "the address for clients of Kafka 0.7 and 0.8 (--old-clients)"]] = of(
+        lambda serving: next((_text(*address) for address in serving.server.addresses[1:]), None)
+    )
+    cluster_id: ClassVar[Annotated[str | None, "from meta.properties"]] = of("catalog.cluster_id")
+    node_id: ClassVar[Annotated[int, "from meta.properties; 1 if no file has it"]] = of("catalog.node_id")
+    topics: ClassVar[Count] = of("catalog.topic_count")
+    partitions: ClassVar[Count] = of(lambda serving: len(serving.catalog.partitions))
+    segments: ClassVar[Annotated[Count, "segments that stay open while they are served"]] = of(
+        lambda serving: sum(len(one.segments) for one in serving.catalog.partitions)
+    )
 
     def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
         with ExitStack() as opened:
@@ -45,16 +62,6 @@ class Serving:
             opened.callback(warming.join)
             warming.start()
             self._opened = opened.pop_all()
-
-    @property
-    def bootstrap(self) -> str:
-        """The address for bootstrap.servers."""
-        return _text(*self.server.address)
-
-    @property
-    def old_clients_address(self) -> str | None:
-        """The address for clients of Kafka 0.7 and 0.8, None without a listener for them."""
-        return next((_text(*address) for address in self.server.addresses[1:]), None)
 
     def run(self) -> None:
         """Serve until `stop` is called, or until the calling thread is interrupted."""

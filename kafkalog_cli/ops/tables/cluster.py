@@ -1,7 +1,7 @@
 """Rows of topics, partitions, settings, brokers and features from the replayed metadata log."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.log.settings.cluster_metadata import (
@@ -13,18 +13,20 @@ from kafkalog_cli.log.settings.cluster_metadata import (
 from kafkalog_cli.log.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE, BrokerState
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.tables.coordinator_log import OnDamage
+from kafkalog_cli.results import Count, result
 
 _RESOURCES = {TOPIC_RESOURCE: "TOPIC", BROKER_RESOURCE: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 """Names of resource types by number (ConfigResource.Type)."""
 
 
+@result("kafkalog.cluster-topic/1")
 class Topic(NamedTuple):
-    """A topic; `replication_factor` is the largest number of replicas among its partitions."""
+    """A topic."""
 
     topic: str
     topic_id: str
-    partitions: int
-    replication_factor: int
+    partitions: Count
+    replication_factor: Annotated[Count, "the most replicas of a partition"]
 
 
 class TopicPartitionState(NamedTuple):
@@ -56,6 +58,7 @@ class ConfigSetting(NamedTuple):
     value: str
 
 
+@result("kafkalog.cluster-feature/1")
 class Feature(NamedTuple):
     """A finalized feature."""
 

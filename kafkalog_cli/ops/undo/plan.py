@@ -1,6 +1,6 @@
 """Plan the undo of one run on one partition, and apply it: restore the files and the checkpoint lines."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal_undo import check_partition, check_undo, sweep, undo
@@ -22,19 +22,16 @@ from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.refusals import Action, AppliedRule, Intent, RuleOutcome, judge, raise_refusals
+from kafkalog_cli.results import PathName, keywords
 
 
 class UndoStep(NamedTuple):
-    """One step of an undo. `what` is a word for JSON output: restore, cut, rename, remove or checkpoint.
+    """A step of an undo."""
 
-    `size_bytes` is the number of bytes restored to the file, or the size to which it is cut. `to` is the file's name or
-    the checkpoint's line afterwards.
-    """
-
-    what: str
-    name: str
-    to: str | None = None
-    size_bytes: int | None = None
+    what: Annotated[str, keywords(enum=("restore", "cut", "rename", "remove", "checkpoint"))]
+    name: Annotated[PathName, "the file"]
+    to: Annotated[str | None, "the file's name or the checkpoint's line afterwards"] = None
+    size_bytes: Annotated[int | None, "the number of bytes restored to the file, or the size to which it is cut"] = None
 
 
 class UndoPlan(NamedTuple):

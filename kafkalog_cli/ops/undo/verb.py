@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from kafkalog_cli.change.manifest import read_manifest
+from kafkalog_cli.change.manifest import RunState, read_manifest
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import (
     ExitCode,
@@ -19,14 +20,35 @@ from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.ops.undo.plan import UndoPlan, UndoResult, apply_undo, has_run, plan_undo
+from kafkalog_cli.ops.undo.plan import UndoPlan, UndoResult, UndoStep, apply_undo, has_run, plan_undo
+from kafkalog_cli.results import Hidden, PathName, of, result
 
 
-class Undone(NamedTuple):
-    """The result for one partition. `result` is None in a dry run."""
+@result("kafkalog.undo/1")
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A run on a partition that was undone, or would be. `result` is None in a dry run."""
 
-    plan: UndoPlan
-    result: UndoResult | None
+    plan: Hidden[UndoPlan]
+    result: Hidden[UndoResult | None]
+    path: ClassVar[Annotated[PathName, "the partition directory"]] = of("plan.path")
+    run: ClassVar[str] = of("plan.run_id")
+    action: ClassVar[Annotated[str | None, "the command; null if the run ended before it changed anything"]] = of(
+        "plan.manifest.run.action"
+    )
+    started_ms: ClassVar[int | None] = of("plan.manifest.run.now_ms")
+    state: ClassVar[Annotated[RunState | None, "the progress of the run before the undo"]] = of("plan.manifest.state")
+    dry_run: ClassVar[bool] = of(lambda done: done.result is None)
+    undone: ClassVar[Annotated[bool, "whether this call undid it"]] = of(
+        lambda done: done.result is not None and done.result.undone
+    )
+    steps: ClassVar[Annotated[tuple[UndoStep, ...], "last change first"]] = of("plan.steps")
+    clean_shutdown_marker: ClassVar[
+        Annotated[
+            bool | None,
+            "whether .kafka_cleanshutdown is back; null in a dry run, or if the run did not remove it",
+        ]
+    ] = of("result.marker")
 
     @property
     def exit_code(self) -> ExitCode:

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from tests.cli.test_topic_policies import kafkalog
+from tests.support.commands import kafkalog
 from tests.support.locks import held_by_another_process
 from tests.support.product import ExitCode
 from tests.support.serving import serving

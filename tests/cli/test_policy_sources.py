@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
-from tests.support.metadata_logs import batches, partition, topic_id, value
+from tests.support.metadata_logs import batches, log_dir_of_topics, partition, topic_id, value
 
 POLICIES = [None, "delete", "compact", "compact,delete"]
 ALONE = ("path", "topic")
@@ -213,3 +213,15 @@ def test_an_empty_server_properties_is_that_of_a_broker_with_stock_settings(tmp_
     code, out, err = kafkalog(*command(data, case))
     assert code == 0, err
     assert out.count("3 segments removed (") == 2
+
+
+def test_room_is_not_made_where_damage_of_the_metadata_log_may_hide_a_later_policy(tmp_path):
+    """The topic has `delete`; a later record of the metadata log, after the damage, may say `compact`."""
+    data = log_dir_of_topics(tmp_path, {"plain": {}})
+    policy = value("ConfigRecord", resourceType=2, resourceName="plain", name="cleanup.policy", value="delete")
+    damaged = batches([[policy]], 100)[0]
+    whole = batches([[value("TopicRecord", name="plain", topicId=topic_id(4)), partition(topic_id(4)), policy]])[0]
+    log = data / "__cluster_metadata-0" / f"{0:020d}.log"
+    log.write_bytes(whole + damaged[:-1] + bytes([damaged[-1] ^ 1]) + batches([[policy]], 101)[0])
+    argv = ("retain", data / "plain-0", "--config", "cleanup.policy=delete", "--free-bytes", "9000TB", "--dry-run")
+    assert "nothing unlinked, the metadata log is damaged" in kafkalog(*argv).out

@@ -148,11 +148,12 @@ def write_log(log, root):
 
 
 def _metadata_records(words):
-    """`topic NAME ID REPLICAS` with one partition, or `config KIND NAME KEY VALUE`; KIND is 2 for a topic, 4 for a broker."""
+    """`topic NAME ID REPLICAS` with one partition or a number behind, or `config KIND NAME KEY VALUE`; KIND is 2 for a topic, 4 for a broker."""
     if words[0] == "topic":
         topic_id = metadata_logs.topic_id(int(words[2]))
         yield metadata_logs.value("TopicRecord", name=words[1], topicId=topic_id)
-        yield metadata_logs.partition(topic_id, replicas=[int(number) for number in words[3].split(",")])
+        for number in range(int(words[4]) if len(words) > 4 else 1):
+            yield metadata_logs.partition(topic_id, number, replicas=[int(one) for one in words[3].split(",")])
     else:
         _, kind, name, key, value = words
         fields = {"resourceType": int(kind), "resourceName": name.strip("-"), "name": key, "value": value}

@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from tests.cli.test_topic_policies import kafkalog
+from tests.support.commands import kafkalog
 from tests.support.effort import DIAL
 
 CASES = 240

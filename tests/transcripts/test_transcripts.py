@@ -1,7 +1,7 @@
 """Commands and what they print, literally. Each heading of a page here is a case, which runs in a fresh directory.
 
 The directory has `example`, a copy of docs/example, and `corpus`, the logs of real brokers, which commands may only read.
-`log DIRECTORY 'PARTITION SEGMENT' …` makes a log directory, `copy DIRECTORY COPY` a copy that commands may change. Lines of other programs
+`log DIRECTORY 'PARTITION SEGMENT' 'metadata LINE' …` makes a log directory, `copy DIRECTORY COPY` a copy that commands may change. Lines of other programs
 are given to a shell. The word RUN stands for the newest run that a command of the case has printed. The clock stands still, so that of the output only names of runs differ from run to run; paths are shown without the directory.
 `pytest tests/transcripts --update` writes what the commands print now; lines with … stay where they match.
 """
@@ -45,13 +45,14 @@ def fresh(tmp_path, corpus, monkeypatch):
 
 
 def make_log(line):
-    """A line `log DIRECTORY 'PARTITION SEGMENT' …`, with segments as tests/conformance/specification.py reads them."""
-    _, root, *segments = shlex.split(line)
+    """A line `log …`, with segments and lines of metadata as tests/conformance/specification.py reads them."""
+    _, root, *words = shlex.split(line)
     partitions = {}
-    for segment in segments:
-        name, _, text = segment.partition(" ")
+    for word in words:
+        name, _, text = word.partition(" ")
         partitions.setdefault(name, []).append(text)
-    write_log({"partitions": partitions}, Path(root))
+    metadata = partitions.pop("metadata", None)
+    write_log({"partitions": partitions} | ({"metadata": metadata} if metadata else {}), Path(root))
 
 
 def shown_now(example, run_ids):

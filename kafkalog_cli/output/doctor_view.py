@@ -1,7 +1,8 @@
 """The output of doctor as JSON and as text: the log directory, its next start, what is wrong, the next commands."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted, shell_word
@@ -118,7 +119,8 @@ _EFFECTS = {
 }
 _MOST_FINDINGS = 20
 _MOST_ALIKE = 10
-"""Steps that differ in their paths only, as of thousands of partitions."""
+"""Steps and commands that differ in their paths only, as of thousands of partitions."""
+_PARTITION = re.compile(r"\bpartition \d+ of a topic \S+")
 _PAGES = "docs/broker-messages"
 
 
@@ -159,20 +161,9 @@ class DoctorText:
             yield f"    Page: {_PAGES}/{line.message.slug}.md"
 
     def _steps(self, found: Examination) -> Iterator[str]:
-        """Yield the steps in order; of many that differ only in their paths, the first, and the number of others.
-
-        That number stands in the place of the first of the others, where a reader misses a step.
-        """
-        counts = Counter((step.action, step.message) for step in found.steps)
-        alike: dict[tuple[StartAction, str], list[int]] = {}
-        for number, step in enumerate(found.steps, 1):
-            numbers = alike.setdefault((step.action, step.message), [])
-            numbers.append(number)
-            if len(numbers) <= _MOST_ALIKE:
-                yield self._step(number, step, found.root.path)
-            elif len(numbers) == _MOST_ALIKE + 1:
-                others = counted(counts[step.action, step.message] - _MOST_ALIKE, "step")
-                yield f"  {others} more like step {numbers[0]}: --format json has all"
+        alike = [(step.action, _PARTITION.sub("", step.message)) for step in found.steps]
+        each = ([self._step(number, step, found.root.path)] for number, step in enumerate(found.steps, 1))
+        return _first_of_alike("step", alike, each)
 
     def _step(self, number: int, step: StartStep, log_dir: str) -> str:
         word = _ACTIONS[step.action]
@@ -198,20 +189,38 @@ class DoctorText:
         return self._paint.coloured(text, word, self._paint.bad if bad else self._paint.warning)
 
     def _commands(self, commands: tuple[NextCommand, ...]) -> Iterator[str]:
-        for number, command in enumerate(commands, 1):
-            if not command.argv:
-                yield self._wrapped(f"  {number}. by hand: {command.why}", "     ")
-                continue
-            yield f"  {number}. {printable(command.line)}"
-            effect = _EFFECTS[command.effect] + (f": {command.undo}" if command.undo else "")
-            yield self._effect(effect, command)
-            yield self._wrapped(f"     {command.why}", "     ")
+        alike = [(command.argv[:2], _PARTITION.sub("", command.why)) for command in commands]
+        each = (self._command(number, command) for number, command in enumerate(commands, 1))
+        return _first_of_alike("command", alike, each)
+
+    def _command(self, number: int, command: NextCommand) -> list[str]:
+        if not command.argv:
+            return [self._wrapped(f"  {number}. by hand: {command.why}", "     ")]
+        effect = _EFFECTS[command.effect] + (f": {command.undo}" if command.undo else "")
+        reason = self._wrapped(f"     {command.why}", "     ")
+        return [f"  {number}. {printable(command.line)}", self._effect(effect, command), reason]
 
     def _effect(self, effect: str, command: NextCommand) -> str:
         paint: Paint = self._paint
         colours = {Effect.REVERSIBLE: paint.warning, Effect.PERMANENT: paint.bad}
         text = self._wrapped(f"     {effect}", "       ")
         return paint.coloured(text, _EFFECTS[command.effect], colours.get(command.effect, paint.fine))
+
+
+def _first_of_alike(what: str, alike: Sequence[object], each: Iterable[list[str]]) -> Iterator[str]:
+    """Yield the lines of each in order; of many that are alike, those of the first, and the number of others.
+
+    That number stands in the place of the first of the others, where a reader misses one.
+    """
+    counts = Counter(alike)
+    seen: dict[object, list[int]] = {}
+    for number, (shape, lines) in enumerate(zip(alike, each, strict=True), 1):
+        numbers = seen.setdefault(shape, [])
+        numbers.append(number)
+        if len(numbers) <= _MOST_ALIKE:
+            yield from lines
+        elif len(numbers) == _MOST_ALIKE + 1:
+            yield f"  {counted(counts[shape] - _MOST_ALIKE, what)} more like {what} {numbers[0]}: --format json has all"
 
 
 def _heading(root: LogDirRoot, partitions: int) -> str:

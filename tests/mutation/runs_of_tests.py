@@ -38,6 +38,8 @@ ENDS_WITH_TESTS = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.Exit
 """Otherwise pytest itself failed, and its run says nothing of tests."""
 MOST_MEMORY = 6 << 30
 """A mutant that loops may also allocate without an end."""
+NATIVE = "kafkalog_cli/format/native.lib"
+"""Built and not tracked: without it no command answers."""
 
 
 class CopiedTree:
@@ -53,7 +55,8 @@ class CopiedTree:
             raise SystemExit(f"another run mutates the copy of the tree in {self.root}: wait until it ends") from None
         self.remove()
         command = ["git", "-C", str(tree), "ls-files", "-co", "--exclude-standard", "-z"]
-        for name in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0"):
+        names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+        for name in [*names, NATIVE]:
             if name and (tree / name).is_file():
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(tree / name, self.root / name, follow_symlinks=False)

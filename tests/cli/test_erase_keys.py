@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.support.commands import kafkalog, objects_in, tree
+from tests.support.commands import kafkalog, objects_in
 from tests.support.naive_reader import read_batches, read_records
 from tests.support.schemas import check
 
@@ -92,34 +92,6 @@ def keyed(path):
     return [record for record in records(path) if record[1] == OLD.encode()]
 
 
-def test_a_second_time_there_is_nothing_to_do(root, keys):
-    arguments = (root / "cmp-tx-0", *COMPACT, "--config", "min.cleanable.dirty.ratio=1", *NOW)
-    erasing = (*arguments, "--erase-keys", keys, "--input", "lines")
-    code, (found,), _ = objects("compact", *erasing)
-    assert found["choice"] == "erase-keys"
-    after = tree(root)
-    again, (found,), _ = objects("compact", *erasing)
-    assert (again, found["choice"], found["erasure"]["after"], tree(root)) == (code, "no-such-key", None, after)
-    assert "no record that may be cleaned has one of the keys" in kafkalog("compact", *erasing)[1]
-
-
-def test_it_is_told_before_and_done_for_good(root, keys):
-    before = tree(root)
-    partition = root / "cmp-tx-0"
-    arguments = ("compact", partition, *COMPACT, *NOW, "--erase-keys", keys, "--input", "lines")
-    code, out, _ = kafkalog(*arguments, "--dry-run")
-    assert tree(root) == before
-    assert "to be erased: " in out
-    assert " of 1 of 2 keys" in out
-    assert "key of line 2: " in out
-    assert "whether other replicas hold the keys is not known" in out
-    done, out, _ = kafkalog(*arguments)
-    assert (done, "  erased: " in out, "cannot be undone" in out) == (code, True, True)
-    assert out.count("SHA-256") == len(list(partition.glob("*.log"))) + sum(
-        name.startswith("cmp-tx-0/") and name.endswith(".log") for name in before
-    )
-
-
 def test_what_still_holds_them_is_told(root, tmp_path):
     """The active segment, what an earlier run left, another directory of the partition; then all but that is gone."""
     partition = root / "cmp-tx-0"
@@ -144,61 +116,7 @@ def test_what_still_holds_them_is_told(root, tmp_path):
     assert {remark["path"] for remark in found["remarks"]} == set(places)
 
 
-def test_what_a_run_keeps_and_what_cannot_be_read(root, keys):
-    partition = root / "cmp-tx-0"
-    limit = ("--config", "cleanup.policy=delete", "--config", "retention.bytes=7000")
-    code, (removed,), _ = objects_of_retention(partition, *limit, *NOW, "--keep")
-    assert (code, bool(removed["removed"])) == (0, True)
-    torn = root / f"cmp-tx-0.{'b' * 32}-stray"
-    torn.mkdir()
-    whole = max(partition.glob("*.log")).read_bytes()
-    (torn / f"{0:020}.log").write_bytes(whole[: len(whole) // 2] + bytes(70))
-    held = [path for path in partition.glob(".kafkalog/*/*.dropped") if is_log(path) and keyed(path)]
-    code, (found,), _ = objects("compact", partition, *COMPACT, *NOW, "--erase-keys", keys, "--input", "lines")
-    holders = {each["path"]: each for each in found["erasure"]["holders"]}
-    assert code == 3
-    assert [path for path, each in holders.items() if each["place"] == "run"] == [str(path) for path in held] != []
-    unread = holders[str(torn / f"{0:020}.log")]
-    assert (unread["place"], bool(unread["unread"])) == ("directory", True)
-
-
-def objects_of_retention(*argv):
-    code, out, _ = kafkalog("retain", *argv, "--format", "json")
-    *found, summary = map(json.loads, out.splitlines())
-    return code, found, summary
-
-
-def is_log(path):
-    try:
-        return bool(read_batches(path.read_bytes()))
-    except Exception:  # an index
-        return False
-
-
 def test_markers_are_no_records_of_a_key(root, tmp_path):
     (tmp_path / "keys").write_text(json.dumps({"key": "\0\0\0\1"}) + "\n" + json.dumps({"key": "\0\0\0\0"}))
     _, (found,), _ = objects("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--erase-keys", tmp_path / "keys")
     assert (found["erasure"]["keys"], found["erasure"]["holders"]) == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "the file has no key"),
-        ('{"type":"summary"}\n', "line 1: an object of type 'summary' is not a record"),
-        ('{"key":"a"}\n{"value":"b"}\n', "line 2: a record without a key"),
-        ("a\n", "line 1: no JSON"),
-    ],
-)
-def test_a_file_without_keys_changes_nothing(root, tmp_path, text, reason):
-    (tmp_path / "keys").write_text(text)
-    before = tree(root)
-    code, _, err = kafkalog("compact", root, *COMPACT, *NOW, "--erase-keys", tmp_path / "keys")
-    assert (code != 0, reason in err, tree(root) == before) == (True, True, True), err
-
-
-def test_what_does_not_go_with_it(root, keys, tmp_path):
-    for more in (("--delay", "1m"), ("--explain", "a", "--dry-run")):
-        assert kafkalog("compact", root, *COMPACT, *NOW, "--erase-keys", keys, *more)[0] == 2
-    assert kafkalog("compact", root, *COMPACT, *NOW, "--erase-keys", tmp_path / "nowhere")[0] in (1, 10)
-    assert (root / CHECKPOINT).exists()

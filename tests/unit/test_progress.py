@@ -7,6 +7,8 @@ import re
 import shutil
 import threading
 import time
+from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,8 @@ from kafkalog_cli.output.progress import Progress, Waiting, beside, clock_time, 
 from kafkalog_cli.output.stream import terminal_columns
 from tests.support.commands import Terminal
 from tests.support.schemas import check
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 
 
 class Clock:
@@ -317,3 +321,18 @@ def test_progress_without_styles(monkeypatch):
         assert b"verify: 2.0 MiB" in said
         assert (b"\x1b" in said) is not is_dumb
         assert said.endswith(b" \r" if is_dumb else b"\x1b[K")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["find {} --key k", "verify {}", "stats {}", "metadump {} copy", "recover {} --dry-run", "ls {}", "inspect {}",
+     "compact {} --config cleanup.policy=compact --topic mixed --dry-run", "transactions {}", "doctor {}"],
+)  # fmt: skip
+def test_it_goes_to_standard_error_and_never_into_the_output(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(EXAMPLE, "logs")
+    out, err, calls = io.BytesIO(), io.BytesIO(), count(0, 20)
+    environment = Environment(stdout=out, stderr=err, clock=lambda: float(next(calls)))
+    run([*command.format("logs").split(), "--format", "json"], environment)
+    types = [{json.loads(line)["type"] for line in text(stream).splitlines()} for stream in (out, err)]
+    assert ("progress" in types[0], "progress" in types[1]) == (False, True)

@@ -131,6 +131,7 @@ def test_records_of_seven_bytes_without_end(codec, many, tmp_path):
     assert peak < FEW_MEBIBYTES
 
 
+@pytest.mark.full
 @slow
 def test_as_many_records_as_the_cap_allows(tmp_path):
     data = MINIMAL_RECORD * NEAR_THE_CAP

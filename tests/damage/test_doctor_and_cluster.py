@@ -81,6 +81,7 @@ def test_links_and_fifos_everywhere(tmp_path):
         assert "hunter2" not in out + err
 
 
+@pytest.mark.full
 def test_bombs(tmp_path):
     """Small files that want to become large, and large files that are holes."""
     place = log_dir(tmp_path / "logs")
@@ -100,6 +101,7 @@ def test_bombs(tmp_path):
     answers(place, [("doctor", "@", "--format", "json"), ("inspect", "@"), ("cluster", "@")])
 
 
+@pytest.mark.full
 def test_a_batch_of_metadata_that_claims_too_much(tmp_path):
     """Arrays with 2**31 - 1 elements, strings of 2 GiB, records of counts that are not there."""
     place = log_dir(tmp_path / "logs")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.damage.makers import LOGS
 from tests.damage.reading import Fact, deadline, read
+from tests.support.effort import DIAL
 
 ids = {"ids": lambda log: log.name}
 HEADER_BYTES_UP_TO_MAGIC = 17
@@ -21,7 +22,7 @@ def entries_before(log, position):
 def test_every_truncation_leaves_the_whole_entries(log):
     whole = read(log.data, seven=log.is_seven)
     with deadline(60):
-        for cut in range(len(log.data)):
+        for cut in DIAL.some(range(len(log.data))):
             outcome = read(log.data[:cut], seven=log.is_seven)
             entries = entries_before(log, cut)
             end = log.starts[entries]
@@ -37,7 +38,7 @@ def test_every_truncation_leaves_the_whole_entries(log):
 def test_zeros_from_every_byte_on_leave_the_entries_before(log):
     whole = read(log.data, seven=log.is_seven)
     with deadline(60):
-        for cut in range(len(log.data)):
+        for cut in DIAL.some(range(len(log.data))):
             outcome = read(log.data[:cut] + bytes(len(log.data) - cut), seven=log.is_seven)
             entries = entries_before(log, cut)
             assert outcome.batches[:entries] == whole.batches[:entries]

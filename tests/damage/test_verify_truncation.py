@@ -191,6 +191,7 @@ def test_no_damage_before_the_last_segment_is_a_tail(log):
             assert code_of(found) is (ExitCode.OK if is_whole else ExitCode.CORRUPTION), cut
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", [log for log in LOGS if log.is_seven], **ids)
 def test_truncations_and_zeros_in_logs_of_seven(log):
     """A message without payload is 9 bytes: what is left of one may look like another, so only the class is asked."""

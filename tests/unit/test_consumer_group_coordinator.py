@@ -327,6 +327,7 @@ def test_regular_expressions_without_pyarrow(log_dir, monkeypatch):  # noqa: F81
         assert (found["errorCode"], "PyArrow" in found["errorMessage"]) == (128, True)
 
 
+@pytest.mark.full
 def test_three_consumers_of_librdkafka_share_a_topic_and_take_over(corpus):
     confluent = pytest.importorskip("confluent_kafka")
     from tests.serve.test_serve_clients import share_and_take_over

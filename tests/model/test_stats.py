@@ -13,7 +13,7 @@ from tests.support.commands import json_of, kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.naive_reader import read_batches, read_records
-from tests.support.product import Environment, run
+from tests.support.product import Environment, lower_limit, run
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 CONTROL = 0x20
@@ -134,6 +134,16 @@ def test_a_producer_of_several_partitions_counts_once_and_the_text_says_how_keys
     text = kafkalog("stats", tmp_path / "logs").out
     assert "keys: counted per partition and added up" in text
     assert "counted per partition" not in kafkalog("stats", tmp_path / "logs" / "t-0").out
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_producers_are_counted_one_by_one_up_to_a_limit(tmp_path, monkeypatch, most):
+    batches = [batch_v2([R(at, BASE_TIME_MS, None, b"v")], producer=(at % 3, 0, at)) for at in range(6)]
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(b"".join(batches))
+    lower_limit(monkeypatch, "producers that stats counts one by one", most)
+    found = json_of("stats", tmp_path / "t-0")[1][0]
+    assert (found["producers"], found["more_producers"], found["records"]) == (most, most < 3, 6)
 
 
 def test_frequent_keys_are_printed_in_their_format(tmp_path):

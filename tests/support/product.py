@@ -94,6 +94,7 @@ from kafkalog_cli.ops import coordinators
 from kafkalog_cli.ops.append import reading
 from kafkalog_cli.ops.checks import log_questions
 from kafkalog_cli.ops.replay import kafka_cluster
+from kafkalog_cli.ops import stats
 from kafkalog_cli.ops.serve import committed, groups
 from kafkalog_cli.output import ci_report, junit_report
 
@@ -106,6 +107,7 @@ _LIMITS = {
     "entries of snapshots compared with a log": (log_questions, "MOST_QUESTIONS"),
     "offsets that serve holds": (committed, "_MOST_OFFSETS"),
     "producers": (producer_state, "MOST_PRODUCERS"),
+    "producers that stats counts one by one": (stats, "MOST_PRODUCERS"),
     "seconds a new group waits for members": (groups, "_FIRST_WAIT_SECONDS"),
     "seconds replay waits for an answer": (kafka_cluster, "_SECONDS"),
 }

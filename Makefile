@@ -48,9 +48,9 @@ bench:           ## the table of docs/bench.md
 	$(PYTHON) bench/compare.py
 site:            ## the pages of docs/ as a site in build/site
 	$(PYTHON) -m mkdocs build --strict
-docs:            ## regenerate man/, completions/ and the pages of docs/ that are written from tables
+docs:            ## regenerate man/, completions/, schemas, llms.txt and the pages of docs/ that are made of the code
 	for page in findings refusals reference schemas index; do $(PYTHON) docs/generate_$$page.py || exit 1; done
-screens:         ## the pictures of docs/screens (one of them starts Spark)
+screens:         ## the pictures of docs/screens
 	$(PYTHON) docs/generate_screens.py
 dist:            ## wheel, sdist, SBOM, wheelhouse and the executable in one file, in dist/ (some minutes, 3 GiB in build/)
 	$(PYTHON) packaging/build.py dist

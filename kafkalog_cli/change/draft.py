@@ -15,7 +15,6 @@ from kafkalog_cli.disk.fs import (
     Filesystem,
     ReadableFile,
     check_size,
-    data_from,
     file_pieces,
 )
 from kafkalog_cli.disk.temporary import SpooledFile
@@ -336,7 +335,7 @@ class _StoredFile(ReadableFile):
         return self._file.read_into(self._start + position, buffer[:rest] if len(buffer) > rest else buffer)
 
     def data_from(self, position: int) -> int:
-        return data_from(self._file, self._start + position) - self._start
+        return self._file.data_from(self._start + position) - self._start
 
     def close(self) -> None:
         self._file.close()

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Lock
+from typing import Any, cast
 
-from kafkalog_cli.disk.fs import (
-    FileAttributes,
-    ReadableFile,
-    WritableFile,
-    WritableFilesystem,
-    data_from,
-)
+from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem
 
 Meter = Callable[[str, int], None]
 """Called with a path and the number of bytes that were just read from it or written to it, from any thread. It may
@@ -43,78 +39,32 @@ class EndingMeter:
         self._is_over.set()
 
 
-class MeteredFilesystem:
-    """Reports to `meter` what is read from files of `below` and written to them; all else is done by `below` itself.
+class _MeteredFile(ReadableFile):
+    """An open file whose reads and writes are reported; the rest is done by `file` itself."""
 
-    `piece_bytes` is the most that is read or written between two reports; None: one report per call.
-    """
-
-    def __init__(self, below: WritableFilesystem, meter: Meter, piece_bytes: int | None = None) -> None:
-        self._fs = below
-        self._meter = meter
-        self._piece_bytes = piece_bytes
-        self.status, self.list_directory, self.room = below.status, below.list_directory, below.room
-        self.attributes, self.set_attributes = below.attributes, below.set_attributes
-        self.hold_directory, self.lock = below.hold_directory, below.lock
-        self.rename, self.link, self.unlink = below.rename, below.link, below.unlink
-        self.make_directory, self.remove_directory = below.make_directory, below.remove_directory
-        self.sync_directory = below.sync_directory
-
-    def open_read(self, path: str) -> ReadableFile:
-        """See `Filesystem`."""
-        return _MeteredReader(self._fs.open_read(path), self._meter, self._piece_bytes)
-
-    def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
-        """See `FilesystemChanges`."""
-        return _MeteredWriter(self._fs.create(path, attributes), self._meter, self._piece_bytes)
-
-    def open_write(self, path: str, *, most_links: int = 1) -> WritableFile:
-        """See `FilesystemChanges`."""
-        return _MeteredWriter(self._fs.open_write(path, most_links=most_links), self._meter, self._piece_bytes)
-
-
-class _MeteredReader:
-    def __init__(self, file: ReadableFile, meter: Meter, piece_bytes: int | None) -> None:
+    def __init__(self, file: Any, meter: Meter, piece_bytes: int | None) -> None:
         self.path = file.path
-        self.size_bytes = file.size_bytes
+        self.size_bytes = getattr(file, "size_bytes", 0)
         self._file = file
         self._meter = meter
         self._piece_bytes = piece_bytes
-        self.close = file.close
+
+    def data_from(self, position: int) -> int:
+        return int(self._file.data_from(position))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        piece = self._piece_bytes or len(buffer)
-        if len(buffer) <= piece:
-            done = self._file.read_into(position, buffer)
-            self._meter(self.path, done)
-            return done
-        done = 0
-        while done < len(buffer):
-            part = buffer[done : done + piece]
-            got = self._file.read_into(position + done, part)
-            self._meter(self.path, got)
+        piece, done = self._piece_bytes or max(1, len(buffer)), 0
+        for start in range(0, len(buffer), piece):
+            part = buffer[start : start + piece]
+            got = self._file.read_into(position + start, part)
+            self._meter(self._file.path, got)
             done += got
             if got < len(part):
                 break
         return done
-
-    def data_from(self, position: int) -> int:
-        return data_from(self._file, position)
-
-    def __enter__(self) -> _MeteredReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _MeteredWriter:
-    def __init__(self, file: WritableFile, meter: Meter, piece_bytes: int | None) -> None:
-        self.path = file.path
-        self._file = file
-        self._meter = meter
-        self._piece_bytes = piece_bytes
-        self.truncate, self.sync, self.close = file.truncate, file.sync, file.close
 
     def write(self, position: int, data: bytes | memoryview) -> None:
         view = memoryview(data).cast("B")
@@ -122,13 +72,33 @@ class _MeteredWriter:
         for start in range(0, len(view), piece):
             part = view[start : start + piece]
             self._file.write(position + start, part)
-            self._meter(self.path, len(part))
+            self._meter(self._file.path, len(part))
 
-    def __enter__(self) -> _MeteredWriter:
-        return self
+    def close(self) -> None:
+        self._file.close()
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+
+class MeteredFilesystem(WritableFilesystem):
+    """Reports to `meter` what is read from files of `below` and written to them; all else is done by `below` itself.
+
+    `piece_bytes` is the most that is read or written between two reports; None: one report per call.
+    """
+
+    def __init__(self, below: WritableFilesystem, meter: Meter, piece_bytes: int | None = None) -> None:
+        self._fs = below
+        self._metered = partial(_MeteredFile, meter=meter, piece_bytes=piece_bytes)
+        for name in vars(WritableFilesystem).keys() - vars(MeteredFilesystem).keys():
+            if not name.startswith("_"):
+                setattr(self, name, getattr(below, name))
+
+    def open_read(self, path: str) -> ReadableFile:
+        return cast("ReadableFile", self._metered(self._fs.open_read(path)))
+
+    def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
+        return cast("WritableFile", self._metered(self._fs.create(path, attributes)))
+
+    def open_write(self, path: str, *, most_links: int = 1) -> WritableFile:
+        return cast("WritableFile", self._metered(self._fs.open_write(path, most_links=most_links)))
 
 
 LEAST_PIECE_BYTES = 64 << 10

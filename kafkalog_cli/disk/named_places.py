@@ -18,8 +18,7 @@ from kafkalog_cli.disk.durable import (
     temporary_of,
     try_to_remove,
 )
-from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem
-from kafkalog_cli.disk.fs_changes import LargePieces
+from kafkalog_cli.disk.fs import FileAttributes, LargePieces, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import check_link, log_dir_of
 from kafkalog_cli.disk.names import moved_from_root
 from kafkalog_cli.disk.ownership import NotGiven

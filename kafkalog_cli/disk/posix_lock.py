@@ -14,8 +14,7 @@ import sys
 import threading
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.disk.followed_links import open_file
-from kafkalog_cli.disk.held_directories import HeldEntry, LockHandle, link_in_the_way
+from kafkalog_cli.disk.directories import Directory, LockHandle, link_in_the_way
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.disk.ownership import give
 from kafkalog_cli.results import Named
@@ -79,15 +78,15 @@ class PosixLock(LockHandle):
             _give_up(key, self)
 
 
-def take_lock(entry: HeldEntry, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
-    """Lock one byte of the file at `entry` without waiting. A missing file is created with its directory's owner.
+def take_lock(directory: Directory, name: str, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
+    """Lock one byte of the file `name` without waiting. A missing file is created with its directory's owner.
 
     Raises BlockingIOError if another process, or another holder in this process, has the lock. Raises another OSError
     if the file cannot be opened or locks do not work: ELOOP for a symbolic link, ENXIO for no regular file.
     """
     with _table_lock:
         _forget_after_fork()
-        key, file = _locked_file(entry, path)
+        key, file = _locked_file(directory, name, path)
         lock = PosixLock(key, first_byte, exclusive)
         try:
             same = [hold for hold in file.holds if hold.first_byte == first_byte]
@@ -111,17 +110,17 @@ def descriptor_of(path: str) -> int | None:
         return None if file is None else file.descriptors[0]
 
 
-def _locked_file(entry: HeldEntry, path: str) -> tuple[tuple[int, int], _LockedFile]:
+def _locked_file(directory: Directory, name: str, path: str) -> tuple[tuple[int, int], _LockedFile]:
     try:
         # Look the file up before opening it: closing a second descriptor would release the locks of this process.
-        status = entry.status()
+        status = directory.status(name)
         _check(status, path)
         key = _key(status)
         if key in _locked_files:
             return key, _locked_files[key]
     except FileNotFoundError:
         pass
-    descriptor, is_new = _open(entry)
+    descriptor, is_new = _open(directory, name)
     status = os.fstat(descriptor)
     key = _key(status)
     try:
@@ -145,22 +144,21 @@ def _check(status: os.stat_result, path: str) -> None:
         raise OSError(errno.ENXIO, "not a regular file", path)
 
 
-def _open(entry: HeldEntry) -> tuple[int, bool]:
+def _open(directory: Directory, name: str) -> tuple[int, bool]:
     """Open the file, or make it. Return its descriptor, and whether it was made."""
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
     try:
-        return os.open(entry.name, flags, dir_fd=entry.directory), False
+        return directory.open(name, os.O_RDWR), False
     except FileNotFoundError:
         pass
     try:
-        descriptor = os.open(entry.name, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=entry.directory)
+        descriptor = directory.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
-        return os.open(entry.name, flags, dir_fd=entry.directory), False
+        return directory.open(name, os.O_RDWR), False
     try:
-        directory = os.fstat(entry.directory)
-        give(descriptor, directory.st_uid, directory.st_gid, directory.st_mode & 0o666)
+        owner = os.fstat(directory.descriptor)
+        give(descriptor, owner.st_uid, owner.st_gid, owner.st_mode & 0o666)
     except BaseException:
-        os.unlink(entry.name, dir_fd=entry.directory)
+        os.unlink(name, dir_fd=directory.descriptor)
         os.close(descriptor)
         raise
     return descriptor, True
@@ -247,7 +245,9 @@ def owner_of(path: str, byte: int) -> LockOwner | None:
         own = descriptor_of(path)
         if own is not None:  # closing a second descriptor of the file would release the locks of this process
             return _owner(_answer(own, byte))
-        descriptor = open_file(path, None, path)
+        directory, name = Directory.containing(path)
+        with directory:
+            descriptor = directory.open_to_read(name, path)
     except FileNotFoundError:
         return None
     try:

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from kafkalog_cli.disk.directories import LinkNotFollowed
 from kafkalog_cli.disk.directory_contents import (
     has_root_file,
     holds_partition,
@@ -18,7 +19,6 @@ from kafkalog_cli.disk.directory_contents import (
     looks_like_partition,
     root_files,
 )
-from kafkalog_cli.disk.followed_links import LinkNotFollowed
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.disk.names import (
     OWN_DIRECTORY,

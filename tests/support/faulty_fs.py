@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from types import TracebackType
 
 import pytest
 
 from tests.support.product import (
     FileStatus,
     Filesystem,
-    FilesystemChanges,
     KafkalogError,
     NotKafkaLayout,
     PathNotFound,
     ReadableFile,
     Unreadable,
+    WritableFilesystem,
 )
 
 MTIME_MS = 1_600_000_000_000
@@ -47,7 +46,7 @@ class Injection:
         return self.times is None or self.fired < self.times
 
 
-CHANGES = {name for name in vars(FilesystemChanges) if not name.startswith("_")}
+CHANGES = {name for name in vars(WritableFilesystem).keys() - vars(Filesystem).keys() if not name.startswith("_")}
 
 
 class FaultyFilesystem:
@@ -158,7 +157,7 @@ class FaultyFilesystem:
         return any(name.startswith(start) for name in self.files)
 
 
-class _FaultyFile:
+class _FaultyFile(ReadableFile):
     def __init__(self, fs: FaultyFilesystem, path: str, size_bytes: int, real: ReadableFile | None) -> None:
         self.path = path
         self.size_bytes = size_bytes
@@ -172,17 +171,9 @@ class _FaultyFile:
         if self._real is not None:
             self._real.close()
 
-    def __enter__(self) -> _FaultyFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        self.close()
-
 
 @dataclass
-class BytesFile:
+class BytesFile(ReadableFile):
     """An open file of bytes: what `Scan` and the others need, without a disk."""
 
     data: bytes
@@ -198,14 +189,6 @@ class BytesFile:
         return len(part)
 
     def close(self) -> None:
-        pass
-
-    def __enter__(self) -> BytesFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
         pass
 
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.support.product import FileAttributes, FileStatus, NotKafkaLayout, PathNotFound, Room
+from tests.support.product import FileAttributes, FileStatus, NotKafkaLayout, PathNotFound, ReadableFile, Room
 
 START_NS = 1_600_000_000_000_000_000
 TORN_BYTES = (0, 1, 512, 4096)
@@ -428,7 +428,7 @@ class MemoryFilesystem:
         return inode
 
 
-class MemoryReader:
+class MemoryReader(ReadableFile):
     def __init__(self, path: str, inode: Inode) -> None:
         self.path = path
         self.size_bytes = len(inode.content)
@@ -440,12 +440,6 @@ class MemoryReader:
         return len(part)
 
     def close(self) -> None:
-        pass
-
-    def __enter__(self) -> MemoryReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
         pass
 
 

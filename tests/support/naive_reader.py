@@ -145,6 +145,20 @@ def read_batches(data):
             )  # fmt: skip
 
 
+def first_right_batch(data, start):
+    """The first byte from `start` on where a batch v2 or a message v0 or v1 with a right CRC begins: each is tried."""
+    for at in range(start, len(data) - 25):
+        size, magic = int.from_bytes(data[at + 8 : at + 12], "big", signed=True), data[at + 16]
+        end = at + 12 + size
+        if data[at] >= 0x80 or not 14 <= size <= len(data) - at - 12:
+            continue
+        if magic == 2 and size >= 49 and crc32c(data[at + 21 : end]) == int.from_bytes(data[at + 17 : at + 21], "big"):
+            return at
+        if magic < 2 and zlib.crc32(data[at + 16 : end]) == int.from_bytes(data[at + 12 : at + 16], "big"):
+            return at
+    return None
+
+
 def read_records(data, batch):
     """The records of one batch of the segment."""
     whole = data[batch.position : batch.position + batch.size_bytes]

@@ -27,8 +27,16 @@ from kafkalog_cli.cli.environment import Environment
 """The same for the source of a process of its own, which then has only the modules that a command needs."""
 
 # A disk that fails, stops, or is only in memory: what a file system of the tests implements or extends.
-from kafkalog_cli.disk.fs import FileAttributes, Filesystem, FileStatus, ReadableFile, RealFilesystem, Room, read_all
-from kafkalog_cli.disk.fs_changes import FilesystemChanges
+from kafkalog_cli.disk.fs import (
+    FileAttributes,
+    Filesystem,
+    FileStatus,
+    ReadableFile,
+    RealFilesystem,
+    Room,
+    WritableFilesystem,
+    read_all,
+)
 
 # Errors that the library raises, and that a file system of the tests raises as the real one does.
 from kafkalog_cli.errors import (

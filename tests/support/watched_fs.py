@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from tests.support.product import NotLookedUp, RealFilesystem, Unreadable
+from tests.support.product import NotLookedUp, ReadableFile, RealFilesystem, Unreadable
 
 CHANGES = frozenset(
     {
@@ -126,6 +126,11 @@ class _Watched:
 
 
 class WatchedReader(_Watched):
+    def data_from(self, position: int) -> int:
+        return position
+
+    send_to = ReadableFile.send_to
+
     @property
     def size_bytes(self) -> int:
         return self.file.size_bytes

@@ -14,7 +14,7 @@ from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.log import CleanableLog
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.broker.cleaning.output import IndexLimits
-from kafkalog_cli.disk.fs_changes import FileAttributes
+from kafkalog_cli.disk.fs import FileAttributes
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import open_partition
 from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, aborted_txns, batch_v2, message, message_set

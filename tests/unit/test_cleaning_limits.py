@@ -13,7 +13,7 @@ from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentAbort
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.broker.cleaning.marks import GONE, Marks, causes_of
 from kafkalog_cli.broker.cleaning.output import _BUFFER_BYTES, CleanedSegments, IndexLimits
-from kafkalog_cli.disk.fs_changes import FileAttributes
+from kafkalog_cli.disk.fs import FileAttributes
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.records import PART_RECORDS
 from kafkalog_cli.format.txnindex import AbortedTxn

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem, data_from
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NotLookedUp, Unreadable
 from tests.support.commands import kafkalog
 from tests.support.logs import R, batch_v2, write_segment
@@ -87,10 +87,10 @@ def test_data_behind_a_hole_is_found(tmp_path):
         file.write(b"end")
         file.truncate(1 << 40)
     with RealFilesystem().open_read(str(path)) as file:
-        assert data_from(file, 0) == 0
-        assert (1 << 30) - (1 << 21) < data_from(file, 1 << 22) <= 1 << 30
-        assert data_from(file, 1 << 35) == 1 << 40
-        assert data_from(file, 1 << 41) == 1 << 40
+        assert file.data_from(0) == 0
+        assert (1 << 30) - (1 << 21) < file.data_from(1 << 22) <= 1 << 30
+        assert file.data_from(1 << 35) == 1 << 40
+        assert file.data_from(1 << 41) == 1 << 40
 
 
 # -- A directory entry whose status the device cannot give is not taken for a removed one: a segment would be missing

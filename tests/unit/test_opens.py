@@ -10,7 +10,7 @@ import pytest
 from kafkalog_cli.change import draft
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFile, RealFilesystem
+from kafkalog_cli.disk.fs import DiskFile, RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
 from tests.support.commands import kafkalog
@@ -83,14 +83,14 @@ def test_a_log_too_large_to_be_remembered_is_opened_at_most_three_times(monkeypa
 def bytes_read(monkeypatch, name):
     """A list to which each reading of a file adds the bytes that it asks for."""
     read = []
-    read_into = RealFile.read_into
+    read_into = DiskFile.read_into
 
     def counted(file, position, buffer):
         if file.path.endswith(name):
             read.append(len(buffer))
         return read_into(file, position, buffer)
 
-    monkeypatch.setattr(RealFile, "read_into", counted)
+    monkeypatch.setattr(DiskFile, "read_into", counted)
     return read
 
 

@@ -1,36 +1,33 @@
 """A reader beside a running broker leaves the page cache as it was: shown with mincore."""
 
+import ctypes
+import mmap
 import os
 import sys
 import tempfile
-from itertools import pairwise
 from pathlib import Path
-from unittest import mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kafkalog_cli.disk import page_cache
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.page_cache import PAGE_BYTES, cold_runs
 from tests.support.commands import a_broker_on
 
 PAGES = 64
+PAGE_BYTES = mmap.PAGESIZE
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mincore and posix_fadvise are Linux's")
 
 
 def cold_pages(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        return {
-            page
-            for start, end in cold_runs(descriptor, path.stat().st_size)
-            for page in range(start // PAGE_BYTES, end // PAGE_BYTES)
-        }
-    finally:
-        os.close(descriptor)
+    """The pages of a file that are not in memory, as mincore reports them."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    with path.open("rb") as file:
+        address = ctypes.c_void_p(libc.mmap(None, PAGES * PAGE_BYTES, 1, 1, file.fileno(), ctypes.c_long(0)))
+    resident = (ctypes.c_ubyte * PAGES)()
+    assert libc.mincore(address, ctypes.c_size_t(PAGES * PAGE_BYTES), resident) == 0
+    libc.munmap(address, ctypes.c_size_t(PAGES * PAGE_BYTES))
+    return {page for page in range(PAGES) if not resident[page] & 1}
 
 
 def cool(path, but=range(0)):
@@ -80,8 +77,7 @@ def test_pages_that_were_in_memory_stay_and_the_others_go(segments, on_disk):
     assert cold_pages(segments[0]) == before
 
 
-def test_a_segment_of_many_steps_is_let_go_while_it_is_read(segments, on_disk, monkeypatch):
-    monkeypatch.setattr("kafkalog_cli.disk.page_cache.STEP_BYTES", 8 * PAGE_BYTES)
+def test_pages_go_while_a_segment_is_read(segments, on_disk):
     with a_broker_on(on_disk), RealFilesystem().open_read(str(segments[0])) as file:
         for start in range(0, file.size_bytes, PAGE_BYTES):
             file.read_into(start, memoryview(bytearray(PAGE_BYTES)))
@@ -94,26 +90,3 @@ def test_the_active_segment_and_a_disk_without_a_broker_are_left_as_they_are(seg
     assert not cold_pages(segments[1])
     read_whole(segments[0])
     assert not cold_pages(segments[0])
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=9), st.integers(0, 1))
-def test_runs_of_cold_pages(hot, spare_bits):
-    """mincore sets the lowest bit of each page in memory; the other bits are reserved."""
-
-    class Libc:
-        def mmap(self, *_):
-            return 4096
-
-        def mincore(self, _address, _size, resident):
-            for page, is_hot in enumerate(hot):
-                resident[page] = is_hot | spare_bits << 1
-            return 0
-
-        def munmap(self, *_):
-            return 0
-
-    with mock.patch.object(page_cache, "_libc", Libc):
-        found = cold_runs(0, len(hot) * PAGE_BYTES - 1)
-    pages = [page for start, end in found for page in range(start // PAGE_BYTES, end // PAGE_BYTES)]
-    assert pages == [page for page, is_hot in enumerate(hot) if not is_hot]
-    assert all(end < start for (_, end), (start, _) in pairwise(found))

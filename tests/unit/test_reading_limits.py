@@ -4,7 +4,6 @@ import errno
 import gzip
 import random
 import struct
-import zlib
 
 import pytest
 from hypothesis import example, given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.control import decode_control
-from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -26,6 +24,7 @@ from kafkalog_cli.log.reading.segment_reader import MAX_DAMAGED, DamagePolicy, S
 from tests.damage.makers import seven
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import CONTROL, R, batch_v2, message, message_set
+from tests.support.naive_reader import first_right_batch
 
 BLOCK = 4096
 
@@ -209,20 +208,6 @@ def test_a_message_in_a_damaged_set_is_none_of_the_log():
     for damaged in (message(R(5, 1000), 1), V2):  # no set
         data = damaged + message(R(4, 1000, b"k", b"v"), 1)
         assert next_good_batch(BytesFile(data), 1, broken_at=0) == len(damaged)
-
-
-def first_right_batch(data, start):
-    """Try every byte as a batch v2 or an uncompressed message v1, as slowly as it can be done."""
-    for at in range(start, len(data) - 25):
-        size, magic = int.from_bytes(data[at + 8 : at + 12], "big", signed=True), data[at + 16]
-        end = at + 12 + size
-        if data[at] >= 0x80 or not 14 <= size <= len(data) - at - 12:
-            continue
-        if magic == 2 and size >= 49 and crc32c(data[at + 21 : end]) == int.from_bytes(data[at + 17 : at + 21], "big"):
-            return at
-        if magic == 1 and zlib.crc32(data[at + 16 : end]) == int.from_bytes(data[at + 12 : at + 16], "big"):
-            return at
-    return None
 
 
 @pytest.mark.parametrize("candidates", [1, 3, 1 << 17])

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.disk import ownership, temporary
-from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, read_all
-from kafkalog_cli.disk.fs_changes import DiskFile
+from kafkalog_cli.disk.fs import DiskFile, FileAttributes, RealFilesystem, read_all
 from kafkalog_cli.disk.temporary import SpooledFile, temporary_directory
 from kafkalog_cli.errors import Unreadable
 
@@ -45,7 +44,7 @@ def test_a_new_file_is_nobody_elses_until_it_has_its_attributes(fs, tmp_path, mo
         modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
         give(descriptor, *attributes)
 
-    monkeypatch.setattr("kafkalog_cli.disk.fs_changes.give", watched)
+    monkeypatch.setattr("kafkalog_cli.disk.fs.give", watched)
     wanted = FileAttributes(0o640, os.getuid(), os.getgid(), 1_234_567_890_123_456_789)
     with fs.create(f"{tmp_path}/given", wanted):
         pass
@@ -241,7 +240,7 @@ def test_macos_is_asked_to_empty_the_drives_cache(tmp_path, monkeypatch):
             raise OSError(errno.ENOTSUP if len(asked) == 2 else errno.EIO, "no")
 
     monkeypatch.setattr(fcntl, "fcntl", full)
-    with DiskFile(f"{tmp_path}/f", os.O_CREAT | os.O_RDWR) as file:
+    with DiskFile(f"{tmp_path}/f", os.open(tmp_path / "f", os.O_CREAT | os.O_RDWR)) as file:
         file.sync()
         assert (asked, synced) == ([51], [])
         file.sync()

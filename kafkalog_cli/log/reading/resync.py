@@ -1,6 +1,6 @@
 """Find the next good batch after damage."""
 
-from kafkalog_cli.disk.fs import Filesystem, ReadableFile, data_from
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import CODEC_MASK, MESSAGE_V0, NO_OFFSET, RECORD_BATCH
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -66,7 +66,7 @@ def next_good_batch(  # noqa: PLR0913
             search.skip_to(fault.position + (fault.size_bytes or DEVICE_BLOCK_BYTES))
             state = SEARCH_FREE
         elif state == SEARCH_FREE:  # a header may begin with zeros
-            search.skip_to(max(search.position, data_from(file, search.position) - RECORD_BATCH.size))
+            search.skip_to(max(search.position, file.data_from(search.position) - RECORD_BATCH.size))
         read_bytes = _READ_BYTES
     return search.found
 

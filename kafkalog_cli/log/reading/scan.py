@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
 
-from kafkalog_cli.disk.fs import ReadableFile, data_from
+from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.legacy import scan_seven
@@ -293,7 +293,7 @@ def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tupl
 def unreadable_ranges(file: ReadableFile, begin: int, end: int) -> Iterator[Fault]:
     """Yield a fault for each range of bytes `begin` to `end` that the device cannot read. Holes can be read."""
     buffer = bytearray(max(0, min(CHUNK_BYTES, end - begin)))
-    while (begin := data_from(file, begin)) < end:
+    while (begin := file.data_from(begin)) < end:
         got, fault = read_readable(file, begin, memoryview(buffer)[: end - begin])
         if fault is not None:
             yield fault

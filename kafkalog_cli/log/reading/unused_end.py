@@ -5,7 +5,7 @@ how many bytes it uses, and cuts off the rest when it rolls the segment or stops
 without a fault, as a consumer does. After a crash no broker runs, and the zeros are damage that `recover` cuts off.
 """
 
-from kafkalog_cli.disk.fs import ReadableFile, data_from
+from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.live_logs import is_newest_log, is_of_running_broker
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.log.reading.header import header_at
@@ -38,7 +38,7 @@ def _ends_before(file: ReadableFile, position: int) -> bool:
 def _has_only_zeros(file: ReadableFile, position: int) -> bool:
     """Whether all bytes from `position` on are zeros, as far as the file has them now."""
     buffer = bytearray(min(CHUNK_BYTES, file.size_bytes - position))
-    while (position := data_from(file, position)) < file.size_bytes:
+    while (position := file.data_from(position)) < file.size_bytes:
         got, fault = read_readable(file, position, memoryview(buffer)[: file.size_bytes - position])
         if fault is not None or buffer.count(0, 0, got) < got:
             return False

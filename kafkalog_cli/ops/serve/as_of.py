@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, SendableFile
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.disk.names import METADATA_TOPIC, SEGMENT_KINDS, FileKind, classify_file
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.format.columns import rows_where
@@ -25,35 +25,24 @@ class _Cut(NamedTuple):
     size_bytes: int
 
 
-class CutFile:
+class CutFile(ReadableFile):
     """The first `size_bytes` of an open file. Threads share it: all reads have a position."""
 
     def __init__(self, file: ReadableFile, size_bytes: int) -> None:
         self.path = file.path
         self.size_bytes = size_bytes
         self._file = file
-        self._sendable = file if isinstance(file, SendableFile) else None
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         """See ReadableFile. Later bytes, also bytes that were appended since the file was opened, are not read."""
         wanted = max(0, min(len(buffer), self.size_bytes - position))
         return self._file.read_into(position, buffer[:wanted]) if wanted else 0
 
-    def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:
-        """See SendableFile. Raises NotImplementedError if the file cannot be sent without reading it."""
-        if self._sendable is None:
-            raise NotImplementedError
-        return self._sendable.send_to(descriptor, position, max(0, min(size_bytes, self.size_bytes - position)))
+    def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:  # noqa: D102
+        return self._file.send_to(descriptor, position, max(0, min(size_bytes, self.size_bytes - position)))
 
-    def close(self) -> None:
-        """Close the file."""
+    def close(self) -> None:  # noqa: D102
         self._file.close()
-
-    def __enter__(self) -> CutFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class AsOfFilesystem:

@@ -161,10 +161,7 @@ class Connection:
         self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 0)
 
     def _send_file(self, part: RecordsPart) -> None:
-        """Send the bytes that were just checked from memory; have the kernel send the others.
-
-        Where it cannot, read and send them.
-        """
+        """Send the bytes that were just checked from memory; have the kernel send the others, where it can."""
         position, end = part.position, part.position + part.size_bytes
         ahead = self._ahead if self._ahead is not None and self._ahead.segment is part.segment else None
         while position < end:
@@ -179,17 +176,9 @@ class Connection:
             except BlockingIOError:
                 self._wait_until_writable()
                 continue
-            except NotImplementedError:
-                sent = self._copy(part, position, min(wanted, _PIECE_BYTES))
             if not sent:
                 raise Gone(f"{part.file.path} became shorter while it was sent")
             position += sent
-
-    def _copy(self, part: RecordsPart, position: int, size: int) -> int:
-        buffer = memoryview(bytearray(size))
-        got = part.file.read_into(position, buffer)
-        self._send([buffer[:got]])
-        return got
 
     def _wait_until_writable(self) -> None:
         if not self._is_ready(select.POLLOUT, _STALL_SECONDS):

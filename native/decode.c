@@ -1,8 +1,7 @@
 /* From the bytes of record batches v2 to columns of records (DefaultRecordBatch.iterator, DefaultRecord.readFrom). */
 #include "records.h"
 
-/* A varint of at most `most` bytes. The position becomes one of the BAD_* below if there is none before `end`. */
-static int64_t long_varint(const uint8_t *data, int64_t *at, int64_t end, int most)
+int64_t long_varint(const uint8_t *data, int64_t *at, int64_t end, int most)
 {
     uint64_t value = 0;
     for (int byte = 0; byte < most; byte++) {
@@ -21,15 +20,6 @@ static int64_t long_varint(const uint8_t *data, int64_t *at, int64_t end, int mo
     }
     *at = BAD_VARINT;
     return 0;
-}
-
-static inline int64_t varint(const uint8_t *data, int64_t *at, int64_t end, int most)
-{
-    if (*at < 0)
-        return 0;
-    if (*at < end && data[*at] < 0x80)
-        return zigzag(data[(*at)++]);
-    return long_varint(data, at, end, most);
 }
 
 /* Move behind a key or value. The position may be behind `end` then, where no varint is read. */
@@ -59,17 +49,6 @@ int64_t skip_headers(const uint8_t *data, int64_t at, int64_t end, int64_t count
             *valid = UNUSUAL_HEADER;
     }
     return at;
-}
-
-/* The sequence of a record, in Java's int arithmetic (DefaultRecordBatch.incrementSequence). */
-static int64_t sequence_of(int64_t base, int64_t delta)
-{
-    if (base < 0)
-        return -1;
-    int32_t room = (int32_t)(0x7FFFFFFFu - (uint32_t)delta);
-    if ((int32_t)base > room)
-        return (int32_t)((uint32_t)delta - (0x7FFFFFFFu - (uint32_t)base) - 1);
-    return (int32_t)((uint32_t)base + (uint32_t)delta);
 }
 
 /* Write `count` records from byte `at` on to the rows of `out` (NULL: only check them). `detail` has two integers.
@@ -115,7 +94,7 @@ static int64_t decode(const uint8_t *data, int64_t *at, int64_t end, int64_t cou
         int64_t *row = out + record;
         row[R_OFFSET * capacity] = add(base, delta);
         row[R_TIMESTAMP * capacity] = is_append_time ? append_time : add(base_timestamp, timestamp);
-        row[R_SEQUENCE * capacity] = sequence_of(base_sequence, delta);
+        row[R_SEQUENCE * capacity] = base_sequence < 0 ? -1 : increment_sequence(base_sequence, delta);
         row[R_KEY_AT * capacity] = key_at;
         row[R_KEY_SIZE * capacity] = key_size;
         row[R_VALUE_AT * capacity] = value_at;

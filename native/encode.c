@@ -1,12 +1,6 @@
 /* From columns of records to record batches v2 (DefaultRecord.writeTo, MemoryRecordsBuilder). */
 #include "records.h"
 
-static void store_be(uint8_t *at, uint64_t value, int size)
-{
-    for (int byte = size - 1; byte >= 0; byte--, value >>= 8)
-        at[byte] = (uint8_t)value;
-}
-
 enum { NO_ROOM = -1, BAD_FIELD = -2 };
 
 /* The stored size of a key or value: -1 for null, 0 if it reaches past the bytes of its message (its position is -1). */
@@ -89,7 +83,7 @@ void kafkalog_encode_batches(const uint8_t *data, int64_t size, const int64_t *r
             result[2] = 1;
             break;
         }
-        if (BATCH_HEADER > capacity - at)
+        if (!is_inside(at, BATCH_HEADER, capacity))
             break;
         for (int64_t row = begins[number]; row < ends[number] && here >= 0; row++) {
             if (keep != NULL && !keep[row])

@@ -17,13 +17,14 @@ int64_t kafkalog_copy_fields(const uint8_t *data, int64_t size, const int64_t *a
     return to;
 }
 
-/* Read one field of a header: its size (below 0: null), and the start of its bytes, which are inside of `data`. */
+/* Read one field of a header: its size (below 0: null), and the start of its bytes. The position is below 0 after a field
+ * that is not inside of `data`. */
 static int64_t header_field(const uint8_t *data, int64_t size, int64_t *at, int64_t *start)
 {
-    int64_t bytes = header_varint(data, at, size);
+    int64_t bytes = varint(data, at, size, 5);
     *start = *at;
-    if (bytes > 0)
-        *at += bytes <= size - *at ? bytes : (bytes = size - *at);
+    if (*at >= 0 && bytes > 0)
+        *at = bytes <= size - *at ? *at + bytes : BAD_SHORT;
     return bytes;
 }
 
@@ -37,9 +38,11 @@ int64_t kafkalog_header_bytes(const uint8_t *data, int64_t size, const int64_t *
         if (counts[row] > 0 && !is_inside(here, 0, size))
             return -1;
         for (int64_t header = 0; header < counts[row]; header++) {
-            result[0] += header_field(data, size, &here, &start);
-            int64_t bytes = header_field(data, size, &here, &start);
-            result[1] += bytes > 0 ? bytes : 0;
+            int64_t key = header_field(data, size, &here, &start), value = header_field(data, size, &here, &start);
+            if (here < 0)
+                return -1;
+            result[0] += key > 0 ? key : 0;
+            result[1] += value > 0 ? value : 0;
         }
     }
     return 0;
@@ -57,11 +60,11 @@ int64_t kafkalog_copy_headers(const uint8_t *data, int64_t size, const int64_t *
             return -1;
         for (int64_t header = 0; header < counts[row]; header++, number++) {
             int64_t bytes = header_field(data, size, &here, &start);
-            if (bytes > key_bytes - key_at)
+            if (here < 0 || bytes > key_bytes - key_at)
                 return -1;
             key_at = put_bytes(keys, key_at, data + start, bytes);
             bytes = header_field(data, size, &here, &start);
-            if (bytes > value_bytes - value_at)
+            if (here < 0 || bytes > value_bytes - value_at)
                 return -1;
             value_at = put_bytes(values, value_at, data + start, bytes);
             valid[number] = bytes >= 0;
@@ -74,10 +77,10 @@ int64_t kafkalog_copy_headers(const uint8_t *data, int64_t size, const int64_t *
 
 static int64_t size_of(const struct field_column *column, int64_t row)
 {
-    int64_t begin = column->ends[row], size = column->ends[row + 1] - begin;
+    int64_t begin = column->ends[row], end = column->ends[row + 1];
     if (column->valid != NULL && !column->valid[row])
         return -1;
-    return is_inside(begin, size, column->size) ? size : -2;
+    return begin < 0 || end < begin || end > column->size ? -2 : end - begin;
 }
 
 /* Append a field with its size before it; return the position after it, -1 if it does not fit or is not in its column. */

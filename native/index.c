@@ -3,19 +3,13 @@
 
 enum { NO_TIMESTAMP = -1, MOST_RELATIVE = 0x7FFFFFFF };
 
-static uint8_t *put_be(uint8_t *to, uint64_t value, int size)
-{
-    for (int byte = size - 1; byte >= 0; byte--, value >>= 8)
-        to[byte] = (uint8_t)value;
-    return to + size;
-}
-
 static int64_t append_time(struct growing_indexes *s, uint8_t **to)
 {
     if (s->times > 0 && s->offset_of_max < s->last_time_offset)
         return INDEX_TIME_BELOW;
     if (s->max_timestamp > (s->times > 0 ? s->last_time : NO_TIMESTAMP)) {
-        *to = put_be(put_be(*to, (uint64_t)s->max_timestamp, 8), (uint64_t)subtract(s->offset_of_max, s->base_offset), 4);
+        *to = store_be(*to, (uint64_t)s->max_timestamp, 8);
+        *to = store_be(*to, (uint64_t)subtract(s->offset_of_max, s->base_offset), 4);
         s->last_time = s->max_timestamp;
         s->last_time_offset = s->offset_of_max;
         s->times++;
@@ -30,7 +24,7 @@ static int64_t append_entry(struct growing_indexes *s, int64_t offset, int64_t p
         return INDEX_FULL;
     if (s->offsets > 0 && offset <= s->last_offset)
         return INDEX_NOT_ABOVE;
-    *offset_to = put_be(put_be(*offset_to, (uint64_t)(offset - s->base_offset), 4), (uint64_t)position, 4);
+    *offset_to = store_be(store_be(*offset_to, (uint64_t)(offset - s->base_offset), 4), (uint64_t)position, 4);
     s->last_offset = offset;
     s->offsets++;
     return s->times >= s->most_times - 1 ? INDEX_TIMES_FULL : append_time(s, time_to);

@@ -77,6 +77,14 @@ static inline int64_t load_i64(const uint8_t *at) { return (int64_t)load_be64(at
 static inline int64_t load_i32(const uint8_t *at) { return (int32_t)load_be32(at); }
 static inline int64_t load_i16(const uint8_t *at) { return (int16_t)(uint16_t)(at[0] << 8 | at[1]); }
 
+/* Store the lowest `size` bytes of a number, the highest first; return where they end. */
+static inline uint8_t *store_be(uint8_t *to, uint64_t value, int size)
+{
+    for (int byte = size - 1; byte >= 0; byte--, value >>= 8)
+        to[byte] = (uint8_t)value;
+    return to + size;
+}
+
 /* Java's addition and subtraction, which wrap. */
 static inline int64_t add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static inline int64_t subtract(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
@@ -191,7 +199,7 @@ EXPORT int64_t kafkalog_finish_batches(uint8_t *out, int64_t size, int64_t *batc
 enum { RUN_HEADERS_SIZE = RECORD_COLUMNS, RUN_BEGIN, RUN_COLUMNS };
 
 /* A hash table of keys; see keys.c. The caller has all memory, and keeps the table from one call to the next. `slots`
- * has a power of two of them, at least one more than `entry_count`. */
+ * has a power of two of them, at least one more than `entry_count`, which is below 2^32. */
 struct key_table {
     int64_t *slots, *entries;
     uint8_t *arena;

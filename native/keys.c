@@ -90,7 +90,7 @@ static void look_ahead(const struct key_table *table, const uint8_t *data, int64
         if (found) {
             int64_t number = (int64_t)(found & LOW) - 1;
             __builtin_prefetch(table->arena + start_of(table, number));
-            __builtin_prefetch(flags + table->entries[2 * number]);
+            __builtin_prefetch((const void *)((uintptr_t)flags + (uintptr_t)table->entries[2 * number]));
         }
     }
 }
@@ -123,6 +123,10 @@ void kafkalog_put_keys(struct key_table *table, const uint8_t *data, int64_t siz
         }
         int64_t number = find(table, key, bytes, value, &slot);
         if (number >= 0) {
+            if (!is_inside(table->entries[2 * number], 1, flag_count)) {
+                result[1] = KEYS_OUTSIDE;
+                break;
+            }
             flags[table->entries[2 * number]] |= GONE;
             table->entries[2 * number] = place + row;
             continue;

@@ -120,30 +120,6 @@ static int64_t read_escape(struct reader *reader, int64_t at)
     return at + 2;
 }
 
-/* A character of UTF-8 with several bytes (RFC 3629, so no surrogates). */
-static int64_t behind_sequence(const uint8_t *text, int64_t at)
-{
-    uint8_t first = text[at], low = 0x80, high = 0xBF;
-    int64_t more = 1;
-    if (first >= 0xE0 && first <= 0xEF) {
-        more = 2;
-        low = first == 0xE0 ? 0xA0 : low;
-        high = first == 0xED ? 0x9F : high;
-    } else if (first >= 0xF0 && first <= 0xF4) {
-        more = 3;
-        low = first == 0xF0 ? 0x90 : low;
-        high = first == 0xF4 ? 0x8F : high;
-    } else if (first < 0xC2 || first > 0xDF) {
-        return UNUSUAL;
-    }
-    if (text[at + 1] < low || text[at + 1] > high)
-        return UNUSUAL;
-    for (int64_t byte = 2; byte <= more; byte++)
-        if (text[at + byte] < 0x80 || text[at + byte] > 0xBF)
-            return UNUSUAL;
-    return at + more + 1;
-}
-
 /* Write the string after a quote to `out`, and up to 8 bytes more. */
 static int64_t read_string(struct reader *reader, int64_t at)
 {
@@ -164,10 +140,10 @@ static int64_t read_string(struct reader *reader, int64_t at)
                 return UNUSUAL;
             continue;
         }
-        int64_t end = behind_sequence(text, at);
-        if (end < 0)
+        int size = character_bytes(text + at, 4);
+        if (size == 0)
             return UNUSUAL;
-        while (at < end)
+        for (int byte = 0; byte < size; byte++)
             reader->out[reader->to++] = text[at++];
     }
 }

@@ -13,17 +13,45 @@ enum { UNUSUAL_HEADER = 2 };
  * `end`, and `at` is not behind it. */
 int64_t skip_headers(const uint8_t *data, int64_t at, int64_t end, int64_t count, int64_t *valid, int64_t *detail);
 
-/* Read the varint of a header that skip_headers accepted before; the position stays within `end` in any case. */
-static inline int64_t header_varint(const uint8_t *data, int64_t *at, int64_t end)
+int64_t long_varint(const uint8_t *data, int64_t *at, int64_t end, int most);
+
+/* Read a varint of at most `most` bytes (5 or 10). The position becomes BAD_SHORT or BAD_VARINT if there is none before
+ * `end`, and stays so. */
+static inline int64_t varint(const uint8_t *data, int64_t *at, int64_t end, int most)
 {
-    uint64_t value = 0;
-    for (int shift = 0; *at < end && shift < 35; shift += 7) {
-        uint64_t byte = data[(*at)++];
-        value |= (byte & 0x7F) << shift;
-        if (byte < 0x80)
-            break;
-    }
-    return zigzag((uint32_t)value);
+    if (*at < 0)
+        return 0;
+    if (*at < end && data[*at] < 0x80)
+        return zigzag(data[(*at)++]);
+    return long_varint(data, at, end, most);
+}
+
+/* Java's DefaultRecordBatch.incrementSequence, in int arithmetic that wraps. */
+static inline int64_t increment_sequence(int64_t sequence, int64_t by)
+{
+    uint32_t room = 0x7FFFFFFFu - (uint32_t)by;
+    if ((int32_t)sequence > (int32_t)room)
+        return (int32_t)((uint32_t)by - (0x7FFFFFFFu - (uint32_t)sequence) - 1);
+    return (int32_t)((uint32_t)sequence + (uint32_t)by);
+}
+
+/* The bytes of the character at `text`, of which `left` are there; 0 if it is not UTF-8 (RFC 3629). */
+static inline int character_bytes(const uint8_t *text, int64_t left)
+{
+    uint8_t first = text[0];
+    if (first < 0x80)
+        return 1;
+    if (first < 0xC2 || first > 0xF4 || left < 2 || (text[1] & 0xC0) != 0x80)
+        return 0;
+    if (first < 0xE0)
+        return 2;
+    if (left < 3 || (text[2] & 0xC0) != 0x80)
+        return 0;
+    if (first < 0xF0)
+        return (first == 0xE0 && text[1] < 0xA0) || (first == 0xED && text[1] >= 0xA0) ? 0 : 3;
+    if ((first == 0xF0 && text[1] < 0x90) || (first == 0xF4 && text[1] > 0x8F) || left < 4 || (text[3] & 0xC0) != 0x80)
+        return 0;
+    return 4;
 }
 
 /* Whether `size` bytes at `at` are inside of `end` bytes. */

@@ -1,10 +1,7 @@
 #include "render.h"
+#include "records.h"
 
-typedef uint8_t u8;
-typedef uint32_t u32;
-typedef int64_t i64;
-typedef uint64_t u64;
-typedef u8 Block __attribute__((vector_size(16)));
+typedef uint8_t Block __attribute__((vector_size(16)));
 
 enum {
     BLOCK = 16,
@@ -18,32 +15,32 @@ enum { NEXT, FULL, STOP, INVALID };
 enum { MODE_START, MODE_CHECK, MODE_TEXT, MODE_BASE64 };
 
 typedef struct {
-    u8 *at, *end;
+    uint8_t *at, *end;
 } Out;
 
 typedef struct {
-    const u8 *data;
-    i64 size; /* below 0: null */
+    const uint8_t *data;
+    int64_t size; /* below 0: null */
     int is_outside;
 } Field;
 
-static i64 room(const Out *o) { return o->end - o->at; }
+static int64_t room(const Out *o) { return o->end - o->at; }
 
-static void put(Out *o, const void *source, i64 size)
+static void put(Out *o, const void *source, int64_t size)
 {
     memcpy(o->at, source, (size_t)size);
     o->at += size;
 }
 
 /* Copies a short text. `readable` bytes may be read from `source` on: blocks are cheaper than a copy of exact size. */
-static inline void put_short(Out *o, const u8 *source, i64 size, i64 readable)
+static inline void put_short(Out *o, const uint8_t *source, int64_t size, int64_t readable)
 {
     if (size + BLOCK > room(o) || size + BLOCK > readable) {
         put(o, source, size);
         return;
     }
-    u8 *to = o->at; /* a copy: bytes that are stored could be those of `o`, as far as the compiler knows */
-    for (i64 i = 0; i < size; i += BLOCK)
+    uint8_t *to = o->at; /* a copy: bytes that are stored could be those of `o`, as far as the compiler knows */
+    for (int64_t i = 0; i < size; i += BLOCK)
         memcpy(to + i, source + i, BLOCK);
     o->at = to + size;
 }
@@ -51,55 +48,55 @@ static inline void put_short(Out *o, const u8 *source, i64 size, i64 readable)
 /* ---- numbers */
 
 enum { EIGHT_DIGITS = 100000000 };
-static const u64 ZEROS = 0x3030303030303030u;
+static const uint64_t ZEROS = 0x3030303030303030u;
 
 /* The digits of a number below EIGHT_DIGITS, one in each byte, the first in the lowest: two numbers of four digits in one
  * word become four of two, then eight of one. */
-static inline u64 digits_of(u64 number)
+static inline uint64_t digits_of(uint64_t number)
 {
-    u64 high = number / 10000, pairs = high | (number - high * 10000) << 32;
-    u64 hundreds = pairs * 10486 >> 20 & 0x0000007F0000007Fu;
+    uint64_t high = number / 10000, pairs = high | (number - high * 10000) << 32;
+    uint64_t hundreds = pairs * 10486 >> 20 & 0x0000007F0000007Fu;
     pairs = hundreds | (pairs - hundreds * 100) << 16;
-    u64 tens = pairs * 103 >> 10 & 0x000F000F000F000Fu;
+    uint64_t tens = pairs * 103 >> 10 & 0x000F000F000F000Fu;
     return tens | (pairs - tens * 10) << 8;
 }
 
 /* Writes a number below EIGHT_DIGITS without leading zeros; stores eight bytes. */
-static inline u8 *put_to_eight(u8 *to, u64 number)
+static inline uint8_t *put_to_eight(uint8_t *to, uint64_t number)
 {
-    u64 digits = digits_of(number), last = (u64)1 << 56; /* the last digit is written even if it is 0 */
+    uint64_t digits = digits_of(number), last = (uint64_t)1 << 56; /* the last digit is written even if it is 0 */
     int zeros = __builtin_ctzll(digits | last) >> 3;
     digits = (digits | ZEROS) >> 8 * zeros;
     memcpy(to, &digits, 8);
     return to + 8 - zeros;
 }
 
-static inline u8 *put_eight(u8 *to, u64 number)
+static inline uint8_t *put_eight(uint8_t *to, uint64_t number)
 {
-    u64 digits = digits_of(number) | ZEROS;
+    uint64_t digits = digits_of(number) | ZEROS;
     memcpy(to, &digits, 8);
     return to + 8;
 }
 
 /* There is room for SMALL bytes. */
-static inline void put_number(Out *o, i64 value)
+static inline void put_number(Out *o, int64_t value)
 {
-    u8 *to = o->at;
-    u64 rest = (u64)value;
+    uint8_t *to = o->at;
+    uint64_t rest = (uint64_t)value;
     if (value < 0) {
         *to++ = '-';
         rest = 0 - rest;
     }
     if (rest < 10) {
-        *to++ = (u8)('0' + rest);
+        *to++ = (uint8_t)('0' + rest);
     } else if (rest < EIGHT_DIGITS) {
         to = put_to_eight(to, rest);
     } else {
-        u64 high = rest / EIGHT_DIGITS;
+        uint64_t high = rest / EIGHT_DIGITS;
         if (high < EIGHT_DIGITS) {
             to = put_to_eight(to, high);
         } else {
-            u64 highest = high / EIGHT_DIGITS;
+            uint64_t highest = high / EIGHT_DIGITS;
             to = put_eight(put_to_eight(to, highest), high - highest * EIGHT_DIGITS);
         }
         to = put_eight(to, rest - high * EIGHT_DIGITS);
@@ -107,7 +104,7 @@ static inline void put_number(Out *o, i64 value)
     o->at = to;
 }
 
-static void put_number_or_null(Out *o, i64 value, i64 null_for_minus_1)
+static void put_number_or_null(Out *o, int64_t value, int64_t null_for_minus_1)
 {
     if (null_for_minus_1 == 1 && value == -1)
         put(o, "null", 4);
@@ -115,31 +112,14 @@ static void put_number_or_null(Out *o, i64 value, i64 null_for_minus_1)
         put_number(o, value);
 }
 
+static const char HEX[] = "0123456789abcdef";
+
 /* ---- text */
 
-/* The bytes of the character at `p`, of which `left` are there; 0 if it is not UTF-8 (RFC 3629). */
-static int character_bytes(const u8 *p, i64 left)
-{
-    u8 first = p[0];
-    if (first < 0x80)
-        return 1;
-    if (first < 0xC2 || first > 0xF4 || left < 2 || (p[1] & 0xC0) != 0x80)
-        return 0;
-    if (first < 0xE0)
-        return 2;
-    if (left < 3 || (p[2] & 0xC0) != 0x80)
-        return 0;
-    if (first < 0xF0)
-        return (first == 0xE0 && p[1] < 0xA0) || (first == 0xED && p[1] >= 0xA0) ? 0 : 3;
-    if ((first == 0xF0 && p[1] < 0x90) || (first == 0xF4 && p[1] > 0x8F) || left < 4 || (p[3] & 0xC0) != 0x80)
-        return 0;
-    return 4;
-}
-
 /* How many bytes from `p` on, where no character is, become one U+FFFD in Java (String.decodeUTF8_UTF16). */
-static int malformed_bytes(const u8 *p, i64 left)
+static int malformed_bytes(const uint8_t *p, int64_t left)
 {
-    u8 first = p[0];
+    uint8_t first = p[0];
     int second = left > 1 && (p[1] & 0xC0) == 0x80;
     if ((first & 0xF0) == 0xE0) {
         if (!second || (first == 0xE0 && p[1] < 0xA0))
@@ -154,26 +134,27 @@ static int malformed_bytes(const u8 *p, i64 left)
 }
 
 /* The index of the first marked byte of the first `size` bytes; `size` if none of them is marked. */
-static i64 first_marked(Block marks, i64 size)
+static int64_t first_marked(Block marks, int64_t size)
 {
-    u64 half[2];
+    uint64_t half[2];
     memcpy(half, &marks, BLOCK);
-    i64 index = half[0] ? __builtin_ctzll(half[0]) >> 3 : half[1] ? 8 + (__builtin_ctzll(half[1]) >> 3) : BLOCK;
+    int64_t index = half[0] ? __builtin_ctzll(half[0]) >> 3 : half[1] ? 8 + (__builtin_ctzll(half[1]) >> 3) : BLOCK;
     return index < size ? index : size;
 }
 
 /* Copies bytes up to the first special one in a block, or byte by byte where no block may be read; returns how many.
  * A byte is special if it is not from 0x20 to 0x7E, or one of two further ones. There is room for a block more. */
-static i64 copy_plain(u8 *o, const u8 *p, const u8 *stop, const u8 *readable, u8 low, u8 high, u8 other, u8 another)
+static int64_t copy_plain(uint8_t *o, const uint8_t *p, const uint8_t *stop, const uint8_t *readable, uint8_t low,
+                          uint8_t high, uint8_t other, uint8_t another)
 {
-    const u8 *start = p;
+    const uint8_t *start = p;
     while (p < stop && readable - p >= BLOCK) {
         Block x;
         memcpy(&x, p, BLOCK);
         memcpy(o, &x, BLOCK);
-        Block marks = (Block)(x - low > (u8)(high - low)) | (Block)(x == other) | (Block)(x == another);
-        i64 size = stop - p < BLOCK ? stop - p : BLOCK;
-        i64 plain = first_marked(marks, size);
+        Block marks = (Block)(x - low > (uint8_t)(high - low)) | (Block)(x == other) | (Block)(x == another);
+        int64_t size = stop - p < BLOCK ? stop - p : BLOCK;
+        int64_t plain = first_marked(marks, size);
         p += plain;
         o += plain;
         if (plain < size)
@@ -184,27 +165,27 @@ static i64 copy_plain(u8 *o, const u8 *p, const u8 *stop, const u8 *readable, u8
     return p - start;
 }
 
-static u8 *put_json_escape(u8 *o, u32 code)
+static uint8_t *put_json_escape(uint8_t *o, uint32_t code)
 {
-    static const char SHORT[] = "\b\t\n\f\r\"\\", LETTERS[] = "btnfr\"\\", HEX[] = "0123456789abcdef";
+    static const char SHORT[] = "\b\t\n\f\r\"\\", LETTERS[] = "btnfr\"\\";
     const char *found = code < 0x80 && code ? memchr(SHORT, (int)code, 7) : NULL;
     *o++ = '\\';
     if (found) {
-        *o++ = (u8)LETTERS[found - SHORT];
+        *o++ = (uint8_t)LETTERS[found - SHORT];
         return o;
     }
     *o++ = 'u';
     for (int shift = 12; shift >= 0; shift -= 4)
-        *o++ = (u8)HEX[code >> shift & 15];
+        *o++ = (uint8_t)HEX[code >> shift & 15];
     return o;
 }
 
 /* Writes p to `stop` as the inside of a JSON string, at most six bytes for each and a block more; NULL if it is not
  * UTF-8. Escaped are also DEL, C1 controls and line separators, which terminals or line readers mishandle. */
-static u8 *put_json_text(u8 *o, const u8 *p, const u8 *stop, const u8 *readable)
+static uint8_t *put_json_text(uint8_t *o, const uint8_t *p, const uint8_t *stop, const uint8_t *readable)
 {
     while (p < stop) {
-        i64 plain = copy_plain(o, p, stop, readable, 0x20, 0x7E, '"', '\\');
+        int64_t plain = copy_plain(o, p, stop, readable, 0x20, 0x7E, '"', '\\');
         p += plain;
         o += plain;
         while (p < stop && (*p < 0x20 || *p > 0x7E || *p == '"' || *p == '\\')) {
@@ -228,10 +209,10 @@ static u8 *put_json_text(u8 *o, const u8 *p, const u8 *stop, const u8 *readable)
 
 /* Returns the first byte from p on that does not begin a character of UTF-8, or the start of the first character that
  * begins at `stop` or later. */
-static const u8 *skip_utf8(const u8 *p, const u8 *stop, const u8 *end)
+static const uint8_t *skip_utf8(const uint8_t *p, const uint8_t *stop, const uint8_t *end)
 {
     while (p < stop) {
-        u64 word;
+        uint64_t word;
         if (stop - p >= 8 && (memcpy(&word, p, 8), !(word & 0x8080808080808080u))) {
             p += 8;
             continue;
@@ -244,28 +225,28 @@ static const u8 *skip_utf8(const u8 *p, const u8 *stop, const u8 *end)
     return p;
 }
 
-static u8 *put_control_escape(u8 *o, u8 byte)
+static uint8_t *put_control_escape(uint8_t *o, uint8_t byte)
 {
-    static const char HEX[] = "0123456789abcdef";
-    *o++ = '\\';
+        *o++ = '\\';
     if (byte == '\n' || byte == '\t' || byte == '\r') {
         *o++ = byte == '\n' ? 'n' : byte == '\t' ? 't' : 'r';
         return o;
     }
     *o++ = 'x';
-    *o++ = (u8)HEX[byte >> 4];
-    *o++ = (u8)HEX[byte & 15];
+    *o++ = (uint8_t)HEX[byte >> 4];
+    *o++ = (uint8_t)HEX[byte & 15];
     return o;
 }
 
 /* Writes the characters that begin before `stop`, at most four bytes for each byte and a block more. `*from` becomes
  * the position after them. */
-static u8 *put_decoded(u8 *o, const u8 **from, const u8 *stop, const u8 *end, const u8 *readable, i64 form)
+static uint8_t *put_decoded(uint8_t *o, const uint8_t **from, const uint8_t *stop, const uint8_t *end,
+                            const uint8_t *readable, int64_t form)
 {
-    const u8 *p = *from;
+    const uint8_t *p = *from;
     int is_escaped = form != FORM_JAVA;
     while (p < stop) {
-        i64 plain = copy_plain(o, p, stop, readable, is_escaped ? 0x20 : 0, is_escaped ? 0x7E : 0x7F, 0xFF, 0xFF);
+        int64_t plain = copy_plain(o, p, stop, readable, is_escaped ? 0x20 : 0, is_escaped ? 0x7E : 0x7F, 0xFF, 0xFF);
         p += plain;
         o += plain;
         while (p < stop && (*p >= 0x80 || (is_escaped && (*p < 0x20 || *p == 0x7F)))) {
@@ -289,22 +270,22 @@ static u8 *put_decoded(u8 *o, const u8 **from, const u8 *stop, const u8 *end, co
     return o;
 }
 
-static void put_base64(Out *o, const u8 *p, i64 size)
+static void put_base64(Out *o, const uint8_t *p, int64_t size)
 {
     static const char LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    u8 *to = o->at;
+    uint8_t *to = o->at;
     for (; size >= 3; size -= 3, p += 3, to += 4) {
-        u32 bits = (u32)p[0] << 16 | (u32)p[1] << 8 | p[2];
-        to[0] = (u8)LETTERS[bits >> 18];
-        to[1] = (u8)LETTERS[bits >> 12 & 63];
-        to[2] = (u8)LETTERS[bits >> 6 & 63];
-        to[3] = (u8)LETTERS[bits & 63];
+        uint32_t bits = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+        to[0] = (uint8_t)LETTERS[bits >> 18];
+        to[1] = (uint8_t)LETTERS[bits >> 12 & 63];
+        to[2] = (uint8_t)LETTERS[bits >> 6 & 63];
+        to[3] = (uint8_t)LETTERS[bits & 63];
     }
     if (size) {
-        u32 bits = (u32)p[0] << 16 | (size > 1 ? (u32)p[1] << 8 : 0);
-        to[0] = (u8)LETTERS[bits >> 18];
-        to[1] = (u8)LETTERS[bits >> 12 & 63];
-        to[2] = size > 1 ? (u8)LETTERS[bits >> 6 & 63] : '=';
+        uint32_t bits = (uint32_t)p[0] << 16 | (size > 1 ? (uint32_t)p[1] << 8 : 0);
+        to[0] = (uint8_t)LETTERS[bits >> 18];
+        to[1] = (uint8_t)LETTERS[bits >> 12 & 63];
+        to[2] = size > 1 ? (uint8_t)LETTERS[bits >> 6 & 63] : '=';
         to[3] = '=';
         to += 4;
     }
@@ -317,7 +298,7 @@ static const char JSON_TEXT[] = "{\"encoding\":\"utf-8\",\"data\":\"";
 static const char JSON_BASE64[] = "{\"encoding\":\"base64\",\"data\":\"";
 static const char MISSING[] = "\",\"missing_bytes\":";
 
-static void begin_json(Out *o, RenderState *s, i64 mode)
+static void begin_json(Out *o, RenderState *s, int64_t mode)
 {
     if (mode == MODE_TEXT)
         put(o, JSON_TEXT, sizeof JSON_TEXT - 1);
@@ -330,8 +311,8 @@ static void begin_json(Out *o, RenderState *s, i64 mode)
 /* Writes the next bytes in base64. Returns FULL if more are left. */
 static int put_base64_piece(Out *o, RenderState *s, const Field *f)
 {
-    i64 left = f->size - s->position, most = (room(o) - SMALL) / 4 * 3;
-    i64 size = left <= most ? left : most;
+    int64_t left = f->size - s->position, most = (room(o) - SMALL) / 4 * 3;
+    int64_t size = left <= most ? left : most;
     if (size < 0)
         return FULL;
     put_base64(o, f->data + s->position, size);
@@ -339,7 +320,7 @@ static int put_base64_piece(Out *o, RenderState *s, const Field *f)
     return size < left ? FULL : NEXT;
 }
 
-static int put_json(Out *o, RenderState *s, const Field *f, const u8 *readable)
+static int put_json(Out *o, RenderState *s, const Field *f, const uint8_t *readable)
 {
     if (room(o) < 2 * SMALL)
         return FULL;
@@ -354,10 +335,10 @@ static int put_json(Out *o, RenderState *s, const Field *f, const u8 *readable)
         *o->at++ = '}';
         return NEXT;
     }
-    const u8 *end = f->data + f->size;
+    const uint8_t *end = f->data + f->size;
     if (s->mode == MODE_START && f->size <= (room(o) - 2 * SMALL) / 6) {
-        put_short(o, (const u8 *)JSON_TEXT, sizeof JSON_TEXT - 1, sizeof JSON_TEXT);
-        u8 *after = put_json_text(o->at, f->data, end, readable);
+        put_short(o, (const uint8_t *)JSON_TEXT, sizeof JSON_TEXT - 1, sizeof JSON_TEXT);
+        uint8_t *after = put_json_text(o->at, f->data, end, readable);
         if (after) {
             o->at = after;
         } else {
@@ -369,9 +350,9 @@ static int put_json(Out *o, RenderState *s, const Field *f, const u8 *readable)
         return NEXT;
     }
     if (s->mode <= MODE_CHECK) {
-        const u8 *from = f->data + s->position;
-        const u8 *stop = end - from > CHECK_BYTES ? from + CHECK_BYTES : end;
-        const u8 *after = skip_utf8(from, stop, end);
+        const uint8_t *from = f->data + s->position;
+        const uint8_t *stop = end - from > CHECK_BYTES ? from + CHECK_BYTES : end;
+        const uint8_t *after = skip_utf8(from, stop, end);
         s->mode = MODE_CHECK;
         s->position = after - f->data;
         if (after < stop)
@@ -385,8 +366,8 @@ static int put_json(Out *o, RenderState *s, const Field *f, const u8 *readable)
         if (put_base64_piece(o, s, f) == FULL)
             return FULL;
     } else {
-        const u8 *from = f->data + s->position, *stop = end;
-        i64 most = (room(o) - SMALL) / 6;
+        const uint8_t *from = f->data + s->position, *stop = end;
+        int64_t most = (room(o) - SMALL) / 6;
         if (end - from > most) {
             stop = most > 0 ? from + most : from;
             while (stop > from && (*stop & 0xC0) == 0x80)
@@ -403,22 +384,21 @@ static int put_json(Out *o, RenderState *s, const Field *f, const u8 *readable)
 
 static int put_hex(Out *o, RenderState *s, const Field *f, int with_prefix)
 {
-    static const char HEX[] = "0123456789abcdef";
-    if (room(o) < SMALL)
+        if (room(o) < SMALL)
         return FULL;
     if (with_prefix && s->mode == MODE_START)
         put(o, "0x", 2);
     s->mode = MODE_TEXT;
-    i64 left = f->size - s->position, most = room(o) / 2, size = left < most ? left : most;
-    for (const u8 *p = f->data + s->position, *stop = p + size; p < stop; p++) {
-        *o->at++ = (u8)HEX[*p >> 4];
-        *o->at++ = (u8)HEX[*p & 15];
+    int64_t left = f->size - s->position, most = room(o) / 2, size = left < most ? left : most;
+    for (const uint8_t *p = f->data + s->position, *stop = p + size; p < stop; p++) {
+        *o->at++ = (uint8_t)HEX[*p >> 4];
+        *o->at++ = (uint8_t)HEX[*p & 15];
     }
     s->position += size;
     return size < left ? FULL : NEXT;
 }
 
-static int put_field(Out *o, RenderState *s, const Field *f, i64 form, const u8 *readable)
+static int put_field(Out *o, RenderState *s, const Field *f, int64_t form, const uint8_t *readable)
 {
     if (form == FORM_JSON)
         return put_json(o, s, f, readable);
@@ -428,14 +408,14 @@ static int put_field(Out *o, RenderState *s, const Field *f, i64 form, const u8 
         return put_hex(o, s, f, form == FORM_HEX_0X);
     if (form == FORM_BASE64)
         return put_base64_piece(o, s, f);
-    const u8 *from = f->data + s->position, *end = f->data + f->size, *stop = end;
+    const uint8_t *from = f->data + s->position, *end = f->data + f->size, *stop = end;
     if (form == FORM_RAW) {
-        i64 most = room(o), size = end - from < most ? end - from : most;
+        int64_t most = room(o), size = end - from < most ? end - from : most;
         put_short(o, from, size, readable - from);
         s->position += size;
         return from + size < end ? FULL : NEXT;
     }
-    i64 most = (room(o) - SMALL) / 4;
+    int64_t most = (room(o) - SMALL) / 4;
     if (most <= 0)
         return FULL;
     if (end - from > most)
@@ -450,39 +430,33 @@ static int put_field(Out *o, RenderState *s, const Field *f, i64 form, const u8 
 typedef struct {
     const RenderInput *in;
     const RenderOp *ops;
-    i64 op_count;
-    const u8 *shared; /* the text of the operations OP_SHARED */
-    const u8 *readable;
+    int64_t op_count;
+    const uint8_t *shared; /* the text of the operations OP_SHARED */
+    const uint8_t *readable;
 } Line;
 
 enum { OP_SHARED = OP_CODES };
 
-static i64 of_batch(const RenderInput *in, i64 batch, i64 column)
+static int64_t of_batch(const RenderInput *in, int64_t batch, int64_t column)
 {
     return in->batches[column * in->batch_stride + batch];
 }
 
-static i64 of_record(const RenderInput *in, i64 record, i64 column)
+static int64_t of_record(const RenderInput *in, int64_t record, int64_t column)
 {
     return in->records[column * in->record_stride + record];
 }
 
-/* DefaultRecordBatch.incrementSequence, in Java's wrapping arithmetic. */
-static i64 last_sequence(const RenderInput *in, i64 batch)
+static int64_t last_sequence(const RenderInput *in, int64_t batch)
 {
-    i64 first = of_batch(in, batch, B_BASE_SEQUENCE);
-    if (first == -1)
-        return -1;
-    u32 step = (u32)((u64)of_batch(in, batch, B_LAST_OFFSET) - (u64)of_batch(in, batch, B_BASE_OFFSET));
-    u32 left = 0x7FFFFFFFu - step;
-    if (first > (int32_t)left)
-        return (int32_t)(step - (0x7FFFFFFFu - (u32)first) - 1);
-    return (int32_t)((u32)first + step);
+    int64_t first = of_batch(in, batch, B_BASE_SEQUENCE);
+    int64_t step = subtract(of_batch(in, batch, B_LAST_OFFSET), of_batch(in, batch, B_BASE_OFFSET));
+    return first == -1 ? -1 : increment_sequence(first, step);
 }
 
-static int batch_condition(const RenderInput *in, i64 batch, i64 condition)
+static int batch_condition(const RenderInput *in, int64_t batch, int64_t condition)
 {
-    i64 magic = of_batch(in, batch, B_MAGIC), attributes = of_batch(in, batch, B_ATTRIBUTES);
+    int64_t magic = of_batch(in, batch, B_MAGIC), attributes = of_batch(in, batch, B_ATTRIBUTES);
     switch (condition) {
     case IF_LEGACY: return magic < 2;
     case IF_MAGIC_0: return magic == 0;
@@ -497,7 +471,7 @@ static int batch_condition(const RenderInput *in, i64 batch, i64 condition)
 }
 
 /* Writes an operation that is the same for all records of a batch; there is room for SMALL bytes. */
-static void put_of_batch(Out *o, const RenderInput *in, i64 batch, const RenderOp *op)
+static void put_of_batch(Out *o, const RenderInput *in, int64_t batch, const RenderOp *op)
 {
     static const char CODECS[][8] = {"none", "gzip", "snappy", "lz4", "zstd", "null", "null", "null"};
     const char *word;
@@ -514,7 +488,7 @@ static void put_of_batch(Out *o, const RenderInput *in, i64 batch, const RenderO
     case OP_CODEC: word = CODECS[of_batch(in, batch, B_ATTRIBUTES) & 7]; break;
     default: word = batch_condition(in, batch, op->a) ? "true" : "false";
     }
-    put(o, word, (i64)strlen(word));
+    put(o, word, (int64_t)strlen(word));
 }
 
 static int is_of_batch(const RenderOp *op)
@@ -523,14 +497,14 @@ static int is_of_batch(const RenderOp *op)
 }
 
 /* A field of the record, or of the header that `s` is at. Returns 0 if it reaches beyond the buffer. */
-static inline int get_field(const RenderInput *in, const RenderState *s, i64 which, Field *f)
+static inline int get_field(const RenderInput *in, const RenderState *s, int64_t which, Field *f)
 {
-    i64 at = s->key_at, size = s->key_size;
+    int64_t at = s->key_at, size = s->key_size;
     if (which == FIELD_HEADER_VALUE) {
         at = s->value_at;
         size = s->value_size;
     } else if (which != FIELD_HEADER_KEY) {
-        i64 column = which == FIELD_KEY ? R_KEY_AT : R_VALUE_AT;
+        int64_t column = which == FIELD_KEY ? R_KEY_AT : R_VALUE_AT;
         at = of_record(in, s->record, column);
         size = of_record(in, s->record, column + 1);
     }
@@ -539,7 +513,7 @@ static inline int get_field(const RenderInput *in, const RenderState *s, i64 whi
     f->data = in->buffer;
     if (size < 0 || f->is_outside)
         return 1;
-    if (at < 0 || size > in->buffer_size || at > in->buffer_size - size)
+    if (!is_inside(at, size, in->buffer_size))
         return 0;
     f->data = in->buffer + at;
     return 1;
@@ -551,43 +525,27 @@ static Field contents_of(const Field *f)
     return (Field){f->data, f->is_outside ? 0 : f->size, 0};
 }
 
-/* Reads a varint of at most five bytes at *at, which moves behind it. Returns 0 if there is none. */
-static int get_varint(const RenderInput *in, i64 *at, i64 *value)
-{
-    u64 bits = 0;
-    for (int i = 0; i < 5; i++) {
-        if (*at < 0 || *at >= in->buffer_size)
-            return 0;
-        u64 byte = in->buffer[(*at)++];
-        bits |= (byte & 0x7F) << 7 * i;
-        if (byte < 0x80) {
-            bits &= 0xFFFFFFFFu;
-            *value = (i64)(bits >> 1) ^ -(i64)(bits & 1);
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* Reads the header at s->header_at, which moves behind it. Returns 0 if it reaches beyond the buffer. */
 static int get_header(const RenderInput *in, RenderState *s)
 {
-    if (!get_varint(in, &s->header_at, &s->key_size) || s->key_size < 0 ||
-        s->key_size > in->buffer_size - s->header_at)
+    int64_t at = s->header_at, end = in->buffer_size;
+    if (at < 0 || at > end)
         return 0;
-    s->key_at = s->header_at;
-    s->header_at += s->key_size;
-    if (!get_varint(in, &s->header_at, &s->value_size) || s->value_size > in->buffer_size - s->header_at)
+    s->key_size = varint(in->buffer, &at, end, 5);
+    s->key_at = at;
+    if (!is_inside(at, s->key_size, end))
         return 0;
-    s->value_at = s->header_at;
-    if (s->value_size > 0)
-        s->header_at += s->value_size;
-    return 1;
+    at += s->key_size;
+    s->value_size = varint(in->buffer, &at, end, 5);
+    s->value_at = at;
+    int64_t bytes = s->value_size > 0 ? s->value_size : 0;
+    s->header_at = at + bytes;
+    return is_inside(at, bytes, end);
 }
 
-static i64 ready_of(const RenderInput *in, const RenderState *s, i64 column, i64 *start)
+static int64_t ready_of(const RenderInput *in, const RenderState *s, int64_t column, int64_t *start)
 {
-    i64 row = s->record - in->ready_first;
+    int64_t row = s->record - in->ready_first;
     if (column >= in->ready_columns || row < 0 || row >= in->ready_count)
         return READY_NONE;
     *start = in->ready[2 * column * in->ready_count + row];
@@ -598,7 +556,7 @@ static i64 ready_of(const RenderInput *in, const RenderState *s, i64 column, i64
 static int holds(const RenderInput *in, const RenderState *s, const RenderOp *op)
 {
     Field f;
-    i64 start;
+    int64_t start;
     switch (op->a) {
     case IF_RECORD_VALID: return of_record(in, s->record, R_VALID) != 0;
     case IF_NULL: return get_field(in, s, op->b, &f) ? f.size < 0 : -1;
@@ -610,9 +568,9 @@ static int holds(const RenderInput *in, const RenderState *s, const RenderOp *op
     }
 }
 
-static int put_text(Out *o, RenderState *s, const u8 *text, i64 size, i64 readable)
+static int put_text(Out *o, RenderState *s, const uint8_t *text, int64_t size, int64_t readable)
 {
-    i64 left = size - s->position, most = room(o), now = left < most ? left : most;
+    int64_t left = size - s->position, most = room(o), now = left < most ? left : most;
     put_short(o, text + s->position, now, readable - s->position);
     s->position += now;
     return now < left ? FULL : NEXT;
@@ -621,14 +579,14 @@ static int put_text(Out *o, RenderState *s, const u8 *text, i64 size, i64 readab
 static int put_ready(Out *o, RenderState *s, const Line *line, const RenderOp *op)
 {
     const RenderInput *in = line->in;
-    i64 start = 0, size = ready_of(in, s, op->a, &start);
+    int64_t start = 0, size = ready_of(in, s, op->a, &start);
     Field f;
     if (size == READY_NONE)
         return NEXT;
     if (size == READY_STOP)
         return STOP;
     if (size < 0) {
-        i64 form = READY_FORM(0) - size;
+        int64_t form = READY_FORM(0) - size;
         if (form < 0 || form >= FORMS || !get_field(in, s, op->b, &f))
             return INVALID;
         f = form == FORM_JSON ? f : contents_of(&f);
@@ -644,12 +602,14 @@ static int put_size(Out *o, const RenderInput *in, const RenderState *s, const R
     Field f;
     if (!get_field(in, s, op->a, &f))
         return INVALID;
-    i64 size = f.size < 0 ? -1 : f.is_outside ? 0 : f.size;
+    int64_t size = f.size < 0 ? -1 : f.is_outside ? 0 : f.size;
     if (op->b == SIZE_DECIMAL) {
         put_number(o, size);
         return NEXT;
     }
-    const u8 bytes[4] = {(u8)((u64)size >> 24), (u8)(size >> 16), (u8)(size >> 8), (u8)size}, *from = bytes;
+    uint8_t bytes[4];
+    const uint8_t *from = bytes;
+    store_be(bytes, (uint64_t)size, 4);
     if (op->b == SIZE_BYTES)
         put(o, bytes, 4);
     else
@@ -671,14 +631,14 @@ static int next_header(const RenderInput *in, RenderState *s)
 }
 
 /* Executes the operations from s->op up to `end`. Returns NEXT at the end. */
-static int run(const Line *line, RenderState *s, i64 end, Out *o)
+static int run(const Line *line, RenderState *s, int64_t end, Out *o)
 {
     const RenderInput *in = line->in;
     Field f;
     while (s->op < end) {
         const RenderOp *op = line->ops + s->op;
         int answer = NEXT;
-        i64 skip = 0, number;
+        int64_t skip = 0, number;
         if (op->code == OP_SHARED && s->position == 0 && op->b + BLOCK <= room(o)) { /* most of all operations */
             put_short(o, line->shared + op->a, op->b, SHARED_BYTES - op->a);
             s->op++;
@@ -738,13 +698,13 @@ static int run(const Line *line, RenderState *s, i64 end, Out *o)
 }
 
 /* Whether a condition before the loop at `at` skips to an operation inside of it. */
-static int is_jumped_into(const RenderInput *in, i64 at)
+static int is_jumped_into(const RenderInput *in, int64_t at)
 {
-    for (i64 i = in->batch_ops; i < at; i++) {
+    for (int64_t i = in->batch_ops; i < at; i++) {
         const RenderOp *op = in->ops + i;
         if (op->code != OP_IF && op->code != OP_UNLESS)
             continue;
-        i64 target = i + 1 + op->skip;
+        int64_t target = i + 1 + op->skip;
         if (target > at && target <= at + in->ops[at].skip)
             return 1;
     }
@@ -756,11 +716,11 @@ static int is_sound(const RenderInput *in)
 {
     if (in->op_count < 0 || in->op_count > MOST_OPS || in->batch_ops < 0 || in->batch_ops > in->op_count)
         return 0;
-    i64 loop_end = -1;
-    for (i64 i = 0; i < in->op_count; i++) {
+    int64_t loop_end = -1;
+    for (int64_t i = 0; i < in->op_count; i++) {
         const RenderOp *op = in->ops + i;
         int of_record_line = i >= in->batch_ops;
-        i64 end = of_record_line ? in->op_count : in->batch_ops;
+        int64_t end = of_record_line ? in->op_count : in->batch_ops;
         int is_right = 1;
         switch (op->code) {
         case OP_TEXT: is_right = op->a >= 0 && op->b >= 0 && op->a <= in->text_size - op->b; break;
@@ -769,7 +729,9 @@ static int is_sound(const RenderInput *in)
         case OP_TIME_TYPE:
         case OP_CODEC:
         case OP_STOP: break;
-        case OP_BOOL: is_right = op->a >= 0 && (op->a < IF_RECORD || (op->a == IF_RECORD_VALID && of_record_line)); break;
+        case OP_BOOL:
+            is_right = op->a >= 0 && (op->a < IF_RECORD || (op->a == IF_RECORD_VALID && of_record_line));
+            break;
         case OP_RECORD_NUMBER: is_right = of_record_line && op->a >= 0 && op->a < RECORD_COLUMNS; break;
         case OP_SIZE:
             is_right = of_record_line && op->a >= 0 && op->a < FIELDS && op->b >= 0 && op->b < SIZES;
@@ -803,16 +765,16 @@ static int is_sound(const RenderInput *in)
 /* The operations for the records of one batch: what its records share is one text. */
 typedef struct {
     RenderOp ops[MOST_OPS];
-    i64 count;
-    u8 text[SHARED_BYTES];
+    int64_t count;
+    uint8_t text[SHARED_BYTES];
 } Shared;
 
-static void share(const RenderInput *in, i64 batch, Shared *made)
+static void share(const RenderInput *in, int64_t batch, Shared *made)
 {
-    i64 to[MOST_OPS + 1], resolved_end = in->batch_ops;
-    u8 is_target[MOST_OPS + 1] = {0};
+    int64_t to[MOST_OPS + 1], resolved_end = in->batch_ops;
+    uint8_t is_target[MOST_OPS + 1] = {0};
     Out o = {made->text, made->text + SHARED_BYTES - BLOCK};
-    for (i64 i = in->batch_ops; i < in->op_count; i++) {
+    for (int64_t i = in->batch_ops; i < in->op_count; i++) {
         const RenderOp *op = in->ops + i;
         if (op->code == OP_IF || op->code == OP_UNLESS || op->code == OP_HEADERS)
             is_target[i + 1 + op->skip] = 1;
@@ -821,7 +783,7 @@ static void share(const RenderInput *in, i64 batch, Shared *made)
     }
     int may_join = 0;
     made->count = 0;
-    for (i64 i = in->batch_ops; i <= in->op_count; i++) {
+    for (int64_t i = in->batch_ops; i <= in->op_count; i++) {
         to[i] = made->count;
         may_join = may_join && !is_target[i];
         if (i < resolved_end || i == in->op_count) /* skipped: the condition does not hold in this batch */
@@ -832,13 +794,13 @@ static void share(const RenderInput *in, i64 batch, Shared *made)
                 resolved_end = i + 1 + op->skip;
             continue;
         }
-        i64 size = op->code == OP_TEXT ? op->b : SMALL;
+        int64_t size = op->code == OP_TEXT ? op->b : SMALL;
         if ((op->code != OP_TEXT && !is_of_batch(op)) || size > room(&o)) {
             made->ops[made->count++] = *op;
             may_join = 0;
             continue;
         }
-        u8 *start = o.at;
+        uint8_t *start = o.at;
         if (op->code == OP_TEXT)
             put(&o, in->text + op->a, op->b);
         else
@@ -850,9 +812,9 @@ static void share(const RenderInput *in, i64 batch, Shared *made)
         may_join = 1;
     }
     /* `skip` counts other operations now: follow each jump of the program to where its target went. */
-    for (i64 i = in->batch_ops; i < in->op_count; i++) {
+    for (int64_t i = in->batch_ops; i < in->op_count; i++) {
         const RenderOp *op = in->ops + i;
-        i64 k = to[i];
+        int64_t k = to[i];
         if (to[i + 1] == k) /* dropped, or joined with the text before */
             continue;
         if (op->code == OP_IF || op->code == OP_UNLESS || op->code == OP_HEADERS)
@@ -865,12 +827,13 @@ static void share(const RenderInput *in, i64 batch, Shared *made)
 static int begins_right(const RenderInput *in, const RenderState *s)
 {
     return in->buffer_size >= 0 && in->batch_count >= 0 && in->record_count >= 0 && in->text_size >= 0 &&
-           in->ready_size >= 0 && in->ready_columns >= 0 && in->ready_first >= 0 && in->ready_count >= 0 && in->batch_stride >= in->batch_count &&
+           in->ready_size >= 0 && in->ready_columns >= 0 && in->ready_first >= 0 && in->ready_count >= 0 &&
+           in->batch_stride >= in->batch_count &&
            in->record_stride >= in->record_count && s->batch >= 0 && s->record >= 0 && s->op >= 0 &&
            s->position >= 0 && s->header >= 0;
 }
 
-i64 kafkalog_render(const RenderInput *in, RenderState *s, u8 *out, i64 size)
+int64_t kafkalog_render(const RenderInput *in, RenderState *s, uint8_t *out, int64_t size)
 {
     Out o = {out, out + size};
     Shared shared;
@@ -879,11 +842,11 @@ i64 kafkalog_render(const RenderInput *in, RenderState *s, u8 *out, i64 size)
     if (size < RENDER_LEAST || !begins_right(in, s) || !is_sound(in))
         return -1;
     for (; s->batch < in->batch_count; s->batch++, s->in_records = 0) {
-        i64 first = s->batch ? in->record_ends[s->batch - 1] : 0, end = in->record_ends[s->batch];
+        int64_t first = s->batch ? in->record_ends[s->batch - 1] : 0, end = in->record_ends[s->batch];
         if (first < 0 || end < first || end > in->record_count)
             return -1;
         line.ops = in->ops;
-        i64 begin = in->batch_ops, op_count = in->batch_ops;
+        int64_t begin = in->batch_ops, op_count = in->batch_ops;
         if (!s->in_records) {
             int answer = run(&line, s, op_count, &o);
             if (answer != NEXT) {

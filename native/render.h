@@ -40,8 +40,8 @@ enum {
 /* Conditions; those below IF_RECORD have the same answer for all records of a batch. */
 enum {
     IF_LEGACY, IF_MAGIC_0, IF_TRANSACTIONAL, IF_CONTROL, IF_DELETE_HORIZON, IF_CODEC_KNOWN, IF_CRC_CHECKED,
-    IF_CRC_VALID, IF_EPOCH_KNOWN, IF_RECORD, IF_RECORD_VALID = IF_RECORD, IF_NULL, IF_OUTSIDE, IF_HEADERS, IF_NO_READY, IF_LATER_HEADER,
-    IF_CODES
+    IF_CRC_VALID, IF_EPOCH_KNOWN, IF_RECORD, IF_RECORD_VALID = IF_RECORD, IF_NULL, IF_OUTSIDE, IF_HEADERS,
+    IF_NO_READY, IF_LATER_HEADER, IF_CODES
 };
 
 enum { FIELD_KEY, FIELD_VALUE, FIELD_HEADER_KEY, FIELD_HEADER_VALUE, FIELDS };
@@ -86,7 +86,8 @@ typedef struct {
 
 enum { RENDER_MORE, RENDER_DONE, RENDER_STOPPED, RENDER_NEEDS_READY };
 
-/* Where rendering goes on. Zeros are the start; `in_records` = 1 skips the line of the first batch. */
+/* Where rendering goes on: only a call changes it. Zeros are the start; `in_records` = 1 skips the line of the first
+ * batch. */
 typedef struct {
     int64_t status; /* RENDER_MORE: call again; NEEDS_READY: with ready texts from `record` on; STOPPED: at `record` */
     int64_t batch, record, in_records;

@@ -134,6 +134,14 @@ class Memory:
         release(pointer(self._held))  # by arguments: at the end of the process the module's names are gone already
 
 
+def _sized(buffer: Buffer, integers_needed: int) -> Memory:
+    """Return the memory of 64-bit integers. Raises ValueError if there are fewer than the call will use."""
+    memory = Memory(buffer)
+    if memory.size < 8 * integers_needed:
+        raise ValueError(f"{memory.size} bytes where {integers_needed} integers are needed")
+    return memory
+
+
 _library: Any = None
 _loading = threading.Lock()
 _of_thread = threading.local()
@@ -263,6 +271,11 @@ class Columns(NamedTuple):
         """Return the address of a row in the first column."""
         return self.address + 8 * row
 
+    def check(self, end: int) -> None:
+        """Raises ValueError if there are fewer rows."""
+        if end > self.rows:
+            raise ValueError(f"{self.rows} rows where {end} are needed")
+
 
 def new_matrix(columns: int, rows: int) -> tuple[bytearray, Columns]:
     """Return memory for `rows` rows, and the matrix in it."""
@@ -291,6 +304,7 @@ def decode_stored(
 ) -> DecodedRows:
     """Decode the batches `first` to `end` as stored, up to an unusual one. See kafkalog_decode_stored."""
     results, ends = _scratch(), bytearray(8 * (end - first))
+    batches.check(end)
     library().kafkalog_decode_stored(
         *(source.address, source.size, position, most, end - first, batches.at(first), batches.stride),
         *(out.address, out.stride, Memory(ends).address, results.results_at),
@@ -303,8 +317,10 @@ def decode_batches(
     source: Memory, starts: Buffer, ends: Buffer, batches: Columns, first: int, out: Columns
 ) -> DecodedRows:
     """Decode consecutive batches from `first` on, whose records are at 64-bit `starts` and `ends`, up to a bad one."""
-    results, begin, end = _scratch(), Memory(starts), Memory(ends)
+    results, begin = _scratch(), Memory(starts)
     count = begin.size // 8
+    end = _sized(ends, count)
+    batches.check(first + count)
     record_ends = bytearray(8 * count)
     library().kafkalog_decode_batches(
         *(source.address, source.size, begin.address, end.address, count, batches.at(first), batches.stride),
@@ -331,7 +347,8 @@ def decode_records(source: Memory, at: int, end: int, count: int, header: Buffer
     results = _scratch()
     address, stride = (0, 0) if out is None else (out.address, out.stride)
     library().kafkalog_decode_records(
-        *(source.address, source.size, at, end, count, Memory(header).address, 1, address, stride, results.results_at)
+        *(source.address, source.size, at, end, count, _sized(header, BATCH_COLUMNS).address, 1),
+        *(address, stride, results.results_at),
     )
     records, position, why, first, second, *_ = results.results
     return DecodedPart(records, position, why, (first, second))
@@ -353,8 +370,8 @@ def encode_batches(
     room = Memory(out)
     library().kafkalog_encode_batches(
         *(source.address, source.size, records.address, records.stride, records.rows),
-        *(None if flags is None else flags.address, begin.address, Memory(ends).address, count),
-        *(Memory(headers).address, first, room.address, room.size, at, scratch.results_at),
+        *(None if flags is None else flags.address, begin.address, _sized(ends, count).address, count),
+        *(_sized(headers, BATCH_COLUMNS * count).address, first, room.address, room.size, at, scratch.results_at),
     )
     done, end, is_bad, *_ = scratch.results
     if is_bad:
@@ -418,7 +435,7 @@ def index_batches(
 ) -> NewEntries:
     """Append batches to indexes. See kafkalog_index_batches."""
     scratch, columns = _scratch(), [Memory(column) for column in (positions, last_offsets, timestamps)]
-    rows = columns[0].size // 8
+    rows = min(column.size for column in columns) // 8
     offsets, times = bytearray(8 * rows), bytearray(12 * (rows + 1))
     library().kafkalog_index_batches(
         *(ctypes.addressof(state), *(column.address for column in columns), rows, is_last),
@@ -479,6 +496,7 @@ class KeyTable:
         flags: Buffer,
     ) -> tuple[int, int]:  # fmt: skip
         """Add the keys of records: return the next row, and KEYS_*. `part` is a mask and a value of the hash."""
+        records.check(end)
         scratch, marks = _scratch(), Memory(flags)
         library().kafkalog_put_keys(
             *(self._at, data.address, data.size, records.address, records.stride, first, end, place, *part, most),
@@ -490,6 +508,7 @@ class KeyTable:
         self, data: Memory, records: Columns, first: int, end: int, place: int, part: tuple[int, int], flags: Buffer
     ) -> None:
         """Set bit 0 in the flags of the records whose key is in the table."""
+        records.check(end)
         marks = Memory(flags)
         marked = library().kafkalog_mark_keys(
             *(self._at, data.address, data.size, records.address, records.stride, first, end, place, *part),
@@ -501,9 +520,11 @@ class KeyTable:
 
 def copy_fields(data: Buffer, at: Buffer, sizes: Buffer, ends: Buffer, out: Buffer) -> None:
     """Copy fields of `data` to `out`, one after another. See kafkalog_copy_fields."""
-    source, begins, lengths, room = Memory(data), Memory(at), Memory(sizes), Memory(out)
+    source, begins, room = Memory(data), Memory(at), Memory(out)
+    rows = begins.size // 8
     if library().kafkalog_copy_fields(
-        *(source.address, source.size, begins.address, lengths.address, begins.size // 8, Memory(ends).address),
+        *(source.address, source.size, begins.address, _sized(sizes, rows).address, rows),
+        _sized(ends, rows + 1).address,
         *(room.address, room.size),
     ) < 0:  # fmt: skip
         raise ValueError("a field is outside of its bytes")
@@ -513,7 +534,8 @@ def header_bytes(data: Buffer, at: Buffer, counts: Buffer) -> tuple[int, int]:
     """Return the bytes of all header keys, and of all header values. See kafkalog_header_bytes."""
     scratch, source, begins = _scratch(), Memory(data), Memory(at)
     if library().kafkalog_header_bytes(
-        *(source.address, source.size, begins.address, Memory(counts).address, begins.size // 8, scratch.results_at)
+        *(source.address, source.size, begins.address, _sized(counts, begins.size // 8).address, begins.size // 8),
+        scratch.results_at,
     ) < 0:  # fmt: skip
         raise ValueError("headers are outside of their bytes")
     return scratch.results[0], scratch.results[1]
@@ -524,10 +546,11 @@ def copy_headers(
 ) -> None:
     """Copy the keys and values of all headers. See kafkalog_copy_headers."""
     source, begins, keys, values, flags = Memory(data), Memory(at), Memory(out[0]), Memory(out[1]), Memory(valid)
+    rows = begins.size // 8
+    key_ends, value_ends = (_sized(borders, flags.size + 1) for borders in ends)
     if library().kafkalog_copy_headers(
-        *(source.address, source.size, begins.address, Memory(counts).address, begins.size // 8, flags.size),
-        *(Memory(ends[0]).address, keys.address, keys.size, Memory(ends[1]).address, values.address, values.size),
-        flags.address,
+        *(source.address, source.size, begins.address, _sized(counts, rows).address, rows, flags.size),
+        *(key_ends.address, keys.address, keys.size, value_ends.address, values.address, values.size, flags.address),
     ) < 0:  # fmt: skip
         raise ValueError("headers are outside of their bytes")
 
@@ -554,10 +577,13 @@ def join_columns(
 ) -> int:  # fmt: skip
     """Copy key, value and headers of each record into `out`; return the bytes. See kafkalog_join_columns."""
     times, room, structs = Memory(timestamps), Memory(out), [one.struct for one in (*fields, *headers)]
+    rows = times.size // 8
+    if min(fields[0].rows, fields[1].rows) < rows or headers[0].rows != headers[1].rows:
+        raise ValueError("columns of different lengths")
     key, value, header_key, header_value = map(ctypes.addressof, structs)
     filled = int(library().kafkalog_join_columns(
-        *(key, value, Memory(header_ends).address, headers[0].rows, header_key, header_value),
-        *(times.address, times.size // 8, room.address, room.size, Memory(columns).address),
+        *(key, value, _sized(header_ends, rows + 1).address, headers[0].rows, header_key, header_value),
+        *(times.address, rows, room.address, room.size, _sized(columns, RUN_COLUMNS * rows).address),
     ))  # fmt: skip
     if filled < 0:
         raise ValueError("a field is outside of its column")
@@ -641,7 +667,7 @@ class Rendering:
         ready_columns: int = 0,
         skips_batch_line: bool = False,
     ) -> None:
-        contents, ends = Memory(buffer), Memory(record_ends)
+        contents, ends = Memory(buffer), _sized(record_ends, batches.rows)
         self._render = library().kafkalog_render
         self._owners: list[object] = [program, contents, batches, ends, records]
         self.state = _RenderState(in_records=skips_batch_line)
@@ -653,7 +679,7 @@ class Rendering:
 
     def set_ready(self, first: int, count: int, ranges: Buffer, text: bytes) -> None:
         """Set the ready texts of records: a row of starts and a row of sizes for each column of them."""
-        places, texts = Memory(ranges), Memory(text)
+        places, texts = _sized(ranges, 2 * self._input.ready_columns * count), Memory(text)
         self._owners[5:] = [places, texts]
         self._input.ready, self._input.ready_first, self._input.ready_count = places.address, first, count
         self._input.ready_text, self._input.ready_size = texts.address, texts.size

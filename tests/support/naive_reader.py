@@ -94,13 +94,15 @@ class Cursor:
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def varint(self):
+    def varint(self, bits=32):
+        """A zigzag number. As in Java, what exceeds its bits is lost."""
         value = shift = 0
         while True:
             byte = self.take(1)[0]
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
+                value &= (1 << bits) - 1
                 return (value >> 1) ^ -(value & 1)
 
     def sized(self):
@@ -176,7 +178,7 @@ def _records_v2(body, batch):
     for _ in range(batch.records_count):
         record = Cursor(cursor.take(cursor.varint()))
         record.take(1)
-        timestamp, delta = batch.base_timestamp + record.varint(), record.varint()
+        timestamp, delta = batch.base_timestamp + record.varint(64), record.varint()
         key, value = record.sized(), record.sized()
         headers = tuple((record.take(record.varint()), record.sized()) for _ in range(record.varint()))
         assert record.at == len(record.data)

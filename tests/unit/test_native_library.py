@@ -54,6 +54,36 @@ def test_a_library_of_other_sources_is_refused_with_the_command_that_builds_it(t
     assert "pip install --force-reinstall kafkalog-cli" in done.stderr
 
 
+def test_without_a_compiler_the_build_names_those_that_do(tmp_path):
+    shutil.copytree(ROOT / "native", tmp_path / "native")
+    (tmp_path / "kafkalog_cli" / "format").mkdir(parents=True)
+    command = [sys.executable, "-I", "-S", tmp_path / "native" / "build.py"]  # -S: zig may be installed here
+    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "needs a C compiler" in done.stderr
+    assert "install gcc or clang, or `pip install ziglang`" in done.stderr
+    assert not list(tmp_path.rglob("*.lib"))
+
+
+@pytest.mark.parametrize("call", [
+    lambda data: native.decode_batches(native.Memory(data), bytes(16), bytes(8), matrix(2), 0, matrix(2)),
+    lambda data: native.decode_stored(native.Memory(data), 0, 9, matrix(2), 0, 3, matrix(2)),
+    lambda data: native.decode_records(native.Memory(data), 0, 9, 1, bytes(8), None),
+    lambda data: native.copy_fields(data, bytes(16), bytes(8), bytearray(24), bytearray(9)),
+    lambda data: native.copy_fields(data, bytes(16), bytes(16), bytearray(16), bytearray(9)),
+    lambda data: native.header_bytes(data, bytes(16), bytes(8)),
+    lambda data: native.copy_headers(data, bytes(8), bytes(8), (bytes(8), bytes(16)), (b"", b""), bytes(1)),
+    lambda data: native.KeyTable(4, 2, 9).mark(native.Memory(data), matrix(2), 0, 3, 0, (0, 0), bytearray(9)),
+])  # fmt: skip
+def test_columns_that_are_shorter_than_the_rows_are_refused(call):
+    with pytest.raises(ValueError, match="needed"):
+        call(bytes(64))
+
+
+def matrix(rows):
+    return native.new_matrix(native.BATCH_COLUMNS, rows)[1]
+
+
 def some_log(chance):
     made, offset = [], 0
     for _ in range(chance.randrange(1, 8)):

@@ -283,6 +283,11 @@ EXPORT void kafkalog_index_batches(struct growing_indexes *indexes, const int64_
                                    const int64_t *last_offsets, const int64_t *timestamps, int64_t rows, int is_last,
                                    uint8_t *offset_entries, uint8_t *time_entries, int64_t *result);
 
+/* Read `rows` entries of an offset index (offset, position), or of a time index (timestamp, offset), into two columns.
+ * Offsets become absolute. Returns how many are in `data`. */
+EXPORT int64_t kafkalog_index_columns(const uint8_t *data, int64_t size, int64_t rows, int64_t base_offset,
+                                      int is_time_index, int64_t *first, int64_t *second);
+
 /* The hashes of keys as in Kafka's producers (Utils.murmur2), unsigned: key i is bytes ends[i] to ends[i + 1] of `data`.
  * Returns how many are hashed: it stops at a key outside. */
 EXPORT int64_t kafkalog_murmur2(const uint8_t *data, int64_t size, const int64_t *ends, int64_t rows, int64_t *hashes);

@@ -9,8 +9,8 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_TIMESTAMP, wrap_int64
-from kafkalog_cli.format.columns import is_many
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.layout import Field, Layout, PackedEntries
 
@@ -21,10 +21,6 @@ _WARM_BYTES = 8192
 """The number of bytes at the end of the file that Kafka searches first (AbstractIndex.warmEntries)."""
 
 _ZERO_OFFSET = bytes(4)
-_IS_LITTLE_ENDIAN = array("h", [1]).tobytes()[0] == 1
-_HIGH_HALF = int(_IS_LITTLE_ENDIAN)
-"""Index of the high 32-bit half of a 64-bit integer in memory: 1 on little-endian machines, else 0."""
-_MAX_BASE_OFFSET = (1 << 63) - (1 << 31)
 
 
 class SegmentIndex(PackedEntries[EntryT]):
@@ -46,27 +42,9 @@ class SegmentIndex(PackedEntries[EntryT]):
 
     def columns(self) -> tuple[array[int], array[int]]:
         """Return the two fields of all entries as two columns, in file order. Offsets are absolute."""
-        if is_many(len(self)) and 0 <= self.base_offset < _MAX_BASE_OFFSET:
-            return self._columns_at_once()
-        stored = array("i", memoryview(self.data)[: len(self) * self.layout.size].tobytes())
-        if _IS_LITTLE_ENDIAN:
-            stored.byteswap()
-        if self.layout.offset["relative_offset"] == 0:
-            return self._absolute_offsets(stored[::2]), array("q", stored[1::2])
-        return _int64_of(stored[::3], stored[1::3]), self._absolute_offsets(stored[2::3])
-
-    def _columns_at_once(self) -> tuple[array[int], array[int]]:
-        """Return the same columns as `columns`, for many entries."""
-        import numpy as np
-
-        fields = [(field.name, f">{field.code}") for field in self.layout.fields]
-        entries = np.frombuffer(self.data, fields, len(self))
-        columns = []
-        for name, _ in fields:
-            column = entries[name].astype(np.int64)
-            columns.append(column + self.base_offset if name == "relative_offset" else column)
-        first, second = (array("q", column.tobytes()) for column in columns)
-        return first, second
+        is_time_index = self.layout.offset["relative_offset"] > 0
+        first, second = native.index_columns(self.data, len(self), self.base_offset, is_time_index=is_time_index)
+        return array("q", first), array("q", second)
 
     def in_use_count(self) -> int:
         """Return the number of entries before the zero tail.
@@ -96,14 +74,7 @@ class SegmentIndex(PackedEntries[EntryT]):
 
     def absolute_offset(self, relative_offset: int) -> int:
         """Return the base offset plus `relative_offset`, as a Java long."""
-        if 0 <= self.base_offset < _MAX_BASE_OFFSET:
-            return self.base_offset + relative_offset
         return wrap_int64(self.base_offset + relative_offset)
-
-    def _absolute_offsets(self, relative_offsets: array[int]) -> array[int]:
-        if 0 <= self.base_offset < _MAX_BASE_OFFSET:  # faster: no Python-level call per entry
-            return array("q", map(self.base_offset.__add__, relative_offsets))
-        return array("q", map(self.absolute_offset, relative_offsets))
 
     def floor_slot(self, target: int, field: int = 0) -> int:
         """Return the slot of the last entry whose field `field` is at most `target`, or -1 if there is none.
@@ -126,13 +97,6 @@ class SegmentIndex(PackedEntries[EntryT]):
                 return middle
             low, high = (middle, high) if key < target else (low, middle - 1)
         return low
-
-
-def _int64_of(high: array[int], low: array[int]) -> array[int]:
-    """Combine the high and low halves of 64-bit integers."""
-    halves = array("i", bytes(8 * len(high)))
-    halves[_HIGH_HALF::2], halves[1 - _HIGH_HALF :: 2] = high, low
-    return array("q", halves.tobytes())
 
 
 def length_faults(index: SegmentIndex[EntryT], in_use_count: int) -> Iterator[Fault]:

@@ -90,6 +90,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kafkalog_scan": (None, [_BYTES, _INT, _INT, _INT, _INT, ctypes.c_int, _BYTES, _INT, _BYTES]),
     "kafkalog_search": (_INT, [_BYTES, _BYTES, _INT, ctypes.c_int]),
     "kafkalog_index_batches": (None, [*[_BYTES] * 4, _INT, ctypes.c_int, *[_BYTES] * 3]),
+    "kafkalog_index_columns": (_INT, [_BYTES, _INT, _INT, _INT, ctypes.c_int, _BYTES, _BYTES]),
     "kafkalog_murmur2": (_INT, [_BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_render": (_INT, [_BYTES, _BYTES, _BYTES, _INT]),
 }
@@ -443,6 +444,17 @@ def index_batches(
     )
     done, why, offset_bytes, time_bytes, *_ = scratch.results
     return NewEntries(done, why, memoryview(offsets)[:offset_bytes], memoryview(times)[:time_bytes])
+
+
+def index_columns(data: Buffer, rows: int, base_offset: int, *, is_time_index: bool) -> tuple[bytearray, bytearray]:
+    """Return the two columns of the entries of an index. See kafkalog_index_columns."""
+    source, first, second = Memory(data), bytearray(8 * rows), bytearray(8 * rows)
+    read = library().kafkalog_index_columns(
+        *(source.address, source.size, rows, base_offset, is_time_index, Memory(first).address, Memory(second).address)
+    )
+    if read != rows:
+        raise ValueError(f"{rows} entries are not inside of {source.size} bytes")
+    return first, second
 
 
 KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL, KEYS_OUTSIDE = range(5)

@@ -114,6 +114,11 @@ class Cursor:
         return None if size < 0 else self.take(size)
 
 
+def wrapped(number):
+    """Java's long."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def entries(data):
     """(position, offset, bytes after the size field) of each whole entry."""
     at = 0
@@ -178,13 +183,13 @@ def _records_v2(body, batch):
     for _ in range(batch.records_count):
         record = Cursor(cursor.take(cursor.varint()))
         record.take(1)
-        timestamp, delta = batch.base_timestamp + record.varint(64), record.varint()
+        timestamp, delta = wrapped(batch.base_timestamp + record.varint(64)), record.varint()
         key, value = record.sized(), record.sized()
         headers = tuple((record.take(record.varint()), record.sized()) for _ in range(record.varint()))
         assert record.at == len(record.data)
         timestamp = batch.max_timestamp if batch.attributes & 8 else timestamp
         sequence = -1 if batch.base_sequence < 0 else (batch.base_sequence + delta) % (1 << 31)
-        yield NaiveRecord(batch.base_offset + delta, timestamp, sequence, key, value, headers, -1, 1)
+        yield NaiveRecord(wrapped(batch.base_offset + delta), timestamp, sequence, key, value, headers, -1, 1)
     assert cursor.at == len(cursor.data)
 
 

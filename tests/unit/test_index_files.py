@@ -161,15 +161,11 @@ def test_an_index_is_a_sequence():
         entries[3]
 
 
-@pytest.mark.parametrize("is_many", [False, True])
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([0, 5, 123_456_789_012, (1 << 63) - 5]))
-def test_columns_are_the_entries(is_many, data, base_offset):
+def test_columns_are_the_entries(data, base_offset):
     for kind in (OffsetIndex, TimeIndex):
         found = kind(data, base_offset)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(index, "is_many", lambda rows: is_many)
-            columns = found.columns()
+        columns = found.columns()
         assert [column.typecode for column in columns] == ["q", "q"]
         assert list(zip(*columns, strict=True)) == [tuple(entry) for entry in found]
 

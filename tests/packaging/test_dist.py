@@ -7,12 +7,14 @@ import json
 import os
 import platform
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tarfile
 import time
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -162,6 +164,45 @@ def test_the_installers_of_the_readme_install_without_a_network(house, tmp_path,
     subprocess.run(command, check=True, capture_output=True, env=environment)
     program = tmp_path / ".local" / "bin" / "kafkalog"
     done = subprocess.run([program, "verify", EXAMPLE], check=True, capture_output=True, cwd=tmp_path, env={})
+    assert done.stdout.startswith(b"3 partitions: 3 OK, ")
+
+
+PLATFORMS = {
+    "manylinux_2_17_x86_64": (b"\x7fELF", 18, 62, b"libc.so.6"),
+    "manylinux_2_17_aarch64": (b"\x7fELF", 18, 183, b"libc.so.6"),
+    "musllinux_1_1_x86_64": (b"\x7fELF", 18, 62, b"libc.so\0"),
+    "musllinux_1_1_aarch64": (b"\x7fELF", 18, 183, b"libc.so\0"),
+    "macosx_11_0_x86_64": (b"\xcf\xfa\xed\xfe", 4, 7, b"libSystem"),
+    "macosx_11_0_arm64": (b"\xcf\xfa\xed\xfe", 4, 12, b"libSystem"),
+}
+"""The platforms of a release: how their libraries begin, where the processor stands, its number, and the C library."""
+
+
+@pytest.mark.parametrize("platform_tag", PLATFORMS)
+def test_each_wheel_has_the_library_of_its_platform(platform_tag):
+    (wheel,) = FOLDER.glob(f"*-py3-none-{platform_tag}.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        library = archive.read("kafkalog_cli/format/native.lib")
+    start, at, processor, needed = PLATFORMS[platform_tag]
+    assert library.startswith(start)
+    assert int.from_bytes(library[at : at + 2], "little") == processor
+    assert needed in library
+    assert f"kafkalog-sources:{runpy.run_path(str(ROOT / 'native' / 'build.py'))['digest']()}".encode() in library
+
+
+@pytest.mark.parametrize("has_compiler", [True, False])
+def test_sources_install_with_and_without_a_compiler_and_without_home(house, tmp_path, has_compiler):
+    """Without cc, pip downloads the compiler of ziglang: this needs the network."""
+    if has_compiler and shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    (sdist,) = FOLDER.glob("*.tar.gz")
+    venv.EnvBuilder(with_pip=True).create(tmp_path / "venv")
+    (tmp_path / "bin").mkdir()
+    path = os.environ["PATH"] if has_compiler else str(tmp_path / "bin")
+    pip = [tmp_path / "venv" / "bin" / "pip", "install", "--quiet", "--find-links", house, sdist]
+    subprocess.run(pip, check=True, cwd=tmp_path, env={"PATH": path})
+    command = [tmp_path / "venv" / "bin" / "kafkalog", "verify", EXAMPLE]
+    done = subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, env={})
     assert done.stdout.startswith(b"3 partitions: 3 OK, ")
 
 

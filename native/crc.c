@@ -4,7 +4,11 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <nmmintrin.h>
+#if defined(__clang__) && __clang_major__ >= 14 /* where it is a feature of its own */
+#define WITH_INSTRUCTION __attribute__((target("crc32")))
+#else
 #define WITH_INSTRUCTION __attribute__((target("sse4.2")))
+#endif
 #define STEP_WORD(crc, word) _mm_crc32_u64(crc, word)
 #define STEP_BYTE(crc, byte) _mm_crc32_u8((uint32_t)(crc), byte)
 #elif defined(__aarch64__)

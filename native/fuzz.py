@@ -287,8 +287,7 @@ class Fuzz:
         batch, form = [0] * native.BATCH_COLUMNS, chance.randrange(8)
         program = native.RenderProgram(array("q", [8, 1, form, 0]), 0, b"")
         made = native.Rendering(
-            program, log, native.columns_of([[value] for value in batch]), array("q", [1]),
-            native.columns_of([[value] for value in record]),
+            program, log, self.one_row(batch), array("q", [1]), self.one_row(record),
         )  # fmt: skip
         out, value = b"", bytes(log[at : at + size])
         while made.state.status == native.RENDER_MORE:
@@ -308,6 +307,11 @@ class Fuzz:
         else:
             out.decode()
         self.counts["render"] += 1
+
+    def one_row(self, values: list[int]) -> Any:
+        """Return columns of one row."""
+        memory = self.native.Memory(array("q", values))
+        return self.native.Columns(memory, memory.address, 1, 1)
 
     def lines(self, text: bytearray) -> None:
         """Read lines of NDJSON."""

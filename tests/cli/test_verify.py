@@ -1,4 +1,4 @@
-"""`kafkalog verify` as a command: text and NDJSON, exit codes, options, and that nothing is written."""
+"""Objects of `kafkalog verify`: their schemas, and the checksums and values in them (text and exit codes: verify.md)."""
 
 import json
 import shutil
@@ -56,59 +56,6 @@ def test_every_object_is_as_its_schema_says(corpus, schemas, level):
             assert not validator.is_valid({key: value for key, value in line.items() if key != field}), field
 
 
-@pytest.mark.parametrize(
-    ("case", "code"), [("crash-asis", 0), ("crash-torn", 3), ("crash-flip-mid", 4), ("clean-zero-tail", 3)]
-)
-def test_exit_codes(corpus, case, code):
-    partition = corpus / case / "before" / f"{case}-0"
-    assert verify(partition)[0] == code
-    assert verify(partition, corpus / "v2-none" / "data")[0] == code
-
-
-def test_several_targets(corpus):
-    torn, flipped = (corpus / case / "before" / f"{case}-0" for case in ("crash-torn", "crash-flip-mid"))
-    assert verify(torn, flipped)[0] == 4
-    code, out, err = verify(torn, "/no/such/place")
-    assert code == 5
-    assert "no such file" in err
-    assert "torn-tail" in out
-    assert verify("/no/such/place")[0] == 10
-    assert verify(flipped, "--topic", "other")[0] == 10
-    assert verify()[0] == 2
-    assert verify(torn, "--level", "deeper")[0] == 2
-    assert verify(torn, "--metadata", "/no/such/place")[0] == 10
-
-
-def test_a_finding_as_text(corpus):
-    partition = corpus / "crash-flip-mid" / "before" / "crash-flip-mid-0"
-    _, out, err = verify(partition)
-    lines = out.splitlines()
-    assert not err
-    assert lines[0].startswith(f"{partition}/00000000000000000")
-    assert ".log: at byte " in lines[0]
-    assert lines[0].endswith("does not match (offsets 110 to 116) [crc-mismatch]")
-    assert lines[1].startswith("  broker: after an unclean stop")
-    assert lines[2] == (
-        "  next: if no other replica is in sync, copy the readable batches to ./salvaged:"
-        f" `kafkalog recover {partition} --salvage salvaged`. If another replica is in sync, stop the broker and move the"
-        f" directory away: `mv -nT {partition} {partition.parent.parent / partition.name}`. The broker replicates the"
-        " partition when it starts"
-    )
-    assert lines[3:] == [
-        f"{partition}: corruption (1 finding), offsets 0 to 130, 3 segments, 8.2 KiB",
-        "not checked: record contents (--level deep), topic ids and replicas (--metadata DIR)",
-    ]
-
-
-def test_quiet(corpus):
-    assert verify(corpus / "retention" / "after", "--quiet") == (0, "", "")
-    code, out, _ = verify(corpus / "crash-orphan-index" / "before", "--quiet")
-    assert code == 3
-    assert "[orphan-index]" in out
-    _, lines, _ = objects(corpus / "retention" / "after", "--quiet")
-    assert [line["type"] for line in lines] == ["summary"]
-
-
 def test_names_are_printed_without_control_characters(tmp_path):
     folder = tmp_path / "topic-0"
     folder.mkdir()
@@ -117,14 +64,6 @@ def test_names_are_printed_without_control_characters(tmp_path):
     for options in ([], ["--format", "json"]):
         _, out, err = verify(folder, *options)
         assert "\x1b" not in out + err
-
-
-def test_now(corpus):
-    partition = corpus / "v2-none" / "data" / "v2-none-0"
-    assert verify(partition)[0] == 0
-    code, out, _ = verify(partition, "--now", "1500000000000")
-    assert code == 3
-    assert "with a timestamp in the future" in out
 
 
 def stored_and_computed(data, position, size, magic):

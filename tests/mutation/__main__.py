@@ -157,6 +157,16 @@ def record(options: argparse.Namespace) -> int:
     return 0
 
 
+def prune() -> int:
+    """Remove the entries of equivalent.txt whose lines are gone."""
+    keys = {mutant.key for mutant in all_mutants(TREE, LAYERS)}
+    parts = EQUIVALENT.read_text().rstrip("\n").split("\n\n")
+    EQUIVALENT.write_text(
+        "\n\n".join([parts[0], *(part for part in parts[1:] if part.partition("\n")[0] in keys)]) + "\n"
+    )
+    return 0
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
@@ -165,6 +175,7 @@ def main() -> int:
     recording = verbs.add_parser("map", help="record which test executes which line")
     recording.add_argument("tests", nargs="*", help="test files or folders; all without any")
     recording.add_argument("--seconds", type=float, default=600, help="leave a test file out that takes longer")
+    verbs.add_parser("prune", help="remove equivalent mutants whose lines are gone from equivalent.txt")
     for verb, text in (("run", "try mutants, then print the score"), ("score", "print the score")):
         trying = verbs.add_parser(verb, help=text)
         trying.add_argument("--below", action="append", help="a folder or file of the package (repeatable)")
@@ -179,6 +190,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.verb == "map":
         return record(options)
+    if options.verb == "prune":
+        return prune()
     options.below = options.below or LAYERS
     return run(options) if options.verb == "run" else score(options)
 

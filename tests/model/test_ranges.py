@@ -5,8 +5,9 @@ import random
 
 import pytest
 
+from tests.conformance.specification import write_log
 from tests.model.test_lookup import random_partition, spoil
-from tests.support.commands import json_of
+from tests.support.commands import json_of, kafkalog
 from tests.support.product import Environment, run
 
 
@@ -54,3 +55,11 @@ def test_batches_are_shown_if_they_overlap(tmp_path):
     assert run(argv, Environment(stdout=stdout)) == 0
     lines = [line for line in stdout.getvalue().decode().splitlines() if "position: " in line]
     assert len(lines) == 1
+
+
+@pytest.mark.parametrize("most", [33_000, 33_001])
+def test_a_limit_at_the_last_record_of_a_block_tells_no_gap_behind_it(tmp_path, most):
+    """A block has 32,768 records at most; behind the limit there is another."""
+    write_log({"segments": ["0: 0-32999@T 33005@T"]}, tmp_path / "logs")
+    _, _, err = kafkalog("dump-log", tmp_path / "logs" / "t-0", "--deep-iteration", "--max-records", most)
+    assert ("32999 is followed by 33005" in err) == (most > 33_000)

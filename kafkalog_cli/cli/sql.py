@@ -14,8 +14,9 @@ from kafkalog_cli.cli.option_groups import Contents
 from kafkalog_cli.cli.options import Format, IsolationOption, OutputFormat, output_option, selection_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.cli.session_groups import DEFAULT_MASTER, Conf, Master, shown_session, spark_settings
+from kafkalog_cli.disk.durable import new_file
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.named_places import check_new_file, new_file
+from kafkalog_cli.disk.named_places import check_new_file
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
 from kafkalog_cli.ops.selection import expand

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Protocol
 
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFile, WritableFilesystem
@@ -194,6 +194,120 @@ def is_link(fs: WritableFilesystem, path: str, found: FileStatus | None) -> bool
     return True
 
 
+class LargePieces:
+    """Appends to a file, from its start on, in pieces of at least `least_bytes`."""
+
+    def __init__(self, file: WritableFile, least_bytes: int) -> None:
+        self.size_bytes = 0
+        """The number of bytes that were appended so far, written or not."""
+        self._file = file
+        self._least_bytes = least_bytes
+        self._gathered = bytearray()
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Append bytes. Raises OSError."""
+        is_large = len(data) >= self._least_bytes
+        if is_large:
+            self.flush()
+            self._file.write(self.size_bytes, memoryview(data))
+        else:
+            self._gathered += data
+        self.size_bytes += len(data)
+        if len(self._gathered) >= self._least_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all that was appended. Raises OSError."""
+        if self._gathered:
+            with memoryview(self._gathered) as gathered:
+                self._file.write(self.size_bytes - len(gathered), gathered)
+            self._gathered.clear()
+
+
+_GATHERED_BYTES = 128 << 10
+
+
+class StagedFile:
+    """A file that is written in large pieces; `finish` syncs its bytes, but not its name, and `drop` removes it."""
+
+    def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes | None = None) -> None:
+        self.path = path
+        self.closed = False
+        self._fs = fs
+        self._file = fs.create(path, attributes)
+        self._pieces = LargePieces(self._file, _GATHERED_BYTES)
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:
+        """Append `data` and return its number of bytes. Raises OSError."""
+        self._pieces.append(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Return the number of bytes written so far."""
+        return self._pieces.size_bytes
+
+    def flush(self) -> None:
+        """Do nothing: nobody reads the file before `finish`, so pending bytes wait for more."""
+
+    def isatty(self) -> bool:
+        """Return False."""
+        return False
+
+    def finish(self, attributes: FileAttributes | None = None, *, is_kept: bool = True) -> int:
+        """Sync all written bytes to the disk, close the file, and return its size. Raises OSError, SyncFailed.
+
+        `attributes`: set them at last, since writing changes the mtime. A file that is not kept after the run is not
+        synced.
+        """
+        self._pieces.flush()
+        if attributes is not None:
+            self._fs.set_attributes(self.path, attributes)
+        if is_kept:
+            sync(self._file)
+        self.close()
+        return self._pieces.size_bytes
+
+    def drop(self) -> None:
+        """Close and remove the file."""
+        self.close()
+        try_to_remove(self._fs, self.path)
+
+    def close(self) -> None:
+        """Close the file descriptor."""
+        if not self.closed:
+            self.closed = True
+            self._file.close()
+
+
+@contextmanager
+def new_file(
+    fs: WritableFilesystem,
+    path: str,
+    attributes: FileAttributes | None = None,
+    *,
+    temporary: str | None = None,
+    keep_mtime: bool = False,
+) -> Iterator[StagedFile]:
+    """Open a stream for the content of the file at `path`. When the block ends, it is synced and gets its name.
+
+    A file there is replaced. After an error nothing of the new file is left. `keep_mtime`: set the mtime of the
+    attributes too. `temporary` is the path of the temporary file if the caller chooses it; a file that a crash left
+    there is removed. Raises OSError (ELOOP for a link, EINVAL if `path` is not a regular file), SyncFailed.
+    """
+    check_replaceable(fs, path)
+    if temporary is not None:
+        remove_if_there(fs, temporary)
+    file = StagedFile(fs, temporary or temporary_of(path), attributes)
+    try:
+        yield file
+        file.finish(attributes if keep_mtime else None)
+        fs.rename(file.path, path)
+    except BaseException:
+        file.drop()
+        raise
+    sync_directory(fs, path.rpartition("/")[0] or ".")
+
+
 def replace_file(  # noqa: PLR0913
     fs: WritableFilesystem,
     path: str,
@@ -203,31 +317,15 @@ def replace_file(  # noqa: PLR0913
     temporary: str | None = None,
     keep_mtime: bool = False,
 ) -> None:
-    """Give `path` this content atomically and durably: write and sync a temporary file, rename it, sync the directory.
+    """Give `path` this content atomically and durably. `attributes` None: those of the replaced file.
 
-    `attributes` None: keep the attributes of the replaced file. `keep_mtime`: set the mtime of the attributes too.
-    `temporary` is the path of the temporary file if the caller chooses it; a file that a crash left there is removed.
-    Raises OSError (nothing was replaced then; ELOOP for a link), SyncFailed.
+    The rest is as in `new_file`; if an OSError is raised, nothing was replaced.
     """
-    check_replaceable(fs, path)
-    beside = temporary or temporary_of(path)
-    given = attributes if attributes is not None or fs.status(path) is None else fs.attributes(path)
-    if temporary is not None:
-        remove_if_there(fs, temporary)
-    try:
-        with fs.create(beside, given) as file:
-            position = 0
-            for piece in (content,) if isinstance(content, bytes) else content.pieces():
-                file.write(position, piece)
-                position += len(piece)
-            if keep_mtime and given is not None:
-                fs.set_attributes(beside, given)
-            sync(file)
-        fs.rename(beside, path)
-    except BaseException:
-        try_to_remove(fs, beside)
-        raise
-    sync_directory(fs, path.rpartition("/")[0])
+    if attributes is None and fs.status(path) is not None:
+        attributes = fs.attributes(path)
+    with new_file(fs, path, attributes, temporary=temporary, keep_mtime=keep_mtime) as file:
+        for piece in (content,) if isinstance(content, bytes) else content.pieces():
+            file.write(piece)
 
 
 def write_with_holes(file: WritableFile, position: int, pieces: Iterable[bytes]) -> int:

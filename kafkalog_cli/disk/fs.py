@@ -172,36 +172,6 @@ class WritableFile(_Closed, Protocol):
         return self
 
 
-class LargePieces:
-    """Appends to a file, from its start on, in pieces of at least `least_bytes`."""
-
-    def __init__(self, file: WritableFile, least_bytes: int) -> None:
-        self.size_bytes = 0
-        """The number of bytes that were appended so far, written or not."""
-        self._file = file
-        self._least_bytes = least_bytes
-        self._gathered = bytearray()
-
-    def append(self, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes. Raises OSError."""
-        is_large = len(data) >= self._least_bytes
-        if is_large:
-            self.flush()
-            self._file.write(self.size_bytes, memoryview(data))
-        else:
-            self._gathered += data
-        self.size_bytes += len(data)
-        if len(self._gathered) >= self._least_bytes:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write all that was appended. Raises OSError."""
-        if self._gathered:
-            with memoryview(self._gathered) as gathered:
-                self._file.write(self.size_bytes - len(gathered), gathered)
-            self._gathered.clear()
-
-
 def read_all(fs: Filesystem, path: str, limit_bytes: int | None = None) -> bytes:
     """Return the bytes of a small file (index, snapshot, checkpoint).
 

@@ -4,21 +4,14 @@ No file is written through a symbolic link.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from kafkalog_cli.disk.directory_contents import is_name_of_kafka
 from kafkalog_cli.disk.durable import (
-    check_replaceable,
     is_link,
     is_no_room,
     replace_file,
-    sync,
-    sync_directory,
-    temporary_of,
-    try_to_remove,
 )
-from kafkalog_cli.disk.fs import FileAttributes, LargePieces, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import check_link, log_dir_of
 from kafkalog_cli.disk.names import moved_from_root
 from kafkalog_cli.disk.ownership import NotGiven
@@ -151,76 +144,3 @@ def check_named_directory(fs: WritableFilesystem, path: str) -> None:
                 raise Refused(path=place, reason="it is a symbolic link to nothing; give the directory by its own path")
             check_link(fs, place, real)
         place = os.path.dirname(place)  # noqa: PTH120
-
-
-_GATHERED_BYTES = 128 << 10
-
-
-class StagedFile:
-    """A file that is written in large pieces; `finish` syncs its bytes, but not its name, and `drop` removes it."""
-
-    def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes | None = None) -> None:
-        self.path = path
-        self.closed = False
-        self._fs = fs
-        self._file = fs.create(path, attributes)
-        self._pieces = LargePieces(self._file, _GATHERED_BYTES)
-
-    def write(self, data: bytes | bytearray | memoryview) -> int:
-        """Append `data` and return its number of bytes. Raises OSError."""
-        self._pieces.append(data)
-        return len(data)
-
-    def tell(self) -> int:
-        """Return the number of bytes written so far."""
-        return self._pieces.size_bytes
-
-    def flush(self) -> None:
-        """Do nothing: nobody reads the file before `finish`, so pending bytes wait for more."""
-
-    def isatty(self) -> bool:
-        """Return False."""
-        return False
-
-    def finish(self, *, is_kept: bool = True) -> int:
-        """Sync all written bytes to the disk, close the file, and return its size. Raises OSError, SyncFailed.
-
-        A file that is not kept after the run is not synced.
-        """
-        self._pieces.flush()
-        if is_kept:
-            sync(self._file)
-        self.close()
-        return self._pieces.size_bytes
-
-    def drop(self) -> None:
-        """Close and remove the file."""
-        self.close()
-        try_to_remove(self._fs, self.path)
-
-    def close(self) -> None:
-        """Close the file descriptor."""
-        if not self.closed:
-            self.closed = True
-            self._file.close()
-
-
-@contextmanager
-def new_file(fs: WritableFilesystem, path: str) -> Iterator[StagedFile]:
-    """Open a stream for the content of the file at `path`. An existing file is replaced when the block ends.
-
-    After an error nothing of the new file is left. Raises OSError (ELOOP for a link, EINVAL if `path` is not a
-    regular file), SyncFailed.
-    """
-    check_replaceable(fs, path)
-    beside = temporary_of(path)
-    file = StagedFile(fs, beside)
-    try:
-        yield file
-        file.finish()
-        fs.rename(beside, path)
-    except BaseException:
-        file.close()
-        try_to_remove(fs, beside)
-        raise
-    sync_directory(fs, path.rpartition("/")[0] or ".")

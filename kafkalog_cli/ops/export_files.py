@@ -7,9 +7,8 @@ import os
 import re
 from typing import Annotated, Any, NamedTuple
 
-from kafkalog_cli.disk.durable import TEMPORARY_SUFFIX
+from kafkalog_cli.disk.durable import TEMPORARY_SUFFIX, StagedFile
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import Integers, Rows
 from kafkalog_cli.format.compression import codec_name

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from operator import itemgetter
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from kafkalog_cli.disk.named_places import StagedFile
+from kafkalog_cli.disk.durable import StagedFile
 from kafkalog_cli.output.human import Column, write_table
 from kafkalog_cli.output.ndjson import ObjectKind, json_text
 from kafkalog_cli.output.stream import ResultStream, printable

@@ -12,8 +12,8 @@ from kafkalog_cli.change.runs import MANIFEST
 from kafkalog_cli.disk.names import FileKind
 
 # Files that are replaced at once, and those that a user names.
-from kafkalog_cli.disk.durable import replace_file, temporary_of
-from kafkalog_cli.disk.named_places import check_named_file, new_file
+from kafkalog_cli.disk.durable import new_file, replace_file, temporary_of
+from kafkalog_cli.disk.named_places import check_named_file
 
 # The clean-shutdown file, which a run holds while it works.
 from kafkalog_cli.change.clean_marker import HELD_MARKER, hold_marker, read_held_marker, release_marker

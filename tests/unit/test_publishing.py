@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog_cli.change import output_directory
 from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord, read_record, record_bytes
-from kafkalog_cli.disk.named_places import StagedFile
+from kafkalog_cli.disk.durable import StagedFile
 from kafkalog_cli.errors import (
     ExitCode,
     HalfPublished,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
-from kafkalog_cli.disk.fs import LargePieces, WritableFile
+from kafkalog_cli.disk.durable import LargePieces
+from kafkalog_cli.disk.fs import WritableFile
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import BatchColumns

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kafkalog_cli.disk.durable import StagedFile
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
-from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.ops.append.arrow import check_columns
 from kafkalog_cli.ops.append.partitioning import Partitioner, partitions_of_keys

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import has_root_file, is_sign_of_broker, looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import FileKind, WorkState, classify_file
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, directory_name
 from kafkalog_cli.log.settings.source import read_meta
 
@@ -37,10 +37,6 @@ def is_of_a_broker(fs: Filesystem, directory: str) -> bool:
     if has_root_file(fs, directory, is_sign_of_broker):
         return True
     return directory_name(directory).topic is not None and looks_like_partition(fs.list_directory(directory))
-
-
-Metas = dict[str, MetaProperties | None]
-"""The `meta.properties` of log directories, by their paths."""
 
 
 class PartitionIdentity(NamedTuple):
@@ -92,23 +88,19 @@ class PartitionIdentities:
     def __init__(self, fs: Filesystem, host: str) -> None:
         self._fs = fs
         self._host = host
-        self._metas: Metas = {}
-        self._log_dirs: dict[str, str | None] = {}
+        self._log_dirs = LogDirs(fs)
+        self._metas: dict[str | None, MetaProperties | None] = {None: None}  # by log directory
 
     def of(self, path: str) -> PartitionIdentity:
         """Return what this process sees at a path. Raises PathNotFound, NotKafkaLayout, Unreadable."""
-        parent = path.rpartition("/")[0]
-        if parent not in self._log_dirs:
-            self._log_dirs[parent] = log_dir_of(self._fs, path)
-        fs, log_dir = self._fs, self._log_dirs[parent]
+        fs, log_dir = self._fs, self._log_dirs.path_above(path)
         status = fs.status(path)
         sizes = {one.name: one.size_bytes for one in fs.list_directory(path) if one.is_file and _is_log(one.name)}
         newest = max(sizes, default="")
         if log_dir is not None and log_dir not in self._metas:
             self._metas[log_dir] = read_meta(fs, log_dir)
-        meta = None if log_dir is None else self._metas[log_dir]
         inode = -1 if status is None else status.inode
-        return PartitionIdentity(self._host, path, log_dir, meta, inode, newest, sizes.get(newest, 0))
+        return PartitionIdentity(self._host, path, log_dir, self._metas[log_dir], inode, newest, sizes.get(newest, 0))
 
     def check(self, seen: PartitionIdentity) -> None:
         """Compare with what another process saw. Raises Refused if the directory differs, and as `of`."""

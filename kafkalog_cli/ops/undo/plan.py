@@ -9,7 +9,7 @@ from kafkalog_cli.change.new_partition import retire_partition
 from kafkalog_cli.change.runs import run_ids
 from kafkalog_cli.disk.durable import half_changed, marker_left_away, not_changed
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.disk.lock import log_dir_of, real_directory
+from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.errors import (
     HalfChanged,
     KafkalogError,
@@ -73,7 +73,7 @@ def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
     """
     if run_id in run_ids(fs, partition.path):
         return True
-    log_dir = log_dir_of(fs, partition.path)
+    log_dir = partition.log_dir
     return log_dir is not None and waits_for(fs, log_dir, run_id, partition.name)
 
 
@@ -84,7 +84,7 @@ def plan_undo(
     path = partition.path
     if not has_run(fs, partition, run_id):
         raise NothingSelected(reason=f"{path} has no run {run_id}")
-    log_dir = log_dir_of(fs, path)
+    log_dir = partition.log_dir
     try:
         manifest = read_manifest(fs, path, run_id)
         if manifest is None or manifest.state is RunState.UNDONE:

@@ -15,7 +15,7 @@ from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.batch_encoder import EncodedBatches
 from kafkalog_cli.log.reading.header import first_timestamp
-from kafkalog_cli.log.reading.scan import Chunk, Generation
+from kafkalog_cli.log.reading.scan import Chunk
 
 _FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
@@ -162,7 +162,7 @@ class AppendedLog:
         for batch in rows[first:end]:
             if batch.leader_epoch >= 0:
                 self._epochs.assign(batch.leader_epoch, batch.base_offset)
-        chunk = Chunk(made.data, rows[0].position, made.batches, Generation.SINCE_EIGHT)
+        chunk = Chunk(made.data, rows[0].position, made.batches)
         self._replay.apply(chunk, first, end)
 
     def _note_completed(self, transaction: CompletedTxn) -> None:

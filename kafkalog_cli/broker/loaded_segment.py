@@ -18,9 +18,8 @@ from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, T
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, MOST_INDEX_BYTES, Limits
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
-from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, of_negative_magic
-from kafkalog_cli.log.reading.scan import Chunk, Generation
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers, checked_negative_magic, header_at, of_negative_magic
+from kafkalog_cli.log.reading.scan import Chunk, Scan
 
 _READ_BEYOND = (FaultKind.UNREADABLE, FaultKind.INVALID_MAGIC)
 """Faults of a header after which a broker still reads the bytes of the batch."""
@@ -184,12 +183,12 @@ class LoadedSegment:
         with self.draft.reader(self.log_name) as log:
             while position is not None:
                 reader = self._reader(log, position, end_position)
-                for chunk in reader.chunks():
+                for chunk in reader:
                     producers.apply(chunk)
                 position = self._behind_odd_batch(log, reader, producers)
         producers.finish()
 
-    def _behind_odd_batch(self, log: ReadableFile, reader: SegmentReader, producers: ProducerReplay) -> int | None:
+    def _behind_odd_batch(self, log: ReadableFile, reader: Scan, producers: ProducerReplay) -> int | None:
         """Apply the batch at which a reader stopped and return the byte after it, None at the end of the log.
 
         A broker reads only headers here, so it accepts batches that the reader rejects.
@@ -202,13 +201,13 @@ class LoadedSegment:
         odd = next(self._chain(log, position), None)
         if odd is None:
             return None
-        alone = Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), Generation.SINCE_EIGHT)
+        alone = Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]))
         producers.apply(alone)
         return odd.position + odd.size_bytes
 
-    def _reader(self, log: ReadableFile, start: int, end: int | None = None) -> SegmentReader:
+    def _reader(self, log: ReadableFile, start: int, end: int | None = None) -> Scan:
         settings = self._settings
-        return SegmentReader(log, start=start, end=end, limits=settings.limits)
+        return Scan(log, start=start, end=end, limits=settings.limits)
 
     def _chain(self, log: ReadableFile, position: int) -> Iterator[Batch]:
         """Yield batches by their headers, also with a negative magic, which the broker treats as an old message set.
@@ -216,8 +215,8 @@ class LoadedSegment:
         Raises LoadFailed where the broker throws.
         """
         while True:
-            reader = SegmentReader(log, start=position)
-            yield from reader.headers()
+            reader = Headers(log, start=position)
+            yield from reader
             fault = reader.fault
             if fault is None or fault.kind is FaultKind.TRAILING_BYTES:
                 return
@@ -236,7 +235,7 @@ class LoadedSegment:
         """
         if batch.base_offset != NO_OFFSET or batch.magic >= 2:
             return batch.base_offset
-        reader = SegmentReader.of_batch(log, batch, self._settings.limits)
+        reader = Scan.of_batch(log, batch, self._settings.limits)
         first: int | None = None
         for block in reader.blocks(timestamps_only=True):
             for fault in block.faults.values():
@@ -338,7 +337,7 @@ class LoadedSegment:
         position = 0
         while True:
             reader = self._reader(log, position)
-            for chunk in reader.chunks():
+            for chunk in reader:
                 stop = self._take_valid(chunk, indexes, producers, epochs)
                 if stop is not None:
                     return stop
@@ -369,7 +368,7 @@ class LoadedSegment:
             return end_position(chunk, done), error
         return None
 
-    def _valid_odd_batch(self, log: ReadableFile, reader: SegmentReader) -> Chunk | None:
+    def _valid_odd_batch(self, log: ReadableFile, reader: Scan) -> Chunk | None:
         """Return the batch at which a reader stopped if a broker accepts it, else None. Raises LoadFailed."""
         fault = reader.fault
         if fault is None:
@@ -386,7 +385,7 @@ class LoadedSegment:
         odd = checked_negative_magic(log, fault.position)
         if odd is None:
             return None
-        return Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), Generation.SINCE_EIGHT)
+        return Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]))
 
     def empty(self) -> int:
         """Cut the log at its base offset after InvalidOffset in recovery; return the number of bytes cut.

@@ -18,7 +18,7 @@ from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind, WorkState, offset_o
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.log.log_dir import StartState
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.results import Count
 
 MAX_MAGIC = 2
@@ -73,12 +73,12 @@ def _write(part: _Part, source: str, draft: Draft, settings: LoadSettings) -> Lo
 
 def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iterator[_Part]:
     with draft.reader(segment.log_name) as log:
-        whole = SegmentReader(log)
-        deque(whole.headers(), maxlen=0)
+        whole = Headers(log)
+        deque(whole, maxlen=0)
         if whole.fault is not None:
             raise LoadFailed("CorruptRecordException", f"{segment.log_name}: {whole.fault.message}")
         growing: _GrowingPart | None = None
-        batches = SegmentReader(log).headers()
+        batches = Headers(log)
         while group := list(islice(batches, _GROUP_BATCHES)):
             while group:
                 if growing is None:

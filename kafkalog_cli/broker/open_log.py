@@ -21,7 +21,7 @@ from kafkalog_cli.format.index import (
     TimeIndex,
 )
 from kafkalog_cli.log.log_end import entries_in_use
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.results import NEGATIVE_IS_NULL, Count, Hidden, Named, keywords
 
 
@@ -86,7 +86,7 @@ class OpenLog:
         position = max(0, segment.offset_index().lookup(last.offset).position)
         largest, offset = last
         with self.draft.reader(segment.log_name) as log:
-            for batch in SegmentReader(log, start=position).headers():
+            for batch in Headers(log, start=position):
                 if batch.max_timestamp > largest:
                     largest, offset = batch.max_timestamp, batch.last_offset
         if largest > last.timestamp:

@@ -28,7 +28,7 @@ from kafkalog_cli.format.control import ABORT, COMMIT, ControlRecord, control_ty
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import MOST_DATA_BYTES, MOST_PRODUCERS, MOST_PRODUCERS_AT_ONCE, Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.reading.read import RecordReader, usual_marker_in
+from kafkalog_cli.log.reading.records import RecordReader, usual_marker_in
 from kafkalog_cli.log.reading.scan import Chunk
 
 INVALID_RECORD = "InvalidRecordException"
@@ -351,7 +351,7 @@ class ProducerReplay:
         if usual is not None:
             timestamp = batch.max_timestamp if batch.is_log_append_time else batch.base_timestamp
             return _Marker(usual[0] == ABORT, usual[1], timestamp)
-        alone = Chunk(chunk.view, chunk.position, BatchColumns.from_rows([batch]), chunk.generation)
+        alone = Chunk(chunk.view, chunk.position, BatchColumns.from_rows([batch]), chunk.is_seven)
         for block in self._reader.blocks(alone):
             for record in block.rows():
                 kind = control_type(record.key)

@@ -20,7 +20,7 @@ from kafkalog_cli.disk.fs import (
 from kafkalog_cli.disk.temporary import SpooledFile
 from kafkalog_cli.errors import PathNotFound, Unreadable
 from kafkalog_cli.log.partition import entries_of_log, is_passed_over
-from kafkalog_cli.log.reading.scan import read_readable
+from kafkalog_cli.log.reading.readable import read_readable
 
 HELD_BYTES = 8 << 20
 """New contents are kept in memory up to this size, above it in an unnamed temporary file."""

@@ -1,19 +1,19 @@
 """Find the end of a segment, by the last entries of its index and the headers after them, and its largest timestamp."""
 
-import struct
 from collections.abc import Sequence
 from enum import Enum, unique
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, check_size, read_all
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, RECORD_BATCH, Batch, wrap_int64
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch, wrap_int64
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OffsetIndex, SegmentIndex, TimeIndex
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.scan import read_readable
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
+from kafkalog_cli.log.reading.readable import read_readable
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.results import Hidden, Named
 
 
@@ -105,7 +105,7 @@ def segment_ends(fs: Filesystem, segment: Segment, like_clean_start: Sequence[bo
 def seven_end(fs: Filesystem, segment: Segment) -> SegmentEnd:
     """Return the end of a 0.7 segment, where offsets are byte positions, by its messages."""
     with fs.open_read(segment.log.path) as log:
-        reader = SegmentReader(log, seven_base_offset=segment.base_offset).run()
+        reader = Scan(log, seven_base_offset=segment.base_offset).run()
     end, faults = reader.end_position, () if reader.fault is None else (reader.fault,)
     return SegmentEnd(segment.base_offset + end, end, faults=faults)
 
@@ -150,11 +150,11 @@ def _next(batch: Batch) -> int:
 
 
 def _walk(log: ReadableFile, position: int) -> _Walk:
-    reader = SegmentReader(log, start=position)
+    reader = Headers(log, start=position)
     last: Batch | None = None
     max_offset = max_timestamp = NO_TIMESTAMP
     if 0 <= position < log.size_bytes:
-        for last in reader.headers():
+        for last in reader:
             max_offset = max(max_offset, last.last_offset)
             max_timestamp = max(max_timestamp, last.max_timestamp)
     return _Walk(last, reader.end_position, max_offset, max_timestamp, reader.fault)
@@ -325,7 +325,7 @@ def _has(fs: Filesystem, segment: Segment, offset: int, timestamp: int) -> bool:
     entries, _ = last_entries(fs, segment.offset_index.path, OffsetIndex, segment.base_offset, in_use=True)
     position = max(0, entries.lookup(offset).position) if len(entries) else 0
     with fs.open_read(segment.log.path) as log:
-        for batch in SegmentReader(log, start=position).headers():
+        for batch in Headers(log, start=position):
             if batch.last_offset >= offset:
                 return batch.max_timestamp == timestamp
     return False
@@ -333,35 +333,6 @@ def _has(fs: Filesystem, segment: Segment, offset: int, timestamp: int) -> bool:
 
 def _of_headers(fs: Filesystem, segment: Segment) -> tuple[int, Fault | None]:
     with fs.open_read(segment.log.path) as log:
-        swift, position = _of_plain_headers(log)
-        reader = SegmentReader(log, start=position)
-        largest = max((batch.max_timestamp for batch in reader.headers()), default=NO_TIMESTAMP)
-    return max(swift, largest), reader.fault
-
-
-_PIECE_BYTES, _PAGE_BYTES = 1 << 16, 1 << 12
-_V2 = 2
-_START = RECORD_BATCH.struct_of("base_offset", "batch_length", "partition_leader_epoch", "magic")
-_TIMESTAMP = struct.Struct(">q")
-
-
-def _of_plain_headers(log: ReadableFile) -> tuple[int, int]:
-    """Return the largest timestamp of the v2 batches before the first unusual batch, and that batch's position.
-
-    It reads many headers at once if batches are small, and one page per header if they are large.
-    """
-    largest, position, buffer = NO_TIMESTAMP, 0, bytearray(_PIECE_BYTES)
-    at, got = 0, 0  # position and size in the buffer, which ends at byte `position - at + got` of the file
-    while True:
-        if at + RECORD_BATCH.size > got:
-            piece = _PAGE_BYTES if at - got > _PAGE_BYTES else _PIECE_BYTES
-            at, got = 0, read_readable(log, position, memoryview(buffer)[:piece])[0]
-            if got < RECORD_BATCH.size:
-                return largest, position
-        _, length, _, magic = _START.unpack_from(buffer, at)
-        following = position + LOG_OVERHEAD_BYTES + length
-        if magic != _V2 or length < RECORD_BATCH.size - LOG_OVERHEAD_BYTES or following > log.size_bytes:
-            return largest, position
-        largest = max(largest, _TIMESTAMP.unpack_from(buffer, at + RECORD_BATCH.offset["max_timestamp"])[0])
-        at += following - position
-        position = following
+        headers = Headers(log)
+        largest = max((max(columns.max_timestamp) for columns in headers.columns()), default=NO_TIMESTAMP)
+    return largest, headers.fault

@@ -18,7 +18,7 @@ from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import entries_in_use
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.results import NEGATIVE_IS_NULL, Named, keywords
 
 _ResultT = TypeVar("_ResultT")
@@ -144,8 +144,8 @@ def headers_of(fs: Filesystem, parts: Iterable[SegmentPart], damage: list[tuple[
     """
     for segment, position in parts:
         with fs.open_read(segment.log.path) as log:
-            reader = SegmentReader(log, start=position)
-            yield from reader.headers()
+            reader = Headers(log, start=position)
+            yield from reader
             if reader.fault is not None:
                 damage.append((segment, reader.fault))
 

@@ -8,9 +8,9 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import CRC_GOOD, NO_OFFSET, NO_TIMESTAMP, Batch
 from kafkalog_cli.format.index import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers, header_at
+from kafkalog_cli.log.reading.records import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
 
 
 class StartingPoint(NamedTuple):
@@ -100,8 +100,8 @@ class SegmentIndexes:
         """
         index = self._time_index
         batch = self._batch_of(log, index.last_entry) if len(index) else None
-        reader = SegmentReader(log, start=0 if batch is None else batch.position)
-        return max((header.max_timestamp for header in reader.headers()), default=NO_TIMESTAMP)
+        reader = Headers(log, start=0 if batch is None else batch.position)
+        return max((header.max_timestamp for header in reader), default=NO_TIMESTAMP)
 
     def _batch_of(self, log: ReadableFile, entry: TimeIndexEntry) -> Batch | None:
         """Return the batch that confirms a time index entry; None if there is none.
@@ -111,7 +111,7 @@ class SegmentIndexes:
         case all earlier batches are read.
         """
         start = 0 if self._begins_late() else self.before_offset(log, entry.offset).position
-        for batch in SegmentReader(log, start=start).headers():
+        for batch in Headers(log, start=start):
             if batch.max_timestamp > entry.timestamp:
                 break
             if batch.last_offset >= entry.offset:
@@ -145,7 +145,7 @@ def first_batch_reaching(log: ReadableFile, position: int, offset: int) -> Batch
 
     None if the chain of batches ends before, at the end of the log or at damage.
     """
-    return next((batch for batch in SegmentReader(log, start=position).headers() if batch.last_offset >= offset), None)
+    return next((batch for batch in Headers(log, start=position) if batch.last_offset >= offset), None)
 
 
 def _first_offset_of_batch(log: ReadableFile, position: int) -> int | None:
@@ -157,14 +157,14 @@ def _first_offset_of_batch(log: ReadableFile, position: int) -> int | None:
     header = header_at(log, position) if 0 < position < log.size_bytes else None
     if not isinstance(header, Batch):
         return None
-    for chunk in SegmentReader.of_batch(log, header).chunks():
+    for chunk in Scan.of_batch(log, header):
         batch = chunk.batches.row(0)
         if batch.valid == CRC_GOOD:
             if batch.base_offset == NO_OFFSET:  # a compressed message set: its first offset is in its records
-                return next((int(b.records.offset[0]) for b in RecordReader().blocks(chunk) if len(b.records)),
+                return next((b.records.offset[0] for b in RecordReader().blocks(chunk) if len(b.records)),
                             batch.last_offset)  # fmt: skip
             return batch.base_offset
-    reached = next((batch for batch in SegmentReader(log).headers() if batch.position >= position), None)
+    reached = next((batch for batch in Headers(log) if batch.position >= position), None)
     if reached is None or reached.position != position:
         return None
     return header.last_offset if header.base_offset == NO_OFFSET else header.base_offset

@@ -17,7 +17,7 @@ from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.open_transactions import SegmentPart
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import control_type_at
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 
 _MOST_INDEX_BYTES = 16 << 20
 """The largest transaction index that is read: its entries, half a million, are kept as objects."""
@@ -149,7 +149,7 @@ class TransactionEnds:
                 if position:  # markers before it are not read, so their entries must not be reported as wrong
                     entries = [entry for entry in entries if entry.last_offset >= self._first_offset]
                 index = _IndexOfSegment(segment, entries, self._say)
-                reader = SegmentReader(log, DamagePolicy.RESYNC, start=position, limits=self._limits)
+                reader = Scan(log, DamagePolicy.RESYNC, start=position, limits=self._limits)
                 for batches in reader.batches():
                     self._note(log, batches, index)
                     yield True

@@ -13,9 +13,8 @@ from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
-from kafkalog_cli.log.reading.scan import Chunk
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.records import ChunkBlocks, Work, records
+from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
 from kafkalog_cli.ops.damage import DamageSeen
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class SegmentDump:
 
     def _chunks(self, work: Work | None = None) -> Iterator[ChunkBlocks | Fault]:
         options = self._options
-        reader = SegmentReader(
+        reader = Scan(
             self.file,
             DamagePolicy.RESYNC if options.resync else DamagePolicy.STOP,
             start=options.start,
@@ -81,16 +80,16 @@ class SegmentDump:
             seven_base_offset=options.seven_base_offset,
             knows_brokers=options.knows_brokers,
         )
-        for run in reader.chains():
-            if reader.skipped is not None:
-                yield reader.skipped
-            for chunk, blocks in reader.ahead(run, self._rows if options.deep else None, work):
-                self.damage.batches(chunk.batches)
-                yield chunk, blocks
-            self.valid_bytes = run.valid_bytes
-            if run.fault is not None and reader.is_damage(run.fault):
-                self.damage.fault(run.fault)
-        self.fault = reader.damage
+        found = records(reader, self._rows, work) if options.deep else ((chunk, iter(())) for chunk in reader.columns())
+        for chunk, blocks in found:
+            if chunk.damage is not None:
+                self.damage.fault(chunk.damage.fault)
+                yield chunk.damage.skipped
+            self.damage.batches(chunk.batches)
+            yield chunk, blocks
+        self.valid_bytes, self.fault = reader.end_position, reader.damage
+        if self.fault is not None:
+            self.damage.fault(self.fault)
 
     def batches(self) -> Iterator[BatchColumns | Fault]:
         """Yield the batches without records."""

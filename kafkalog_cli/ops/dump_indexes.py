@@ -19,8 +19,8 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.reading.header import header_at, of_negative_magic
-from kafkalog_cli.log.reading.scan import read_readable
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.readable import read_readable
+from kafkalog_cli.log.reading.scan import Scan
 
 NOT_FOUND = -1
 
@@ -143,7 +143,7 @@ def _first_batch_ending_at(
 def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int | GivesUp:
     if batch.magic < 0:
         return _timestamp_of_negative_magic(log, batch)
-    reader = SegmentReader.of_batch(log, batch, limits)
+    reader = Scan.of_batch(log, batch, limits)
     largest = NO_TIMESTAMP
     for block in reader.blocks(timestamps_only=True):
         for fault in block.faults.values():

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.allowance import LARGE_TURN
-from kafkalog_cli.log.reading.threads import started_pool
+from kafkalog_cli.log.reading.budget import LARGE_BUFFERS, started_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -96,7 +95,7 @@ class InOrder(Generic[T]):
 
 
 def _as_job(task: Callable[[], T]) -> T:
-    with LARGE_TURN.job():
+    with LARGE_BUFFERS.job():
         return task()
 
 

@@ -24,7 +24,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.listing.freeable import Plans
@@ -326,8 +326,8 @@ class LogWalk:
         if self._next_offset is None:
             self._next_offset = segment.base_offset
         with self._fs.open_read(path) as file:
-            reader = SegmentReader(file)
-            for columns in reader.header_columns():
+            reader = Headers(file)
+            for columns in reader.columns():
                 found = self._take(columns.arrays(), found)
             if reader.fault is not None:
                 damage = DamageSeen()

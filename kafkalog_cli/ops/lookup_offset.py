@@ -15,8 +15,9 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import OUTSIDE, Record, RecordBlock
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
+from kafkalog_cli.log.reading.records import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.log.segment_search import SegmentIndexes, StartingPoint
 from kafkalog_cli.ops.ranges import Range, cut
 
@@ -112,8 +113,8 @@ def _in_segment(  # noqa: PLR0913, PLR0917 the search's state
         if segment.is_seven:
             return _in_seven(log, segment, offset, limits)
         start = SegmentIndexes(fs, segment).before_offset(log, offset)
-        reader = SegmentReader(log, start=start.position)
-        for header in reader.headers():
+        reader = Headers(log, start=start.position)
+        for header in reader:
             if header.last_offset < offset:
                 continue
             if batch_only:
@@ -132,7 +133,7 @@ def _in_segment(  # noqa: PLR0913, PLR0917 the search's state
 def _in_seven(log: ReadableFile, segment: Segment, offset: int, limits: Limits) -> Found | None:
     """Find a message in a 0.7 segment, where offsets are byte positions and there are no indexes."""
     decoder = RecordReader(limits)
-    for chunk in SegmentReader(log, limits=limits, seven_base_offset=segment.base_offset).chunks():
+    for chunk in Scan(log, limits=limits, seven_base_offset=segment.base_offset):
         for row, batch in enumerate(chunk.batches.rows()):
             if batch.base_offset >= offset:
                 for block in decoder.blocks(chunk, row, row + 1):
@@ -145,7 +146,7 @@ def first_record(
     log: ReadableFile, header: Batch, limits: Limits, wanted: Range
 ) -> tuple[RecordBlock | None, Fault | None]:
     """Return the first record of a batch in a range, alone in its block, or the fault that prevents reading it."""
-    reader = SegmentReader.of_batch(log, header, limits)
+    reader = Scan.of_batch(log, header, limits)
     for block in reader.blocks():
         first = cut(block, wanted, 1)
         if len(first.records):
@@ -160,10 +161,10 @@ def first_record(
 
 def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
     """Return the batch with its CRC checked; unchanged if the batch cannot be loaded."""
-    return next((batches.row(0) for batches in SegmentReader.of_batch(log, header, limits).batches()), header)
+    return next((batches.row(0) for batches in Scan.of_batch(log, header, limits).batches()), header)
 
 
 def largest_timestamp_in(log: ReadableFile, header: Batch, limits: Limits) -> int:
     """Return the largest timestamp, in ms, among the readable records of a batch; -1 if none."""
-    blocks = SegmentReader.of_batch(log, header, limits).blocks()
+    blocks = Scan.of_batch(log, header, limits).blocks()
     return max((int(timestamp) for block in blocks for timestamp in block.records.timestamp), default=NO_TIMESTAMP)

@@ -14,7 +14,7 @@ from kafkalog_cli.format.index import TimeIndexEntry
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.log.segment_search import SegmentIndexes, StartingPoint
 from kafkalog_cli.ops.lookup_offset import Found, first_record, largest_timestamp_in, with_remarks
 from kafkalog_cli.ops.option_values import time_words
@@ -224,8 +224,8 @@ class BrokerSearch:
         if position < 0:
             return BrokerAnswer(None, reason, "no such position")
         with self._fs.open_read(segment.log.path) as log:
-            reader = SegmentReader(log, start=position)
-            for header in filter(fits, reader.headers()):
+            reader = Headers(log, start=position)
+            for header in filter(fits, reader):
                 if once and header.magic == 0:  # RecordBatch.offsetOfMaxTimestamp finds no offset then
                     return BrokerAnswer(None, reason)
                 block, fault = first_record(log, header, limits, wanted)
@@ -332,8 +332,8 @@ class TimeSearch:
         """Yield the first wanted record of each batch."""
         since_ms, from_offset = wanted.since_ms or 0, wanted.from_offset
         start, entry, notes = begin
-        reader = SegmentReader(log, start=start.position)
-        for header in reader.headers():
+        reader = Headers(log, start=start.position)
+        for header in reader:
             if header.max_timestamp < since_ms or (from_offset is not None and header.last_offset < from_offset):
                 continue
             block, fault = first_record(log, header, self._limits, wanted)
@@ -373,7 +373,7 @@ def _by_timestamp(log: ReadableFile) -> Iterator[Batch]:
     """Yield the batch headers of a segment that have a timestamp, the largest timestamp first."""
     last: tuple[int, int] | None = None
     while True:
-        headers = (header for header in SegmentReader(log).headers() if header.max_timestamp >= 0)
+        headers = (header for header in Headers(log) if header.max_timestamp >= 0)
         rest = (header for header in headers if last is None or _by_time(header) < last)
         some = nlargest(_BATCHES_AT_ONCE, rest, key=_by_time)
         yield from some

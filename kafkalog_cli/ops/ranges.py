@@ -13,8 +13,8 @@ from kafkalog_cli.format.batch import NO_OFFSET, TIMESTAMP_TYPE_MASK, Batch, Bat
 from kafkalog_cli.format.columns import column_of, rows_where
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment, segment_of_file
-from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers, header_at
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.log.segment_search import SegmentIndexes, first_batch_reaching
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def batch_from_below(segment: Segment, log: ReadableFile, to_offset: int) -> Bat
         return None
     begins: int | None = first.base_offset
     if begins == NO_OFFSET:  # only the records of a message set have its first offset
-        blocks = SegmentReader.of_batch(log, first).blocks()
+        blocks = Scan.of_batch(log, first).blocks()
         begins = next((int(block.records.offset[0]) for block in blocks if len(block.records)), None)
     return first if begins is not None and begins < to_offset else None
 
@@ -94,8 +94,8 @@ def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
 
     Called if no batch reaches an offset: the segment ended before it, or damage follows, which the caller must see.
     """
-    reader = SegmentReader(log, start=position)
-    for _ in reader.headers():
+    reader = Headers(log, start=position)
+    for _ in reader:
         pass
     return None if reader.fault is None else (reader.end_position, log.size_bytes)
 

@@ -20,7 +20,7 @@ from kafkalog_cli.disk.names import (
 )
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable, shell_word
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, directory_name
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.selection import expand
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -195,11 +195,11 @@ def is_segment_of_broker(name: str) -> bool:
 
 def _first_offset(file: ReadableFile) -> int | None:
     """Return the first offset of a segment, after damage too; None if there is no batch."""
-    for batches in SegmentReader(file, DamagePolicy.RESYNC).batches():
+    for batches in Scan(file, DamagePolicy.RESYNC).batches():
         first = batches.base_offset[0]
         if first >= 0:
             return int(first)
-        block = next(SegmentReader(file, DamagePolicy.RESYNC).blocks(), None)
+        block = next(Scan(file, DamagePolicy.RESYNC).blocks(), None)
         return None if block is None else int(block.records.offset[0])  # a compressed set of v0 or v1
     return None
 

@@ -18,8 +18,8 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.scan import good_rows
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.records import records
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan, good_rows
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
 from kafkalog_cli.ops.engine import THREADS, Engine, Sized, log_bytes
 from kafkalog_cli.ops.key_counts import KeyStatistics, stored_keys
@@ -140,25 +140,29 @@ def _measure_segment(
     damage, path = DamageSeen(), segment.log.path
     with fs.open_read(path) as file:
         seven = segment.base_offset if segment.is_seven else None
-        reader = SegmentReader(
+        reader = Scan(
             file, DamagePolicy.RESYNC, limits=limits, seven_base_offset=seven
         )  # fmt: skip
-        for chain in reader.chains():
-            for chunk, blocks in reader.ahead(chain, lambda chunk: good_rows(chunk.batches.for_clients())):
-                batches = chunk.batches.for_clients()
-                collector.batches(batches)
-                damage.batches(batches)
-                for batch in () if batches.all_valid() else batches.rows():
-                    if not batch.valid:
-                        found.add_damage(path, refused_by_clients(batch, "not counted"))
-                for block in blocks:
-                    collector.records(block)
-                    for fault in block.faults.values():
-                        damage.fault(fault)
-                        found.add_damage(path, fault)
-            if chain.fault is not None and reader.is_damage(chain.fault):
-                damage.fault(chain.fault)
-                found.add_damage(path, chain.fault)
+
+        def add(fault: Fault) -> None:
+            damage.fault(fault)
+            found.add_damage(path, fault)
+
+        for chunk, blocks in records(reader, lambda chunk: good_rows(chunk.batches.for_clients())):
+            if chunk.damage is not None:
+                add(chunk.damage.fault)
+            batches = chunk.batches.for_clients()
+            collector.batches(batches)
+            damage.batches(batches)
+            for batch in () if batches.all_valid() else batches.rows():
+                if not batch.valid:
+                    found.add_damage(path, refused_by_clients(batch, "not counted"))
+            for block in blocks:
+                collector.records(block)
+                for fault in block.faults.values():
+                    add(fault)
+        if reader.damage is not None:
+            add(reader.damage)
         return damage.exit_code(fs, file, reader.end_position, limits)
 
 

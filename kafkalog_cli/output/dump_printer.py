@@ -18,7 +18,7 @@ from kafkalog_cli.output.rendering import BlockLines, LineForm, only_batch, with
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
-    from kafkalog_cli.log.reading.read_ahead import Read
+    from kafkalog_cli.log.reading.records import Read
 
 
 class SegmentPrinter(Protocol):

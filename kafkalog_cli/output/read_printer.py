@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkalog_cli.format.batch import encode_start
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.reading.read_ahead import Read
+from kafkalog_cli.log.reading.records import Read
 from kafkalog_cli.ops.read.log_read import Fetch
 from kafkalog_cli.output.line_program import (
     TIME_TYPE,

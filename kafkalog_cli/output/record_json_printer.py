@@ -14,7 +14,7 @@ from kafkalog_cli.output.rendering import BlockLines, without_records
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
-    from kafkalog_cli.log.reading.read_ahead import Read
+    from kafkalog_cli.log.reading.records import Read
 
 
 class JsonPrinter:

@@ -21,7 +21,7 @@ from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.records import Row
-    from kafkalog_cli.log.reading.read_ahead import Read
+    from kafkalog_cli.log.reading.records import Read
 
 OUT_BYTES = 12 << 20
 """The usual size of a chunk's lines; only the written part of a buffer takes memory."""

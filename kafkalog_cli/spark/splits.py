@@ -9,8 +9,7 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers, header_at
 from kafkalog_cli.log.segment_search import SegmentIndexes
 from kafkalog_cli.spark.offsets import OffsetRange
 
@@ -202,8 +201,8 @@ def _by_offsets(fs: Filesystem, one: OffsetRange, most: int) -> Iterator[LogCut]
 def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: int) -> LogCut:
     with fs.open_read(segment.log.path) as log:
         near = indexes.before_offset(log, offset).position
-        reader = SegmentReader(log, start=near)
-        batch = next((header for header in reader.headers() if header.last_offset >= offset), None)
+        reader = Headers(log, start=near)
+        batch = next((header for header in reader if header.last_offset >= offset), None)
     if batch is None:
         # The next segment begins with a message set that starts below its base offset, or the rest is damaged. Then
         # each piece sees the damage, and this piece reports it.

@@ -69,7 +69,7 @@ def test_only_the_command_that_is_called_is_imported():
 
 def test_a_small_dump_imports_no_numpy():
     modules = modules_after("dump-log", "--deep-iteration", str(EXAMPLE / "00000000000000000000.log"))
-    assert "kafkalog_cli.log.reading.read" in modules
+    assert "kafkalog_cli.log.reading.records" in modules
     assert "numpy" not in top_level(modules)
 
 

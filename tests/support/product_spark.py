@@ -98,7 +98,7 @@ def import_into(log_dir, *inputs, fs=None, run_tasks=tasks_here, config=None, me
 
 
 # Limits and points of the product, as in product.py.
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops import export_files
 from kafkalog_cli.ops.importing import planning, scattering

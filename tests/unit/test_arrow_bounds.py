@@ -4,8 +4,8 @@ import pytest
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.log.reading import record_arrow
-from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import CONTROL, TRANSACTIONAL, R, batch_v2, message

@@ -5,8 +5,8 @@ import tracemalloc
 import pytest
 
 from kafkalog_cli.format.limits import MEBIBYTE
-from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import R, batch_v2

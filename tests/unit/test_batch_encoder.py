@@ -8,7 +8,7 @@ from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.batch_encoder import BatchEncoder, WantedBatches, encode_end_marker
 from kafkalog_cli.format.compression import compress, decompress
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import (

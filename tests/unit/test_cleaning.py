@@ -18,7 +18,7 @@ from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Causes, Marks
 from kafkalog_cli.broker.cleaning.output import IndexLimits
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.logs import BASE_TIME_MS, R, aborted_txns, batch_v2, end_marker, message, message_set
 from tests.support.memory_fs import MemoryFilesystem

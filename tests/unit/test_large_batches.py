@@ -13,19 +13,46 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.format import decode, legacy
 from kafkalog_cli.format.compression import compress
-from kafkalog_cli.log.reading import read as record_reader
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading import records as record_reader
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.damage.makers import CONTROL, GZIP, START_MS, batch, record, seven
 from tests.damage.reading import read
 from tests.support.faulty_fs import BytesFile
-from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 from tests.support.naive_reader import NaiveBatch, NaiveRecord
 from tests.support.strategies import batches_v2, control_batches, logs, message_sets
-from tests.unit.test_kernels import many_batches
 from tests.unit.test_twin import read_naively
 
 HAVE_THE_SIZE = (decode, legacy, record_reader)
+
+
+def many_batches(chance, count):
+    offset = 0
+    for _ in range(count):
+        made = [
+            R(
+                offset + i,
+                BASE_TIME_MS + i,
+                b"k%d" % i if i % 3 else None,
+                chance.randbytes(20),
+                ((b"h", None),) * (i % 2),
+            )
+            for i in range(chance.randrange(1, 8))
+        ]
+        codec = chance.choice([0, 0, 0, 1, 2, 3, 4])
+        kind = chance.randrange(12)
+        if kind == 0:
+            yield message_set(made, 1, 1)
+        elif kind == 1:
+            yield b"".join(message(r, 0) for r in made)
+        elif kind == 2:
+            yield batch_v2([], 0, offset, offset + 2, (9, 0, 4))
+        else:
+            yield batch_v2(
+                made, codec, bits=chance.choice([0, 8, 0x10]), producer=chance.choice([(-1, -1, -1), (9, 0, 2**31 - 3)])
+            )
+        offset += 9
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
 
 FS = RealFilesystem()
 LOADED = re.compile(r"Completed load of Log\(dir=\S+/([^/,]+), .*logEndOffset=(\d+)\)")
@@ -69,8 +69,8 @@ def test_the_chain_from_the_start_breaks_where_recovery_cuts(corpus, case, lost)
     end = ends(corpus / case)[f"{case}-0"] + lost
     segment = open_partition(FS, str(corpus / case / "before" / f"{case}-0")).segments[-1]
     with FS.open_read(segment.log.path) as log:
-        reader = SegmentReader(log)
-        last = [*reader.headers()][-1]
+        reader = Headers(log)
+        last = [*reader][-1]
     assert last.last_offset + 1 == end
     assert reader.fault.kind is FaultKind.TRAILING_BYTES
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.log_end import TimestampOrigin, largest_timestamp
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.log.segment_search import SegmentIndexes, first_batch_reaching
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, indexes, message, message_set, write_segment
 
@@ -247,8 +247,8 @@ def test_headers_are_found_wherever_they_lie(tmp_path_factory, sizes, cut, magic
     (directory / f"{0:020d}.log").write_bytes(b"".join(batches)[: sum(map(len, batches)) - cut])
     segment = open_partition(FS, str(directory)).segments[0]
     with FS.open_read(segment.log.path) as log:
-        reader = SegmentReader(log)
-        expected = max((batch.max_timestamp for batch in reader.headers()), default=-1)
+        reader = Headers(log)
+        expected = max((batch.max_timestamp for batch in reader), default=-1)
     found = largest_timestamp(FS, segment)
     assert found.fault == reader.fault
     assert found.timestamp_ms == (expected if expected >= 0 else segment.log.mtime_ms)

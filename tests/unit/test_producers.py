@@ -24,8 +24,8 @@ from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.control import usual_marker
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY, ProducerEntry
-from kafkalog_cli.log.reading import read
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading import records
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import CONTROL, TRANSACTIONAL, R, batch_v2, end_marker
@@ -231,7 +231,7 @@ def test_a_marker_is_read_at_once_as_a_reader_reads_it(monkeypatch):
     usual, seen = usual_marker, set()
 
     def outcome(data, reads):
-        monkeypatch.setattr(read, "usual_marker", reads)
+        monkeypatch.setattr(records, "usual_marker", reads)
         (chunk,) = Scan(BytesFile(data))
         marker = chunk.batches.row(0)
         return (

@@ -7,12 +7,9 @@ from itertools import islice
 
 import pytest
 
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.log.reading import read_ahead, scan
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.read_ahead import ReadAhead
+from kafkalog_cli.log.reading import records, scan
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set
 
@@ -37,30 +34,30 @@ def a_log(seed, batches=300):
 
 @pytest.fixture(autouse=True, params=[0, 1 << 30], ids=["threads", "one-thread"])
 def small_chunks(request, monkeypatch):
-    monkeypatch.setattr(read_ahead, "SMALL_BATCH_BYTES", request.param)
-    monkeypatch.setattr(scan, "LARGE_LOG_BYTES", 0)
+    monkeypatch.setattr(records, "SMALL_BATCH_BYTES", request.param)
+    monkeypatch.setattr(records, "LARGE_LOG_BYTES", 0)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 8192)
-    monkeypatch.setattr(read_ahead, "TASK_BYTES", 2048)
-    monkeypatch.setattr(read_ahead, "LEAST_PACKED_BYTES", 1)
+    monkeypatch.setattr(records, "TASK_BYTES", 2048)
+    monkeypatch.setattr(records, "LEAST_PACKED_BYTES", 1)
 
 
 def everything(pairs):
     """All batches, records and faults of chunks and their blocks, whatever the borders of chunks are."""
-    batches, records, faults = [], [], []
+    batches, found, faults = [], [], []
     for chunk, blocks in pairs:
         batches += chunk.batches.rows()
         for block in blocks:
-            records += block.rows()
+            found += block.rows()
             faults += block.faults.values()
         yield len(batches)
-    yield batches, records, faults
+    yield batches, found, faults
 
 
 def in_order(data):
     chunks = Scan(BytesFile(data))
     reader = RecordReader()
     *_, found = everything((chunk, reader.blocks(chunk)) for chunk in chunks)
-    return found, chunks.fault, chunks.valid_bytes
+    return found, chunks.fault, chunks.end_position
 
 
 @pytest.mark.exhaustive
@@ -70,54 +67,42 @@ def test_the_same_batches_and_records(seed, pause):
     data = a_log(seed)
     expected, fault, valid_bytes = in_order(data)
     chunks = Scan(BytesFile(data))
-    ahead = ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])
+    ahead = records.records(chunks, lambda chunk: [(0, len(chunk.batches))])
     count = 0
     for found in everything(ahead):  # noqa: B007
         time.sleep(pause)  # what is read ahead must not overwrite what is in work
         count += 1
     assert found == expected  # the last
     assert count > 10
-    assert (chunks.fault, chunks.valid_bytes) == (fault, valid_bytes)
+    assert (chunks.fault, chunks.end_position) == (fault, valid_bytes)
 
 
 def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
     made = []
     monkeypatch.setattr(
-        read_ahead, "RecordReader", lambda limits, **options: made.append(limits) or RecordReader(limits, **options)
+        records, "RecordReader", lambda limits, **options: made.append(limits) or RecordReader(limits, **options)
     )
     logs = [a_log(seed, 80) for seed in range(6)]
     scans = [Scan(BytesFile(data)) for data in logs]
-    rows = [everything(ReadAhead(scan, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])) for scan in scans]
+    rows = [everything(records.records(scan, lambda chunk: [(0, len(chunk.batches))])) for scan in scans]
     readers, found = [], [None] * len(logs)
     for at, parts in enumerate(rows):  # each begins while those before are in the middle
         known = len(made)
         found[at] = next(islice(parts, 3, None))
         readers.append(len(made) - known)
     assert readers == sorted(readers, reverse=True)
-    assert readers[0] > read_ahead.SPARE_READERS
+    assert readers[0] > records.SPARE_READERS
     assert readers[-1] == 1
     for at, parts in enumerate(rows):
         *_, found[at] = parts
     assert found == [in_order(data)[0] for data in logs]
-    assert read_ahead._PIPELINES._count == 0
-
-
-def test_without_records():
-    data = a_log(9)
-    reader = SegmentReader(BytesFile(data))
-    before = threading.active_count()
-    batches = []
-    for chain in reader.chains():
-        for chunk, blocks in reader.ahead(chain, None):
-            assert (list(blocks), threading.active_count()) == ([], before)
-            batches += chunk.batches.rows()
-    assert batches == in_order(data)[0][0]
+    assert records._PIPELINES._count == 0
 
 
 def test_threads_end_with_whoever_stops_early():
     before = threading.active_count()
     chunks = Scan(BytesFile(a_log(3)))
-    ahead = iter(ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))]))
+    ahead = records.records(chunks, lambda chunk: [(0, len(chunk.batches))])
     for _, blocks in islice(ahead, 3):
         next(blocks)
     assert threading.active_count() > before
@@ -144,7 +129,7 @@ def test_what_fails_in_a_thread_fails_in_its_turn():
         chunks = Scan(BytesFile(data))
         seen = 0
         with pytest.raises(error):  # noqa: PT012
-            for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, *kwargs):
+            for chunk, blocks in records.records(chunks, *kwargs):
                 for _ in blocks:
                     pass
                 seen = chunk.position
@@ -154,7 +139,7 @@ def test_what_fails_in_a_thread_fails_in_its_turn():
 
 def test_rows_that_are_not_wanted_are_not_read():
     chunks = Scan(BytesFile(a_log(4)))
-    for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(1, 2)] if len(chunk.batches) > 1 else []):
+    for chunk, blocks in records.records(chunks, lambda chunk: [(1, 2)] if len(chunk.batches) > 1 else []):
         expected = (
             [row for block in RecordReader().blocks(chunk, 1, 2) for row in block.rows()]
             if len(chunk.batches) > 1
@@ -168,9 +153,8 @@ def columns_of(data, *, columns_only, lost_bytes=0):
     file = BytesFile(data)
     file.size_bytes += lost_bytes
     scanning = Scan(file)
-    scanning.columns_only = columns_only
-    rows = [row for chunk in scanning for row in chunk.batches.rows()]
-    return rows, scanning.fault, scanning.valid_bytes
+    rows = [row for chunk in (scanning.columns() if columns_only else scanning) for row in chunk.batches.rows()]
+    return rows, scanning.fault, scanning.end_position
 
 
 def test_the_next_scan_has_the_buffer_of_the_last_and_none_of_its_bytes():

@@ -15,12 +15,14 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import PART_RECORDS
-from kafkalog_cli.log.reading import resync, segment_reader
+from kafkalog_cli.log.reading import held as holding
+from kafkalog_cli.log.reading import resync
 from kafkalog_cli.log.reading.header import _control_key, control_record_at, header_at
-from kafkalog_cli.log.reading.read import _SEVEN_NESTING, RecordReader
+from kafkalog_cli.log.reading.held import MAX_DAMAGED, HeldScan
+from kafkalog_cli.log.reading.readable import SECTOR_BYTES, read_readable, unreadable_ranges
+from kafkalog_cli.log.reading.records import _SEVEN_NESTING, RecordReader
 from kafkalog_cli.log.reading.resync import is_overtaken, next_good_batch
-from kafkalog_cli.log.reading.scan import SECTOR_BYTES, Scan, read_readable, unreadable_ranges
-from kafkalog_cli.log.reading.segment_reader import MAX_DAMAGED, DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from tests.damage.makers import seven
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import CONTROL, R, batch_v2, message, message_set
@@ -244,7 +246,7 @@ def test_a_log_that_has_its_size_again_was_not_overtaken():
 
 
 def resyncing(data, end=None):
-    reader = SegmentReader(BytesFile(data), DamagePolicy.RESYNC, end=end)
+    reader = Scan(BytesFile(data), DamagePolicy.RESYNC, end=end)
     return reader, [row.base_offset for part in reader.batches() for row in part.rows()]
 
 
@@ -267,8 +269,8 @@ class Listener:
 def held(data, path="00000000000000000000.log", records=None):
     file = BytesFile(data)
     file.path = path
-    reader = SegmentReader(file, DamagePolicy.HOLD)
-    rows = [row for part in reader.held_batches(Listener(), records) for row in part.rows()]
+    reader = HeldScan(file)
+    rows = [row for part in reader.batches(Listener(), records) for row in part.rows()]
     return reader, [(row.base_offset, row.valid) for row in rows]
 
 
@@ -282,7 +284,7 @@ def test_as_many_breaks_are_remembered():
 @pytest.mark.parametrize(("held_rows", "false_batches"), [(2, []), (1, [(6, 0), (6, 0)])])
 def test_as_many_batches_are_held_back(held_rows, false_batches, monkeypatch):
     """The bytes of two batches with wrong CRCs hold a good batch, and the chain breaks after them."""
-    monkeypatch.setattr(segment_reader, "HELD_ROWS", held_rows)
+    monkeypatch.setattr(holding, "HELD_ROWS", held_rows)
     bad = patched(batch_v2([R(6, 1000, b"k", V2)]), 17, 0)
     reader, found = held(V2 + bad + bad + b"\xff" * 30 + V2)
     assert [one for one in found if not one[1]] == false_batches
@@ -295,8 +297,8 @@ def test_as_many_batches_are_held_back(held_rows, false_batches, monkeypatch):
 def test_a_batch_is_astray_where_its_segment_cannot_hold_it(offset, is_astray):
     row = Batch(0, 61, offset, offset, 0, 2, 0, 0, 0, 0, -1, -1, -1, 1, 0)
     columns = BatchColumns.from_rows([row])
-    assert segment_reader._first_astray(columns, 100) == (0 if is_astray else None)
-    assert segment_reader._first_astray(BatchColumns.from_rows([row._replace(valid=1)]), 100) is None
+    assert holding._first_astray(columns, 100) == (0 if is_astray else None)
+    assert holding._first_astray(BatchColumns.from_rows([row._replace(valid=1)]), 100) is None
 
 
 def test_records_before_a_batch_that_is_astray_are_read():

@@ -12,11 +12,9 @@ import pytest
 from kafkalog_cli.format import native
 from kafkalog_cli.format.columns import column_of
 from kafkalog_cli.format.java_text import java_string
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
-from kafkalog_cli.log.reading import scan
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.read_ahead import ReadAhead
+from kafkalog_cli.log.reading import records, scan
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output import line_program
 from kafkalog_cli.output.line_program import Form, Is, Part, batch, headers, program, record, size, stored, unless, when
@@ -210,6 +208,7 @@ def test_numbers_of_programs_are_those_of_the_header(prefix, numbers):
 @pytest.fixture
 def small_chunks(monkeypatch):
     monkeypatch.setattr(scan, "CHUNK_BYTES", 8192)
+    monkeypatch.setattr(records, "LARGE_LOG_BYTES", 0)
 
 
 def long_log():
@@ -224,8 +223,7 @@ def long_log():
 
 def read_ahead(data, lines):
     chunks = Scan(BytesFile(data))
-    chunks._is_large = True
-    for _, found in ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))], lines.ahead):
+    for _, found in records.records(chunks, lambda chunk: [(0, len(chunk.batches))], lines.ahead):
         yield from found
 
 

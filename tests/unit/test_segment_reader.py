@@ -1,4 +1,4 @@
-"""The three reactions to damage, and the depths of a reading, on logs whose damage is known to the byte."""
+"""The reactions to damage, and the depths of a reading, on logs whose damage is known to the byte."""
 
 import struct
 from itertools import accumulate
@@ -6,7 +6,9 @@ from itertools import accumulate
 import pytest
 
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.header import Headers
+from kafkalog_cli.log.reading.held import HeldScan
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
@@ -38,7 +40,7 @@ ASTRAY = with_length(STARTS[HURT + 2] + 30 - STARTS[HURT] - 12)
 
 
 def reader(file, policy=DamagePolicy.STOP, **options):
-    return SegmentReader(file, policy, **options)
+    return Scan(file, policy, **options)
 
 
 def found(batches):
@@ -56,23 +58,24 @@ def test_stop_ends_at_the_break(file):
     assert read.good_bytes == STARTS[HURT]
     assert read.damage == read.fault
     assert read.fault.position == read.end_position
-    assert read.skipped is None
 
 
 @pytest.mark.parametrize("file", [SHORT, ASTRAY], ids=["short", "astray"])
 def test_resync_continues_with_the_next_good_batch(file):
     read = reader(file, DamagePolicy.RESYNC)
     false = [(HURT, False)] if file is ASTRAY else []
-    assert found(read.batches()) == [*good(0, 1, 2, 3), *false, *good(5, 6, 7, 8)]
-    assert (read.skipped.position, read.skipped.size_bytes) == (STARTS[HURT], len(BATCHES[HURT]))
+    chunks = list(read.columns())
+    assert found(chunk.batches for chunk in chunks) == [*good(0, 1, 2, 3), *false, *good(5, 6, 7, 8)]
+    [skipped] = [chunk.damage.skipped for chunk in chunks if chunk.damage is not None]
+    assert (skipped.position, skipped.size_bytes) == (STARTS[HURT], len(BATCHES[HURT]))
     assert (read.end_position, read.fault, read.damage) == (END, None, None)
 
 
 @pytest.mark.parametrize("file", [SHORT, ASTRAY], ids=["short", "astray"])
 def test_hold_never_yields_a_false_batch(file):
-    read = reader(file, DamagePolicy.HOLD)
+    read = HeldScan(file)
     records = []
-    batches = read.held_batches(NoListener(), lambda block: records.extend(row.offset for row in block.rows()))
+    batches = read.batches(NoListener(), lambda block: records.extend(row.offset for row in block.rows()))
     assert found(batches) == good(0, 1, 2, 3, 5, 6, 7, 8)
     assert records == [0, 1, 2, 3, 5, 6, 7, 8]
     assert read.damaged == [(STARTS[HURT], STARTS[HURT + 1])]
@@ -88,23 +91,23 @@ def test_a_range_that_ends_inside_a_batch_is_not_damaged():
 
 
 def test_headers_stop_where_a_size_is_wrong():
-    read = reader(SHORT, start=STARTS[1])
-    assert [STARTS.index(batch.position) for batch in read.headers()] == [1, 2, 3]
+    read = Headers(SHORT, STARTS[1])
+    assert [STARTS.index(batch.position) for batch in read] == [1, 2, 3]
     assert (read.end_position, read.fault.kind) == (STARTS[HURT], FaultKind.SIZE_TOO_SMALL)
 
 
 def test_many_small_batches_are_read_like_headers():
     batches = BATCHES * 40
     file = BytesFile(b"".join(batches))
-    read = reader(file)
-    positions = [row.position for part in read.header_columns() for row in part.rows()]
+    read = Headers(file)
+    positions = [row.position for part in read.columns() for row in part.rows()]
     assert positions == [0, *accumulate(map(len, batches))][:-1]
     assert (read.end_position, read.fault) == (file.size_bytes, None)
 
 
 def test_records_of_a_single_batch():
     file = BytesFile(b"".join(BATCHES))
-    *_, header = reader(file).headers()
-    read = SegmentReader.of_batch(file, header)
+    *_, header = Headers(file)
+    read = Scan.of_batch(file, header)
     assert [(row.offset, len(row.value)) for block in read.blocks() for row in block.rows()] == [(8, 58)]
     assert read.fault is None

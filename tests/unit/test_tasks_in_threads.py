@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.errors import BadInput
-from kafkalog_cli.log.reading.threads import started_pool
+from kafkalog_cli.log.reading.budget import started_pool
 from kafkalog_cli.ops.append.columns import ROWS, RecordRun
 from kafkalog_cli.ops.append.inputs import Ahead
 from kafkalog_cli.ops.append.reading import NewRecord

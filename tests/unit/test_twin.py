@@ -3,20 +3,17 @@
 import pytest
 from hypothesis import given
 
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.faulty_fs import BytesFile
 from tests.support.naive_reader import NaiveBatch, NaiveRecord, read_batches, read_records
 from tests.support.strategies import Wanted, logs
 
-KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 
-
-def read(data, compiled):
+def read(data):
     """Batches, the records of each whose CRC holds, and where the chain of batches ended."""
     batches, records = [], []
     scan = Scan(BytesFile(data))
-    scan._is_large = compiled
     reader = RecordReader()
     for chunk in scan:
         batches += [NaiveBatch(*batch) for batch in chunk.batches.rows()]
@@ -27,7 +24,7 @@ def read(data, compiled):
                     assert row not in block.faults
                     records.append([NaiveRecord(*record[:-1]) for record in rows[begin : int(end)]])
                 begin = int(end)
-    return batches, records, scan.valid_bytes
+    return batches, records, scan.end_position
 
 
 def read_naively(data):
@@ -36,10 +33,9 @@ def read_naively(data):
     return batches, [list(read_records(data, batch)) for batch in batches if batch.valid], end
 
 
-@pytest.mark.parametrize("compiled", KERNELS)
 @given(log=logs())
-def test_logs_are_read_as_they_were_made(compiled, log):
-    batches, records, valid_bytes = read(log.data, compiled)
+def test_logs_are_read_as_they_were_made(log):
+    batches, records, valid_bytes = read(log.data)
     assert valid_bytes == len(log.data)
     assert all(batch.valid for batch in batches)
     assert all(record.valid for part in records for record in part)
@@ -57,11 +53,10 @@ def segments(folder):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("compiled", KERNELS)
-def test_logs_of_real_brokers(corpus, compiled):
+def test_logs_of_real_brokers(corpus):
     tried, seen = 0, set()
     for path, data in segments(corpus).items():
-        ours = batches, records, _ = read(data, compiled)
+        ours = batches, records, _ = read(data)
         assert ours == read_naively(data), path
         tried += sum(map(len, records))
         seen |= {(batch.magic, batch.attributes & 7, batch.valid) for batch in batches}

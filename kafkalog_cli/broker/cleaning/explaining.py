@@ -17,7 +17,7 @@ from kafkalog_cli.broker.cleaning.marking import MarkingRequest
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.records import RecordReader
 
 
 @unique

@@ -21,10 +21,8 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.read import RecordReader, usual_marker_in
-from kafkalog_cli.log.reading.read_ahead import ChunkBlocks
+from kafkalog_cli.log.reading.records import ChunkBlocks, RecordReader, records, usual_marker_in
 from kafkalog_cli.log.reading.scan import Chunk, Rows, Scan
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 
 class _Ongoing:
@@ -196,9 +194,7 @@ class SegmentChunks:
 
     def __iter__(self) -> Iterator[Chunk]:
         with self._log.fs.open_read(self._segment.log.path) as file:
-            reader = self._reader(file)
-            for chain in reader.chains():
-                yield from self._checked(chain)
+            yield from self._checked(self._scan(file))
 
     def begins_below(self, offset: int) -> bool:
         """Whether the segment, with a base offset of at least `offset`, may begin with records below `offset`."""
@@ -209,22 +205,20 @@ class SegmentChunks:
     def with_blocks(self, rows: Callable[[Chunk], list[Rows]]) -> Iterator[ChunkBlocks]:
         """Yield each chunk with the records of the rows that `rows` selects; threads call `rows` in chunk order."""
         with self._log.fs.open_read(self._segment.log.path) as file:
-            reader = self._reader(file)
-            for chain in reader.chains():
-                for chunk, blocks in reader.ahead(chain, rows, chosen=self._checked):
-                    yield chunk, sound(blocks, self._segment.log.path)
+            for chunk, blocks in records(self._scan(file), rows, chosen=self._checked):
+                yield chunk, sound(blocks, self._segment.log.path)
 
-    def _reader(self, file: ReadableFile) -> SegmentReader:
-        return SegmentReader(file, limits=self._log.limits, chunk_bytes=_CHUNK_BYTES)
+    def _scan(self, file: ReadableFile) -> Scan:
+        return Scan(file, limits=self._log.limits, chunk_bytes=_CHUNK_BYTES)
 
-    def _checked(self, chain: Scan) -> Generator[Chunk, None, None]:
+    def _checked(self, scan: Scan) -> Generator[Chunk, None, None]:
         """Yield the chunks after checking each. Raises Damaged."""
         path = self._segment.log.path
-        for chunk in chain:
+        for chunk in scan:
             self._check(path, chunk.batches)
             yield chunk
-        if chain.fault is not None:
-            raise Damaged(path, chain.fault)
+        if scan.fault is not None:
+            raise Damaged(path, scan.fault)
 
     def _check(self, path: str, batches: BatchColumns) -> None:
         if self._are_sound(batches):

@@ -27,7 +27,7 @@ from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import entries_in_use
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
 
 MEMORY_BYTES = 128 << 20

@@ -1,15 +1,11 @@
-"""Read segments: from bytes to batch columns, and from batch columns to record columns.
+"""Read segments: from bytes to batches (`scan`), and from batches to records (`records`).
 
-`segment_reader` is the way to read a segment file. A `SegmentReader` has a range of bytes and a `DamagePolicy`, and its
-methods go as deep as the caller needs: headers, batches, records. The other modules are its parts.
+A `Scan` has a range of bytes and a `DamagePolicy`, and gives chunks: batches with their bytes, and the damage
+before them. `records` gives each chunk with blocks of records, and reads large logs ahead in threads. `Headers` reads
+headers alone, without CRCs. `HeldScan` holds doubtful batches back. `record_arrow` turns records into Arrow.
 
-`header` reads single batch headers. `scan` reads a file in chunks and returns the columns of its batches (`Scan`,
-`Chunk`). `read` decompresses and decodes the records of a chunk (`RecordReader`). `read_ahead` does all this in
-threads. `record_arrow` turns records into Arrow.
-
-Damage is a `Fault`. After damage, `resync` finds the next good batch. `SegmentReader.held_batches` holds doubtful
-batches back. `unused_end` knows the zeros that a running broker preallocates. `allowance` bounds the memory of readers
-that run ahead.
+Damage is a `Fault`. After damage, `resync` finds the next good batch. `readable` reads around bad sectors, `unused_end`
+knows the zeros that a running broker preallocates, and `budget` bounds the memory of readers that work side by side.
 
 Buffers are reused: a chunk and its blocks are valid until the next one is requested.
 """

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from zlib import crc32
 
 from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
     CRC_GOOD,
@@ -16,12 +17,13 @@ from kafkalog_cli.format.batch import (
     NO_TIMESTAMP,
     RECORD_BATCH,
     Batch,
+    BatchColumns,
     wrap_int64,
 )
 from kafkalog_cli.format.control import CONTROL_RECORD_KEY, END_TXN_MARKER, ControlRecord, control_type, decode_control
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
 from kafkalog_cli.format.varint import BadVarint, decode_zigzag_64
-from kafkalog_cli.log.reading.scan import read_readable
+from kafkalog_cli.log.reading.readable import read_readable
 
 UNCHECKED = -1
 """`Batch.valid` of a batch whose contents were not read."""
@@ -59,6 +61,61 @@ def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batc
     return Batch(position, LOG_OVERHEAD_BYTES + size, base, wrap_int64(base + delta), epoch, magic, crc,
                  attributes & 0xFF, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,
                  count, UNCHECKED)  # fmt: skip
+
+
+class Headers:
+    """The headers of a segment's batches from byte `start` on, up to the first break. No CRC is checked.
+
+    Iterate for batches, or over `columns`. Afterwards `end_position` is the byte after the last batch, and `fault` the
+    reason why the chain ended there (None: the end of the file).
+    """
+
+    def __init__(self, file: ReadableFile, start: int = 0) -> None:
+        self.file = file
+        self.end_position = start
+        self.fault: Fault | None = None
+
+    def __iter__(self) -> Iterator[Batch]:
+        for columns in self._columns(_WINDOW_BYTES):
+            for header in columns.rows():
+                self.end_position = header.position + header.size_bytes
+                yield header
+
+    def columns(self) -> Iterator[BatchColumns]:
+        """Yield the batches as columns: many at once where they are small."""
+        return self._columns(0)
+
+    def _columns(self, size_bytes: int) -> Iterator[BatchColumns]:
+        """Yield the batches, after a batch of `size_bytes` bytes."""
+        buffer = memoryview(bytearray())
+        while True:
+            if size_bytes < _WINDOW_BYTES // _FEW_BATCHES:
+                buffer = buffer or memoryview(bytearray(_WINDOW_BYTES))
+                got, _ = read_readable(self.file, self.end_position, buffer)
+                data = buffer[:got]
+                found = native.scan(data, self.end_position, self.file.size_bytes, _WINDOW_BYTES, check=False)
+                if found.rows:
+                    self.end_position += found.consumed_bytes
+                    size_bytes = found.consumed_bytes // found.rows
+                    yield BatchColumns(found.columns, found.rows, found.rows)
+                    continue
+            header = header_at(self.file, self.end_position)
+            if not isinstance(header, Batch):
+                break
+            size_bytes = header.size_bytes
+            self.end_position += size_bytes
+            yield BatchColumns.from_rows([header])
+        rest = self.file.size_bytes - self.end_position
+        fault = header or (incomplete_batch(self.end_position, rest) if rest > 0 else None)
+        if fault is not None:
+            from kafkalog_cli.log.reading.unused_end import is_unused_end
+
+            self.fault = None if is_unused_end(self.file, fault) else fault
+
+
+_WINDOW_BYTES = 64 << 10
+_FEW_BATCHES = 4
+"""The fewest batches for which a window is read: of larger batches, only the headers."""
 
 
 def first_timestamp(log: ReadableFile) -> int:

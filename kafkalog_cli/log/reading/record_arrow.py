@@ -23,7 +23,7 @@ from kafkalog_cli.format.records import (
     RecordBlock,
     RecordColumns,
 )
-from kafkalog_cli.log.reading.read import KEPT_ARENA_BYTES
+from kafkalog_cli.log.reading.budget import LARGE_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,7 @@ SIZE_FIELDS = ("key_size", "value_size")
 _KEY_ROW, _VALUE_ROW = 3, 5
 _MOST_CLAIMED = 1 << 22
 _LARGE_FIELD_BYTES = 1 << 20
-PART_BYTES = KEPT_ARENA_BYTES // 2
+PART_BYTES = LARGE_BYTES
 """The most bytes of keys, and of values, of a RecordBatch of several records. No reader reuses a larger buffer."""
 
 

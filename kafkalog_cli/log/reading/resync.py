@@ -6,7 +6,7 @@ from kafkalog_cli.format.batch import CODEC_MASK, MESSAGE_V0, NO_OFFSET, RECORD_
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.native import SEARCH_DONE, SEARCH_FREE, BatchSearch
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
-from kafkalog_cli.log.reading.scan import DEVICE_BLOCK_BYTES, read_readable
+from kafkalog_cli.log.reading.readable import DEVICE_BLOCK_BYTES, read_readable
 
 _FIRST_READ_BYTES = 16 << 10
 _READ_BYTES = 256 << 10

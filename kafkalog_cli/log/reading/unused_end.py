@@ -9,7 +9,8 @@ from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.live_logs import is_newest_log, is_of_running_broker
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.scan import CHUNK_BYTES, read_readable
+from kafkalog_cli.log.reading.readable import read_readable
+from kafkalog_cli.log.reading.scan import CHUNK_BYTES
 
 _ZERO = "0"
 

@@ -15,9 +15,8 @@ from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, Unread
 from kafkalog_cli.format.records import field_bytes
 from kafkalog_cli.log.open_transactions import SegmentPart, parts_to_replay
 from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, open_partition
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Chunk
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.records import RecordReader
+from kafkalog_cli.log.reading.scan import Chunk, Scan
 from kafkalog_cli.log.settings.cluster_registry import CannotApply, ClusterRegistry
 from kafkalog_cli.log.settings.metadata_image import (
     BROKER_RESOURCE,
@@ -344,9 +343,9 @@ class _Replay:
         """
         try:
             with self._fs.open_read(path) as file:
-                reader, decoder = SegmentReader(file, start=position), RecordReader()
+                reader, decoder = Scan(file, start=position), RecordReader()
                 known = len(self._faults)
-                for chunk in reader.chunks():
+                for chunk in reader:
                     yield from self._of_chunk(path, chunk, decoder, start)
                     if len(self._faults) > known:
                         return

@@ -22,7 +22,8 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import LogBounds, last_entries
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.segment_reader import DamagedBytes, DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.held import DamagedBytes, HeldScan
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.damage import DamageSeen
 
 MAX_MAGIC = 2
@@ -149,7 +150,7 @@ class BatchRun:
 
 
 class SegmentWalk:
-    """Walks the batches of a segment from byte `start` on, across damage, as a `SegmentReader` with HOLD reads them.
+    """Walks the batches of a segment from byte `start` on, across damage, as a `HeldScan` finds them.
 
     Iterate for runs of batches, in ascending positions. Afterwards `end_position` is the end of the last batch, and
     `last_magic` its magic. `last_offset` (None: no batch) and `largest_timestamp` are the largest of all batches.
@@ -179,12 +180,12 @@ class SegmentWalk:
         self.bad_crcs = 0
         self._limits = limits
         self._damage = DamageSeen()
-        self._reader = SegmentReader(file, DamagePolicy.HOLD, start=start, limits=limits)
+        self._reader = HeldScan(file, start, limits)
         self._records = records
         self._next_offset = next_offset
 
     def __iter__(self) -> Iterator[BatchRun]:
-        for batches in self._reader.held_batches(self._damage, self._records):
+        for batches in self._reader.batches(self._damage, self._records):
             reached = NO_OFFSET if self.last_offset is None else self.last_offset
             after_damage = bool(self.damaged_count) and int(batches.position[0]) > self.end_position
             batch_run = BatchRun(batches, reached, self.largest_timestamp, is_after_damage=after_damage)
@@ -254,7 +255,7 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
     """Return the offsets of the first and last record of a batch, None if no record can be read."""
     first: int | None = None
     last = NO_OFFSET
-    for block in SegmentReader.of_batch(file, batch, limits).blocks():
+    for block in Scan.of_batch(file, batch, limits).blocks():
         offsets = block.records.offset
         if len(offsets):
             first = int(offsets[0]) if first is None else first
@@ -282,7 +283,7 @@ def log_range(fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIM
 
 def _end_offset(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
     if segment.is_seven:
-        reader = SegmentReader(file, limits=limits, seven_base_offset=segment.base_offset)
+        reader = Scan(file, limits=limits, seven_base_offset=segment.base_offset)
         return segment.base_offset + reader.run().end_position
     walk = SegmentWalk(file, limits, start=good_start(fs, file, segment, limits))
     walk.run()
@@ -305,4 +306,4 @@ def _is_good_batch(file: ReadableFile, position: int, limits: Limits) -> bool:
     header = header_at(file, position)
     if header is None or isinstance(header, Fault) or header.size_bytes > limits.max_batch_bytes:
         return False
-    return any(batches.valid[0] for batches in SegmentReader.of_batch(file, header, limits).batches())
+    return any(batches.valid[0] for batches in Scan.of_batch(file, header, limits).batches())

@@ -17,7 +17,7 @@ from kafkalog_cli.disk.names import DirectoryName, FileKind, FileName, WorkState
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kafkalog_cli.log.partition import entries_of_log
-from kafkalog_cli.log.reading.scan import read_readable
+from kafkalog_cli.log.reading.readable import read_readable
 from kafkalog_cli.ops.checks.file_report import (
     Entry,
     FileNote,

@@ -19,7 +19,7 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.values.decoder import ValueDecoder
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import Partition, open_partition, partitions_in
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.append.reading import bad_line, file_pieces, parse_ndjson
 from kafkalog_cli.ops.compact.plan import (
     MOST_OFFSETS,
@@ -112,7 +112,7 @@ def with_stored_keys(
         printed = PrintedKeys(decoder, partition.topic, UndecodedCounts())
         for segment in partition.segments:
             with fs.open_read(segment.log.path) as file:
-                for block in SegmentReader(file, limits=limits).blocks():
+                for block in Scan(file, limits=limits).blocks():
                     for row, forms in printed(block):
                         line = next((lines[form] for form in forms if form in lines), None)
                         if line is not None:
@@ -250,7 +250,7 @@ class ErasureProof:
         """Count a log's records that have one of the keys. Also returns why its end cannot be read, or None."""
         count = 0
         with self._fs.open_read(path) as file:
-            reader = SegmentReader(file, limits=self._request.limits)
+            reader = Scan(file, limits=self._request.limits)
             for block in reader.blocks():
                 for fault in block.faults.values():
                     return count, fault.message

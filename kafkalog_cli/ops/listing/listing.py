@@ -38,7 +38,7 @@ from kafkalog_cli.log.open_transactions import (
 )
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, PartitionFile, Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, FaultNotes, LocatedFault, LogDirRoot
 from kafkalog_cli.ops.words import DirectoryWord
 from kafkalog_cli.results import (
@@ -556,7 +556,7 @@ def _start(log: ReadableFile, header: Batch) -> SegmentStart:
 
 
 def _first_record(log: ReadableFile, header: Batch) -> tuple[int | None, int | None]:
-    for block in SegmentReader.of_batch(log, header).blocks():
+    for block in Scan.of_batch(log, header).blocks():
         if len(block.records):
             return int(block.records.offset[0]), int(block.records.timestamp[0])
     return (header.base_offset if header.magic >= 2 else None), None

@@ -24,7 +24,7 @@ from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, CLUSTER_METADATA, COORDINATOR_TOPICS
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import field_bytes, header_views
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.metadump.internal_records import FILLER, InternalRecords, Pseudonyms, filler
 from kafkalog_cli.results import Count
 
@@ -186,7 +186,7 @@ class FileCopier:
 def _batches(file: ReadableFile, limits: Limits) -> Iterator[Batch]:
     """Yield the batches of a file in order. Batches with wrong checksums count if the chain through them holds."""
     held: list[Batch] = []
-    for columns in SegmentReader(file, DamagePolicy.RESYNC, limits=limits).batches():
+    for columns in Scan(file, DamagePolicy.RESYNC, limits=limits).batches():
         for batch in columns.rows():
             if held and batch.position < held[-1].position + held[-1].size_bytes:
                 held = []  # the chain went astray in them

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.errors import ExitCode, counted
@@ -17,9 +18,8 @@ from kafkalog_cli.format.records import OUTSIDE, RecordBlock
 from kafkalog_cli.log.open_transactions import SegmentPart
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.read_ahead import Work
-from kafkalog_cli.log.reading.scan import Chunk, Rows
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.records import Work, records
+from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Rows, Scan
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
 from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, Start, read_range
@@ -143,6 +143,7 @@ class SegmentRead:
         self._limits = log.request.limits
         self._damage = DamageSeen()
         self._incomplete_sets = array("q")
+        self._stuck: Fault | None = None
 
     def blocks(self, work: Work | None = None) -> Generator[RecordBlock | Fault, None, None]:
         """Yield the records; `work` is done on blocks in the reading thread, unless blocks must be cut.
@@ -214,24 +215,43 @@ class SegmentRead:
             visibility = log.visibility(segment, part[0])
             visibility.begin(segment.base_offset, self._end_offset)
             seven = segment.base_offset if segment.is_seven else None
-            reader = SegmentReader(
+            reader = Scan(
                 file, DamagePolicy.RESYNC, start=part[0], end=part[1], limits=self._limits,
                 seven_base_offset=seven, chunk_bytes=log.request.chunk_bytes,
             )  # fmt: skip
-            for chain in reader.chains():
-                if visibility.is_over:
-                    break
-                ahead = reader.ahead(chain, rows, work, visibility.chunks, threads=log.request.read_ahead)
-                for chunk, blocks in ahead:
-                    assert isinstance(chunk, VisibleChunk)
-                    yield from self._bad_batches(chunk)
-                    yield chunk, blocks
-                if chain.fault is not None and reader.is_damage(chain.fault):
-                    self._damage.fault(chain.fault)
-                    yield self._told(file, chain.fault)
-                    if log.is_stuck:
-                        break
+
+            def chosen(scan: Scan) -> Generator[Chunk, None, None]:
+                return visibility.chunks(self._until_stuck(scan))
+
+            threads = rows is not None and log.request.read_ahead
+            for chunk, blocks in records(reader, rows or (lambda _: []), work, chosen, threads=threads):
+                assert isinstance(chunk, VisibleChunk)
+                if chunk.damage is not None:
+                    yield self._left_out(chunk.damage.fault)
+                yield from self._bad_batches(chunk)
+                yield chunk, blocks
+            log.is_stuck = self._stuck is not None
+            last = self._stuck or reader.damage
+            if last is not None:
+                yield self._left_out(last)
             self._end(file, reader.end_position)
+
+    def _until_stuck(self, scan: Scan) -> Generator[Chunk, None, None]:
+        """Yield the chunks of a scan; after a valid batch that is merely too large, the reading ends."""
+        with closing(iter(scan)) as chunks:
+            for chunk in chunks:
+                if chunk.damage is not None and self._is_stuck(scan.file, chunk.damage.fault):
+                    return
+                yield chunk
+        if scan.damage is not None:
+            self._is_stuck(scan.file, scan.damage)
+
+    def _is_stuck(self, file: ReadableFile, fault: Fault) -> bool:
+        batch = header_at(file, fault.position) if fault.kind is FaultKind.BATCH_TOO_LARGE else None
+        if isinstance(batch, Batch) and _is_good(file, batch):
+            message = f"a batch of {batch.size_bytes} bytes, more than a chunk may have: nothing is read from there on"
+            self._stuck = fault._replace(message=message)
+        return self._stuck is not None
 
     def _bad_batches(self, chunk: VisibleChunk) -> Iterator[Fault]:
         if chunk.seen is None:
@@ -291,20 +311,14 @@ class SegmentRead:
         self._damage.fault(fault)
         return fault
 
-    def _told(self, file: ReadableFile, fault: Fault) -> Fault:
-        """Return the fault for damage that ended a scan.
-
-        After a valid batch that is merely too large, the reading ends.
-        """
-        if fault.kind is FaultKind.BATCH_TOO_LARGE:
-            batch = header_at(file, fault.position)
-            if isinstance(batch, Batch) and _is_good(file, batch):
-                self._log.is_stuck = True
-                message = (
-                    f"a batch of {batch.size_bytes} bytes, more than a chunk may have: nothing is read from there on"
-                )
-                return fault._replace(message=message)
-        return fault._replace(message=f"{fault.message}: what cannot be read is left out")
+    def _left_out(self, fault: Fault) -> Fault:
+        """Return the fault for damage that ended a chain of batches."""
+        self._damage.fault(fault)
+        return (
+            fault
+            if fault is self._stuck
+            else fault._replace(message=f"{fault.message}: what cannot be read is left out")
+        )
 
     def _end(self, file: ReadableFile, valid_bytes: int) -> None:
         if self._incomplete_sets:
@@ -340,7 +354,7 @@ def _ends_incomplete(block: RecordBlock) -> bool:
 
 def _is_good(file: ReadableFile, batch: Batch) -> bool:
     limits = DEFAULT_LIMITS._replace(max_batch_bytes=max(batch.size_bytes, DEFAULT_LIMITS.max_batch_bytes))
-    return any(batches.valid[0] for batches in SegmentReader.of_batch(file, batch, limits).batches())
+    return any(batches.valid[0] for batches in Scan.of_batch(file, batch, limits).batches())
 
 
 class Fetch:

@@ -16,7 +16,7 @@ from kafkalog_cli.log.log_end import LogBounds, last_indexed
 from kafkalog_cli.log.open_transactions import headers_of, newest_snapshot, open_transactions, parts_to_replay
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.choices import Isolation as Isolation  # noqa: PLC0414 - others import it from here
 from kafkalog_cli.ops.lookup_time import lookup_time, outside_times
 from kafkalog_cli.ops.option_values import time_words
@@ -119,7 +119,7 @@ def _good_end(fs: Filesystem, segment: Segment) -> int:
     with fs.open_read(segment.log.path) as log:
         for start in dict.fromkeys((position, 0)):
             end: int | None = None
-            for batches in SegmentReader(log, DamagePolicy.RESYNC, start=start).batches():
+            for batches in Scan(log, DamagePolicy.RESYNC, start=start).batches():
                 good = batches.last_valid_row()
                 end = end if good is None else int(batches.last_offset[good]) + 1
             if end is not None:

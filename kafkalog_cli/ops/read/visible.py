@@ -28,8 +28,7 @@ from kafkalog_cli.log.open_transactions import (
     parts_to_replay,
 )
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.scan import Chunk, Scan
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
 from kafkalog_cli.log.transaction_ends import Ending, TransactionEnds
 from kafkalog_cli.ops.read.request import NO_END
 
@@ -79,36 +78,32 @@ class Visibility:
         """Start a segment, which can hold these offsets; `end_offset` is None for the last segment."""
         self._segment = (base_offset, NO_END if end_offset is None else end_offset)
 
-    def chunks(self, scan: Scan) -> Generator[Chunk, None, None]:
+    def chunks(self, chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
         """Yield the chunks of a scan as VisibleChunks; a chunk without visible batches gives an empty one."""
-        chunks = iter(scan)
-        try:
+        with closing(chunks):
             for chunk in chunks:
                 yield from self._parts(chunk)
                 if self.is_over:
                     return
-        finally:
-            chunks.close()
 
     def _parts(self, chunk: Chunk) -> Iterator[VisibleChunk]:
         batches = chunk.batches.for_clients()
         self._out_of_order = []
         if self._are_whole(batches):  # nearly always so, and there may be very many chunks
             self._reached, self._is_first = batches.last_offset[-1] + 1, False
-            yield VisibleChunk(chunk.view, chunk.position, batches, chunk.generation, chunk.is_large, batches)
+            yield VisibleChunk(chunk.view, chunk.position, batches, chunk.is_seven, chunk.damage, batches)
             return
         kinds = self._by_row(batches)
         told = tuple(self._out_of_order)
         seen: BatchColumns | None = batches
+        damage = chunk.damage
         for is_cut, rows in _runs(kinds):
             part = batches if len(rows) == len(batches) else batches.chosen(rows)
-            is_large = chunk.is_large and not is_cut  # a batch to be cut is not rendered ahead
-            yield VisibleChunk(chunk.view, chunk.position, part, chunk.generation, is_large, seen, is_cut, told)
-            seen, told = None, ()
+            yield VisibleChunk(chunk.view, chunk.position, part, chunk.is_seven, damage, seen, is_cut, told)
+            seen, damage, told = None, None, ()
         if seen is not None:
-            nothing = batches.chosen([])
-            is_large = chunk.is_large
-            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, is_large, seen, False, told)
+            nothing = batches.part(0, 0)
+            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.is_seven, damage, seen, False, told)
 
     def _are_whole(self, batches: BatchColumns) -> bool:
         """Whether the consumer gets all batches whole: then `_by_row` has nothing to decide."""
@@ -266,7 +261,7 @@ class Committed:
         """Yield the batches of transactions and markers below an offset whose CRCs are right."""
         for part in parts:
             with self._fs.open_read(part.segment.log.path) as log:
-                reader = SegmentReader(
+                reader = Scan(
                     log, DamagePolicy.RESYNC, start=part.position, limits=self._limits
                 )  # fmt: skip
                 for batches in reader.batches():

@@ -16,8 +16,8 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.scan import unreadable_ranges
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.readable import unreadable_ranges
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.finding_kinds import StartAction
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk, good_start
@@ -151,7 +151,7 @@ def _damage(draft: Draft, log: ReadableFile, name: FileName, settings: LoadSetti
         walk.run()
         return walk.first_bad, walk.exit_code(draft)
     seen = DamageSeen()
-    reader = SegmentReader(log, limits=settings.limits, seven_base_offset=name.offset or 0)
+    reader = Scan(log, limits=settings.limits, seven_base_offset=name.offset or 0)
     for batches in reader.batches():
         seen.batches(batches)
     if reader.fault is not None:

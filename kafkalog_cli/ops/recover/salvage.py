@@ -26,8 +26,8 @@ from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.log.log_dir import StartState
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.readable import read_readable, unreadable_ranges
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
 from kafkalog_cli.ops.session.work import of_the_system
@@ -228,7 +228,7 @@ def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> boo
         return False
     if not batches.records_count[row]:  # the cleaner emptied the batch
         return False
-    for block in SegmentReader.of_batch(source, batches.row(row)).blocks():
+    for block in Scan.of_batch(source, batches.row(row)).blocks():
         for record in block.rows():
             found = decode_control(record.key, record.value)
             return isinstance(found, Fault) or not found.is_marker

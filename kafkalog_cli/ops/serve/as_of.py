@@ -14,7 +14,7 @@ from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Segment, directory_name, open_partition
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.lookup_time import TimeSearch
 
 
@@ -99,16 +99,12 @@ class AsOfFilesystem:
     def _first_after(self, segment: Segment) -> int | None:
         """Return the position of the first batch that is later than the time; damaged batches have no time."""
         with self._below.open_read(segment.log.path) as log:
-            reader = SegmentReader(log, DamagePolicy.RESYNC)
-            for chain in reader.chains():
-                chain.columns_only = True
-                for chunk in chain:
-                    batches = chunk.batches
-                    rows = rows_where(
-                        lambda time, valid: (time > self._time_ms) & (valid != 0), batches.max_timestamp, batches.valid
-                    )
-                    for row in rows:
-                        return int(batches.position[row])
+            for batches in Scan(log, DamagePolicy.RESYNC).batches():
+                rows = rows_where(
+                    lambda time, valid: (time > self._time_ms) & (valid != 0), batches.max_timestamp, batches.valid
+                )
+                for row in rows:
+                    return batches.position[row]
         return None
 
 

@@ -18,8 +18,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.log.open_transactions import transaction_steps
 from kafkalog_cli.log.reading.header import control_type_at, header_at
-from kafkalog_cli.log.reading.scan import CHUNK_BYTES, keep_buffer
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import CHUNK_BYTES, DamagePolicy, Scan, keep_buffer
 
 _STEP_BYTES = 16 << 10
 """Distance of two places in the map: more places need more memory, fewer need longer walks over headers."""
@@ -301,28 +300,29 @@ class SegmentMap:
 
         It ends after a good batch, from which the search after damage could go on too.
         """
-        reader = SegmentReader(
+        reader = Scan(
             self._file, DamagePolicy.RESYNC, start=self._at,
             seven_base_offset=self._seven_base_offset, chunk_bytes=size_bytes,
         )  # fmt: skip
-        for chain in reader.chains():
-            chain.first_bytes = size_bytes
-            for chunk in chain:
-                batches = chunk.batches
-                if len(batches) and int(batches.position[0]) > self._at:
-                    self._note(self._at, int(batches.position[0]), "these bytes are not batches")
-                    self._continues = False
-                self._continues = self._add(batches, continues=self._continues)
-                self._at = batches.end_position
-                if chain.next_bytes:
-                    self._next = self._at, self._at + chain.next_bytes
-                if batches.last_valid_row() == len(batches) - 1:
-                    is_small = len(chunk.view) <= CHUNK_BYTES
-                    return CheckedBytes(self, chunk.position, chunk.view) if is_small else None
-                del chunk  # the memory of a large batch is free before the next is read
-            self._continues = False
-            if chain.fault is not None and reader.is_damage(chain.fault):
-                self._note(chain.valid_bytes, chain.valid_bytes, chain.fault.message)
+        for chunk in reader:
+            batches = chunk.batches
+            if chunk.damage is not None:
+                self._note(self._at, self._at, chunk.damage.fault.message)
+                self._continues = False
+            if batches.position[0] > self._at:
+                self._note(self._at, batches.position[0], "these bytes are not batches")
+                self._continues = False
+            self._continues = self._add(batches, continues=self._continues)
+            self._at = batches.end_position
+            if reader.next_bytes:
+                self._next = self._at, self._at + reader.next_bytes
+            if batches.last_valid_row() == len(batches) - 1:
+                is_small = len(chunk.view) <= CHUNK_BYTES
+                return CheckedBytes(self, chunk.position, chunk.view) if is_small else None
+            del chunk  # the memory of a large batch is free before the next is read
+        self._continues = False
+        if reader.damage is not None:
+            self._note(reader.end_position, reader.end_position, reader.damage.message)
         if reader.fault is not None and self._at < self._file.size_bytes:
             self._note(self._at, self._file.size_bytes, "the last bytes are not whole batches")
         self._is_done = True

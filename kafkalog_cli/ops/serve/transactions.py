@@ -17,8 +17,7 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.open_transactions import newest_snapshot, parts_to_replay, read_newest_snapshot
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.scan import Chunk
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.serve.segment_map import Event, TransactionEvent
 from kafkalog_cli.ops.session.observer import Note
@@ -134,9 +133,8 @@ def producers_of(fs: Filesystem, partition: Partition, end_offset: int) -> Seque
     try:
         for segment, position in parts_to_replay(fs, partition.segments, start):
             with fs.open_read(segment.log.path) as log:
-                for chain in SegmentReader(log, DamagePolicy.RESYNC, start=position).chains():
-                    for chunk in chain:
-                        _apply(replay, chunk, start)
+                for chunk in Scan(log, DamagePolicy.RESYNC, start=position):
+                    _apply(replay, chunk, start)
         replay.finish()
     except LoadFailed as error:
         raise Unreadable(path=partition.path, reason=f"a broker does not replay it: {error}") from error

@@ -7,7 +7,7 @@ from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.listing.listing import SegmentListing, list_segment
 from kafkalog_cli.ops.tables.coordinator_log import OnDamage
@@ -62,11 +62,13 @@ def batches(fs: Filesystem, partition: Partition, on_damage: OnDamage) -> Iterat
 def _of_segment(fs: Filesystem, segment: Segment, on_damage: OnDamage) -> Iterator[Batch]:
     seven = segment.base_offset if segment.is_seven else None
     with fs.open_read(segment.log.path) as file:
-        for chain in SegmentReader(file, DamagePolicy.RESYNC, seven_base_offset=seven).chains():
-            for chunk in chain:
-                yield from chunk.batches.rows()
-            if chain.fault is not None:
-                on_damage(damaged_log(segment.log.path, chain.fault))
+        scan = Scan(file, DamagePolicy.RESYNC, seven_base_offset=seven)
+        for chunk in scan.columns():
+            if chunk.damage is not None:
+                on_damage(damaged_log(segment.log.path, chunk.damage.fault))
+            yield from chunk.batches.rows()
+        if scan.fault is not None:
+            on_damage(damaged_log(segment.log.path, scan.fault))
 
 
 def _row(partition: Partition, segment: str, log_dir: str, batch: Batch, *, is_seven: bool) -> BatchRow:

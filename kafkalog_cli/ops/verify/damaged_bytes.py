@@ -18,7 +18,7 @@ from kafkalog_cli.format.batch import (
 from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.log.reading.header import negative_magics
-from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
+from kafkalog_cli.log.reading.readable import read_readable, unreadable_ranges
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 

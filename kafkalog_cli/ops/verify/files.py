@@ -20,7 +20,7 @@ from kafkalog_cli.disk.names import (
 from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.log.partition import Partition, is_passed_over, odd_files
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.listing import is_index_missing
@@ -165,7 +165,7 @@ def _replaced(fs: Filesystem, partition: Partition, bound: int | None) -> str:
 
 def _end_of(fs: Filesystem, log: FileStatus, base_offset: int) -> int:
     with fs.open_read(log.path) as file:
-        return max((batch.last_offset + 1 for batch in SegmentReader(file).headers()), default=base_offset)
+        return max((batch.last_offset + 1 for batch in Headers(file)), default=base_offset)
 
 
 # ---- sizes and missing files, for a level that does not read indexes

@@ -10,8 +10,8 @@ from kafkalog_cli.format.columns import least_and_largest
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.log.reading.resync import next_good_batch
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
@@ -81,11 +81,12 @@ class HeaderCheck:
         reached, told = segment.base_offset - 1, False
         start: int | None = 0
         while start is not None:
-            reader = SegmentReader(file, start=start, limits=context.limits)
-            for batches in reader.header_columns():
+            reader = Headers(file, start=start)
+            for batches in reader.columns():
                 self.totals.batches += len(batches)
                 batch_run = BatchRun(batches, reached, NO_TIMESTAMP, is_after_damage=False)
-                self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
+                begins_behind = batches.position[0] > start and batches.base_offset[0] > reached + 1
+                self.was_cleaned = self.was_cleaned or begins_behind or cleaner_wrote(batches) or has_gap(batch_run)
                 problem = None if told else _problem(path, batch_run, segment.base_offset, next_offset)
                 if problem is not None:
                     told = True

@@ -20,7 +20,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.segment_reader import DamagedBytes
+from kafkalog_cli.log.reading.held import DamagedBytes
 from kafkalog_cli.ops.checks.diagnose import Finding, as_kind, finding
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.checks.log_questions import NO_LEADER_EPOCH

@@ -22,9 +22,8 @@ from kafkalog_cli.format.json_files import decode_quorum_state
 from kafkalog_cli.format.partition_metadata import METADATA_TOPIC_ID
 from kafkalog_cli.format.records import field_bytes
 from kafkalog_cli.log.partition import Partition, PartitionFile, open_partition
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Chunk
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.records import RecordReader
+from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
 from kafkalog_cli.log.settings.cluster_metadata import (
     ClusterMetadata,
     SnapshotId,
@@ -492,7 +491,7 @@ def _chunks(fs: Filesystem, partition: Partition) -> Iterator[Chunk]:
     for segment in partition.segments:
         try:
             with fs.open_read(segment.log.path) as file:
-                yield from SegmentReader(file, DamagePolicy.RESYNC).chunks()
+                yield from Scan(file, DamagePolicy.RESYNC)
         except (KafkalogError, OSError):
             continue  # another finding says so
 

@@ -15,7 +15,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 
@@ -297,7 +297,7 @@ class ReplicaRecords:
     def _read(self) -> Generator[RecordFacts, None, None]:
         last = NO_OFFSET
         with self._fs.open_read(self.path) as file:
-            for block in SegmentReader.of_batch(file, self.batch, self._limits).blocks():
+            for block in Scan.of_batch(file, self.batch, self._limits).blocks():
                 if block.faults:
                     raise _Unreadable
                 for record in block.rows():

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
-from kafkalog_cli.format.fault import Fault, unreadable
+from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Chunk, good_rows
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.records import RecordReader
+from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan, good_rows
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
@@ -57,20 +56,18 @@ class SevenCheck:
         decoder = RecordReader(limits, strict=True)
         bad: list[BadBatch] = []
         found: list[Finding] = []
-        reader = SegmentReader(file, DamagePolicy.RESYNC, limits=limits, seven_base_offset=segment.base_offset)
-        broken: Fault | None = None
-        for chain in reader.chains():
-            if broken is not None:
-                found.append(range_finding(file, broken.position, chain.start, "message", "messages"))
-            for chunk in chain:
-                seen.batches(chunk.batches)
-                totals.batches += len(chunk.batches)
-                bad += _bad_crcs(chunk.batches)
-                self._look_into(chunk, decoder, records)
-            broken = chain.fault
-            if broken is not None:
-                seen.fault(broken)
+        reader = Scan(file, DamagePolicy.RESYNC, limits=limits, seven_base_offset=segment.base_offset)
+        for chunk in reader:
+            if chunk.damage is not None:
+                seen.fault(chunk.damage.fault)
+                found.append(range_finding(file, chunk.damage.fault.position, chunk.damage.end, "message", "messages"))
+            seen.batches(chunk.batches)
+            totals.batches += len(chunk.batches)
+            bad += _bad_crcs(chunk.batches)
+            self._look_into(chunk, decoder, records)
+        broken = reader.fault
         if broken is not None:
+            seen.fault(broken)
             kind = range_kind(file, broken.position, file.size_bytes, is_tail=is_last)
             found.append(of_fault(path, broken, kind))
         code = seen.exit_code(self._read_context.fs, file, reader.end_position, limits)

@@ -1,10 +1,15 @@
-"""From batch columns to record columns: decompress and decode."""
+"""From batches to records: decompress and decode, of large logs in threads, and in the order of the log."""
 
 from __future__ import annotations
 
+import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.format import legacy, native
 from kafkalog_cli.format.batch import (
@@ -16,23 +21,30 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import column_of
-from kafkalog_cli.format.compression import CompressionFault, decompress_into
+from kafkalog_cli.format.columns import any_row, column_of
+from kafkalog_cli.format.compression import Codec, CompressionFault, decompress_into
 from kafkalog_cli.format.control import usual_marker
 from kafkalog_cli.format.decode import decode_batch
 from kafkalog_cli.format.fault import Fault, FaultKind, fault_of
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import NO_RECORDS, PART_RECORDS, Part, RecordBlock, RecordColumns, Row
-from kafkalog_cli.log.reading.allowance import AHEAD_BYTES, ARENA_BYTES, LARGE_TURN, NOT_YET, Allowance
-from kafkalog_cli.log.reading.scan import Chunk, Generation
+from kafkalog_cli.log.reading.budget import LARGE_BUFFERS, LARGE_BYTES, started_pool
+from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Chunk, Rows, Scan
 
-Decoded = Iterator[tuple[memoryview, RecordColumns, Fault | None]]
-"""Parts of one batch, each with the buffer that contains it."""
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+_Decoded = tuple[memoryview, RecordColumns, Fault | None]
+"""A part of one batch, with the buffer that contains it."""
+Decoded = Iterator[_Decoded]
 _Decode = Callable[[Chunk, Batch, Limits], Decoded]
 
-KEPT_ARENA_BYTES = 2 * AHEAD_BYTES
+ARENA_BYTES = 2 << 20
+"""Number of decompressed bytes after which a block is complete."""
+KEPT_ARENA_BYTES = 4 * ARENA_BYTES
 """A larger arena is not kept for further batches, because each reader has its own arena."""
-_OVER_ALLOWANCE = -2
+NOT_YET = RecordBlock(memoryview(b""), BatchColumns.from_rows([]), 0, 0, column_of(()), NO_RECORDS)
+"""Placeholder for a block that must be requested again when its turn comes."""
 _NO_BYTES = memoryview(b"")
 _LEGACY_CODECS = (1, 2, 3)
 _SEVEN_CODECS = (1, 2)
@@ -65,34 +77,30 @@ class RecordReader:
     def __init__(self, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False, strict: bool = False) -> None:
         self.expansion: float | None = None
         self._limits = limits
+        self._small = limits._replace(max_output_bytes=min(limits.max_output_bytes, LARGE_BYTES))
+        """The limits of what is decompressed before its turn, so that large outputs are in memory once."""
         decode = _decode_strictly if strict else _decode
         self._decode: _Decode = partial(decode, timestamps_only=timestamps_only)
         self._arena = bytearray()
         self._rows: tuple[bytearray, native.Columns] | None = None
-        self._job = LARGE_TURN.current()
 
     def blocks(
         self, chunk: Chunk, first_row: int = 0, end_row: int | None = None, *, ahead: bool = False
     ) -> Iterator[RecordBlock]:
         """Yield the records of rows `first_row` to `end_row` (exclusive) of the chunk's batches, in one or more blocks.
 
-        `ahead`: the first block is requested before its turn, so it may be NOT_YET.
+        `ahead`: the first block is requested before its turn, so it may be NOT_YET. Of a batch with a large output the
+        next block is then requested in its turn, by the thread that made the scan.
         """
-        end = len(chunk.batches) if end_row is None else end_row
-        is_seven = chunk.generation is Generation.SEVEN  # its sets are nested: their sizes add up part by part
-        allowance = Allowance(self._limits, ahead=(ahead or self._job is not None) and not is_seven)
-        blocks = self._blocks(chunk, first_row, end, allowance)
-        if self._job is not None:
-            yield from _in_turn(self._job, blocks, allowance, ahead=ahead, is_large=is_seven)
-            return
-        for block in blocks:
-            yield block
-            allowance.grant()
+        for block in self._blocks(chunk, first_row, len(chunk.batches) if end_row is None else end_row):
+            if block is not NOT_YET or ahead:
+                yield block
+            ahead = False
 
-    def _blocks(self, chunk: Chunk, row: int, end: int, allowance: Allowance) -> Iterator[RecordBlock]:
-        if chunk.generation is Generation.SEVEN:
+    def _blocks(self, chunk: Chunk, row: int, end: int) -> Iterator[RecordBlock]:
+        if chunk.is_seven:
             for at in range(row, end):
-                yield from self._one(chunk, at, allowance)
+                yield from self._one(chunk, at)
             return
         batches = native.columns_of(chunk.batches)
         source = native.Memory(chunk.view)
@@ -104,10 +112,10 @@ class RecordReader:
                 row += found.batches
             elif _is_packed(batch := chunk.batches.row(row)) and batch.records_count <= PART_RECORDS:
                 after = self._end_of_packed(chunk, row, end)
-                yield from self._packed(chunk, batches, row, after, allowance)
+                yield from self._packed(chunk, batches, row, after)
                 row = after
             else:
-                yield from self._one(chunk, row, allowance)
+                yield from self._one(chunk, row)
                 row += 1
 
     def _matrix(self) -> native.Columns:
@@ -130,64 +138,48 @@ class RecordReader:
                 return at
         return end
 
-    def _packed(
-        self, chunk: Chunk, batches: native.Columns, begin: int, end: int, allowance: Allowance
-    ) -> Iterator[RecordBlock]:
+    def _packed(self, chunk: Chunk, batches: native.Columns, begin: int, end: int) -> Iterator[RecordBlock]:
         """Decompress batches into the arena, and decode them whenever it is full."""
         starts, ends = array("q"), array("q")
         filled, first = 0, begin
         for row, batch in enumerate(chunk.batches.rows(begin, end), begin):
             start = batch.position - chunk.position
             stored_end = start + (batch.size_bytes if batch.records_count > 0 else RECORD_BATCH.size)
-            stored = chunk.view[start + RECORD_BATCH.size : stored_end]
-            written = self._into_arena(batch.codec, stored, filled, allowance)
-            if written == _OVER_ALLOWANCE:
-                if starts:
-                    yield from self._of_arena(chunk, batches, first, starts, ends, allowance)
-                    starts, ends, filled, first = array("q"), array("q"), 0, row
-                    written = self._into_arena(batch.codec, stored, filled, allowance)
-                if written == _OVER_ALLOWANCE:
-                    yield NOT_YET
-                    written = self._into_arena(batch.codec, stored, filled, allowance)
-            if written >= 0:
+            written = self._into_arena(batch.codec, chunk.view[start + RECORD_BATCH.size : stored_end], filled)
+            if written is not None:
                 starts.append(filled)
                 filled += written
                 ends.append(filled)
-            if written < 0 or filled >= ARENA_BYTES:
-                yield from self._of_arena(chunk, batches, first, starts, ends, allowance)
+            if written is None or filled >= ARENA_BYTES:
+                yield from self._of_arena(chunk, batches, first, starts, ends)
                 if len(self._arena) > KEPT_ARENA_BYTES:
                     self._arena = bytearray(2 * ARENA_BYTES)
                 starts, ends, filled, first = array("q"), array("q"), 0, row + 1
-            if written < 0:
-                yield from self._one(chunk, row, allowance)
-        yield from self._of_arena(chunk, batches, first, starts, ends, allowance)
+            if written is None:
+                yield from self._one(chunk, row)
+        yield from self._of_arena(chunk, batches, first, starts, ends)
 
-    def _into_arena(self, codec: int, data: memoryview, filled: int, allowance: Allowance) -> int:
+    def _into_arena(self, codec: int, data: memoryview, filled: int) -> int | None:
         """Decompress `data` into the arena at `filled`; return the number of bytes written.
 
-        The result is -1 if `data` is damaged: `_one` must then report the fault. It is _OVER_ALLOWANCE if the reduced
-        limits are exceeded.
+        None if `data` is damaged or its output is large, for both of which `_one` is.
         """
         if not len(data):
             return 0
-        limits = allowance.limits
         if not self._arena:
             self._arena = bytearray(2 * ARENA_BYTES)
         try:
-            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
+            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=self._small)
         except BufferError:  # the arena must grow while a block of it is still in use
             old = self._arena
             self._arena = bytearray(2 * len(old))
             self._arena[:filled] = old[:filled]
-            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
-        if isinstance(written, CompressionFault):
-            return _OVER_ALLOWANCE if allowance.is_short(written.kind) else -1
-        return written
+            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=self._small)
+        return None if isinstance(written, CompressionFault) else written
 
-    def _of_arena(  # noqa: PLR0913, PLR0917
-        self, chunk: Chunk, batches: native.Columns, first: int, starts: array[int], ends: array[int],
-        allowance: Allowance,
-    ) -> Iterator[RecordBlock]:  # fmt: skip
+    def _of_arena(
+        self, chunk: Chunk, batches: native.Columns, first: int, starts: array[int], ends: array[int]
+    ) -> Iterator[RecordBlock]:
         if not starts:
             return
         view = memoryview(self._arena)
@@ -201,18 +193,29 @@ class RecordReader:
                 yield self._block(chunk, view, first + done, found)
                 done += found.batches
             else:
-                yield from self._one(chunk, first + done, allowance)
+                yield from self._one(chunk, first + done)
                 done += 1
 
-    def _one(self, chunk: Chunk, row: int, allowance: Allowance) -> Iterator[RecordBlock]:
+    def _one(self, chunk: Chunk, row: int) -> Iterator[RecordBlock]:
         """Yield the records of one batch that is unusual: large, old, damaged, or of control records."""
         batch = chunk.batches.row(row)
-        parts = self._decode(chunk, batch, allowance.limits)
-        part = next(parts, None)
-        if part is not None and part[2] is not None and allowance.is_short(part[2].kind):
-            yield NOT_YET
-            parts = self._decode(chunk, batch, allowance.limits)
+        if not chunk.is_seven:  # its sets are nested: their sizes add up part by part
+            parts = self._decode(chunk, batch, self._small)
             part = next(parts, None)
+            fault = None if part is None else part[2]
+            is_large = fault is not None and fault.kind is FaultKind.OUTPUT_TOO_LARGE and self._small != self._limits
+            if not is_large:
+                yield from self._of_parts(chunk, row, batch, part, parts)
+                return
+        yield NOT_YET
+        with LARGE_BUFFERS.turn():
+            parts = self._decode(chunk, batch, self._limits)
+            yield from self._of_parts(chunk, row, batch, next(parts, None), parts)
+
+    @staticmethod
+    def _of_parts(
+        chunk: Chunk, row: int, batch: Batch, part: _Decoded | None, parts: Iterator[_Decoded]
+    ) -> Iterator[RecordBlock]:
         begun, alone = 0, None
         is_usual = batch.magic >= RECORD_BATCH_MAGIC and not batch.is_control
         while part is not None:
@@ -235,42 +238,10 @@ def _is_packed(batch: Batch) -> bool:
     return is_new and batch.attributes & CODEC_MASK in _V2_CODECS and not batch.attributes & CONTROL_MASK
 
 
-def _in_turn(
-    job: int, blocks: Iterator[RecordBlock], allowance: Allowance, *, ahead: bool, is_large: bool
-) -> Iterator[RecordBlock]:
-    """Yield the blocks; each batch with a large output is decompressed when no other job has one in memory.
-
-    `is_large`: all of them may have large outputs. `ahead`: as for `RecordReader.blocks`.
-    """
-    has_turn, is_first, is_going_on = is_large, True, False
-    if is_large:
-        LARGE_TURN.take(job)
-    try:
-        for block in blocks:
-            if has_turn and not is_large and not is_going_on:  # `blocks` has dropped the large batch by now
-                LARGE_TURN.give(job)
-                has_turn = False
-            if block is NOT_YET:
-                if ahead and is_first:
-                    yield block
-                LARGE_TURN.take(job)
-                has_turn = is_going_on = True
-                allowance.grant()
-            else:
-                yield block
-                is_going_on = block.goes_on
-                if not is_large and not is_going_on:
-                    allowance.reduce()
-            is_first = False
-    finally:
-        if has_turn:
-            LARGE_TURN.give(job)
-
-
 def _decode(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
     start = batch.position - chunk.position
     end = start + batch.size_bytes
-    if chunk.generation is Generation.SEVEN:
+    if chunk.is_seven:
         return _decode_seven(chunk.view, start, end, batch, limits)
     if batch.magic >= 2:
         return _decode_v2(chunk.view, start, end, batch, limits)
@@ -280,7 +251,7 @@ def _decode(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool
 def _decode_strictly(chunk: Chunk, batch: Batch, limits: Limits, *, timestamps_only: bool) -> Decoded:
     """Decode as `_decode` does, and add problems of a message set to its first records."""
     parts = _decode(chunk, batch, limits, timestamps_only=timestamps_only)
-    if batch.magic >= 2 and chunk.generation is not Generation.SEVEN:
+    if batch.magic >= 2 and not chunk.is_seven:
         return parts
     return _with_problems(chunk, batch, parts)
 
@@ -297,7 +268,7 @@ def _with_problems(chunk: Chunk, batch: Batch, parts: Decoded) -> Decoded:
 
 
 def _problem(chunk: Chunk, batch: Batch, view: memoryview) -> str:
-    if chunk.generation is Generation.SEVEN:
+    if chunk.is_seven:
         return legacy.problem_of_seven_set(view) if batch.codec else ""
     start = batch.position - chunk.position
     problem = legacy.problem_of_entry(chunk.view, start, start + batch.size_bytes, batch)
@@ -411,3 +382,201 @@ def _decompressed(codec: int, data: memoryview, batch: Batch, limits: Limits) ->
 
 def _no_records(batch: Batch, kind: FaultKind, message: str) -> list[Part]:
     return [([], fault_of(batch, kind, message))]
+
+
+# ---- in threads
+
+CHUNKS_AHEAD = 2
+"""Number of chunks whose records may be read before their turn."""
+MOST_THREADS = 4
+SPARE_READERS = 2
+LARGE_LOG_BYTES, MANY_RECORDS = 16 << 20, 60_000
+"""From one of these on, a log is read in threads."""
+TASK_BYTES = ARENA_BYTES * 3 // 4
+"""Decompressed bytes per task, by the expansion of the batches before it: a task is a block, with room for variation.
+
+A thread reads only the first block of a task, so larger tasks leave work to the caller.
+"""
+FIRST_EXPANSION = 6.0
+"""The expansion that is assumed until a block was decompressed."""
+LEAST_PACKED_BYTES, MOST_PACKED_BYTES = 256 << 10, 1 << 20
+"""Bounds of a task in the log: of bombs, few are decompressed at a time, and a chunk has work for two threads."""
+SMALL_BATCH_BYTES = 8 << 10
+"""Mean compressed size below which one thread is used: two would wait for each other in Python."""
+LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
+"""Chunks larger than this, because of a large batch, are processed one at a time."""
+
+ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
+Read = Callable[[], Iterator[RecordBlock]]
+Work = Callable[[Read], Iterator[RecordBlock]]
+"""The function that threads apply to blocks. It calls its argument to read them."""
+
+
+def records(  # noqa: PLR0913
+    scan: Scan,
+    rows: Callable[[Chunk], list[Rows]],
+    work: Work | None = None,
+    chosen: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
+    *,
+    strict: bool = False,
+    threads: bool = True,
+) -> Iterator[ChunkBlocks]:
+    """Yield the chunks of a scan, each with its record blocks, which threads read ahead if the log is large.
+
+    A chunk is valid until the next is requested, and so is a block. All blocks of a chunk must be taken.
+
+    `rows` returns the rows of a chunk to read. `work` is applied to the blocks that threads read. `chosen` replaces the
+    chunks of the scan by others: with fewer batches, or several per chunk. `strict` is passed to the RecordReader.
+    Without `threads`, nothing is read before the caller requests it, so that many logs can be read side by side.
+    """
+    scan.buffers = CHUNKS_AHEAD + 1 if threads else 1
+    chunks = iter(scan) if chosen is None else chosen(scan)
+    reader = RecordReader(scan.limits, strict=strict)
+    is_large = scan.end - scan.start >= LARGE_LOG_BYTES
+    with closing(chunks):  # a caller that stops early closes the file next
+        for chunk in chunks:
+            yield chunk, _read_here(reader, chunk, rows(chunk))
+            if threads and (is_large or _has_many_records(chunk)):
+                break
+        else:
+            return
+        count = 1 if _packs_little(chunk) else max(2, min(os.cpu_count() or 1, MOST_THREADS))
+        del chunk  # it may be a large one
+        with _PIPELINES as running:
+            pool = started_pool(count, "kafkalog-read")
+            if pool is None:
+                yield from ((chunk, _read_here(reader, chunk, rows(chunk))) for chunk in chunks)
+                return
+            # Each reader has its own buffers, so with several logs at a time, later logs get fewer readers.
+            more = (count + SPARE_READERS) // running - 1
+            readers = [reader, *(RecordReader(scan.limits, strict=strict) for _ in range(more))]
+            try:
+                yield from _Pipeline(pool, readers, work).run(chunks, rows)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+
+def _read_here(reader: RecordReader, chunk: Chunk, rows: list[Rows]) -> Iterator[RecordBlock]:
+    for first, end in rows:
+        yield from reader.blocks(chunk, first, end)
+
+
+class _Running:
+    """Counts the pipelines that are running in this process."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._lock = Lock()
+
+    def __enter__(self) -> int:
+        """Return the number of running pipelines, including this pipeline."""
+        with self._lock:
+            self._count += 1
+            return self._count
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+
+
+_PIPELINES = _Running()
+
+
+class _Task:
+    """Rows of a chunk that a thread reads: the first block in a thread, further blocks in their turn."""
+
+    def __init__(self, chunk: Chunk, rows: Rows) -> None:
+        self.chunk = chunk
+        self.rows = rows
+        self.reader: RecordReader | None = None
+        self.blocks: Iterator[RecordBlock] = iter(())
+        self.first: Future[RecordBlock | None] | None = None
+
+    def read(self, reader: RecordReader, work: Work | None) -> RecordBlock | None:
+        """Read the first block."""
+        read = partial(reader.blocks, self.chunk, *self.rows, ahead=True)
+        self.blocks = read() if work is None else work(read)
+        return next(self.blocks, None)
+
+
+class _Pipeline:
+    """An ordered map: tasks of chunks run in a pool, and their blocks are taken in the order of the log."""
+
+    def __init__(self, pool: ThreadPoolExecutor, readers: list[RecordReader], work: Work | None) -> None:
+        self._pool = pool
+        self._free = readers
+        self._work = work
+        self._todo: deque[_Task] = deque()
+        self._expansion = FIRST_EXPANSION
+
+    def run(self, chunks: Iterator[Chunk], rows: Callable[[Chunk], list[Rows]]) -> Iterator[ChunkBlocks]:
+        """Yield the chunks with their blocks. The caller's thread scans, as far as the chunks ahead may."""
+        waiting: deque[tuple[Chunk, deque[_Task]]] = deque()
+        for chunk in chunks:
+            tasks = deque(_Task(chunk, part) for part in self._parts(chunk, rows(chunk)))
+            waiting.append((chunk, tasks))
+            self._todo += tasks
+            self._submit()
+            most = 0 if len(chunk.view) > LARGE_CHUNK_BYTES else CHUNKS_AHEAD
+            del chunk, tasks  # they may be large
+            while len(waiting) > most:
+                yield self._taken(waiting)
+        while waiting:
+            yield self._taken(waiting)
+
+    def _taken(self, waiting: deque[tuple[Chunk, deque[_Task]]]) -> ChunkBlocks:
+        chunk, tasks = waiting.popleft()
+        return chunk, self._blocks(tasks)
+
+    def _submit(self) -> None:
+        while self._todo and self._free:
+            task = self._todo.popleft()
+            task.reader = self._free.pop()
+            task.first = self._pool.submit(task.read, task.reader, self._work)
+
+    def _blocks(self, tasks: deque[_Task]) -> Iterator[RecordBlock]:
+        while tasks:
+            task = tasks.popleft()
+            assert task.first is not None  # there is a reader for the first task of all
+            assert task.reader is not None
+            block = task.first.result()
+            task.first = None
+            if block is NOT_YET:
+                block = next(task.blocks, None)
+            while block is not None:
+                yield block
+                block = next(task.blocks, None)
+            self._expansion = task.reader.expansion or self._expansion
+            self._free.append(task.reader)
+            self._submit()
+
+    def _parts(self, chunk: Chunk, rows: list[Rows]) -> Iterator[Rows]:
+        """Split `rows` into rows per task. Rows are not split if no batch in them is compressed."""
+        task_bytes = min(max(int(TASK_BYTES / self._expansion), LEAST_PACKED_BYTES), MOST_PACKED_BYTES)
+        for first, end in rows:
+            part = chunk.batches.part(first, end)
+            if not any_row(lambda bits: bits & CODEC_MASK != 0, part.attributes):
+                yield first, end
+                continue
+            begin, filled = first, 0
+            for row, size in enumerate(part.size_bytes, first):
+                if filled + size > task_bytes and row > begin:
+                    yield begin, row
+                    begin, filled = row, 0
+                filled += size
+            yield begin, end
+
+
+def _has_many_records(chunk: Chunk) -> bool:
+    counts = zip(chunk.batches.records_count, chunk.batches.valid, strict=True)
+    return sum(count for count, valid in counts if valid) >= MANY_RECORDS
+
+
+def _packs_little(chunk: Chunk) -> bool:
+    """Whether batches are small and use a fast codec.
+
+    Decompression is then mostly Python, and threads block each other.
+    """
+    pairs = zip(chunk.batches.attributes, chunk.batches.size_bytes, strict=True)
+    packed = [size for bits, size in pairs if bits & CODEC_MASK in (Codec.SNAPPY, Codec.LZ4)]
+    return len(packed) > 0 and sum(packed) < SMALL_BATCH_BYTES * len(packed)

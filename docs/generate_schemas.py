@@ -14,17 +14,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import kafkalog_cli
-from kafkalog_cli.output.ndjson import MAY_BE_ABSENT, BytesObject, ObjectKind
-from kafkalog_cli.results import OPEN, RESULTS, Field, Keywords, Mark, PathText, fields_of, is_result, split
+from kafkalog_cli.output.ndjson import BytesObject
+from kafkalog_cli.results import OPEN, RESULTS, Keywords, Mark, fields_of, is_result, split
 
 ROOT = Path(__file__).resolve().parent.parent
 BASE64 = {"type": "string", "contentEncoding": "base64", "description": "the bytes; only if they are not UTF-8"}
 TYPES = {
     str: "string",
-    PathText: "string",
     int: "integer",
     float: "number",
     bool: "boolean",
@@ -47,54 +46,39 @@ They have replacement characters, and a further field `…_b64` has their bytes 
 """
 
 
-def kinds() -> list[ObjectKind[Any]]:
-    """Return all kinds of objects, by name."""
-    found = {}
+def kinds() -> dict[str, list[Any]]:
+    """Return the results of each schema, by name."""
     for module in pkgutil.walk_packages(kafkalog_cli.__path__, "kafkalog_cli."):
         if module.name.startswith(("kafkalog_cli.ops", "kafkalog_cli.output")):
-            names = vars(importlib.import_module(module.name)).values()
-            found.update({kind.name: kind for kind in names if isinstance(kind, ObjectKind)})
-    found.update({one.name: ObjectKind(one.name, kind, None, one.is_open) for one, kind in RESULTS.items()})
-    return [found[name] for name in sorted(found)]
+            importlib.import_module(module.name)
+    return {name: RESULTS[name] for name in sorted(RESULTS)}
 
 
-def schema(kind: ObjectKind[Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a kind."""
-    body = of_object(kind.record)
-    constants = {"schema": {"const": kind.name}, "type": {"const": kind.type}}
-    more: dict[str, Any] = {"additionalProperties": True} if kind.is_open else {}
-    if kind.other is not None:
-        other = of_object(kind.other)
-        body["properties"] |= other["properties"]
-        more["oneOf"] = [{"required": part["required"]} for part in (body, other)]
-        body["required"] = []
+def schema(results: list[Any]) -> dict[str, Any]:
+    """Return the JSON Schema of lines that are one of these results."""
+    name = results[0].schema
+    bodies = [of_object(result) for result in results]
+    constants = {"schema": {"const": name.name}, "type": {"const": name.type}}
+    more: dict[str, Any] = {"additionalProperties": True} if name.is_open else {}
+    if len(bodies) > 1:
+        more["oneOf"] = [{"required": body["required"]} for body in bodies]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": kind.name,
-        "title": body["description"],
+        "$id": name.name,
+        "title": bodies[0]["description"],
         "type": "object",
-        "required": [*constants, *body["required"]],
-        "properties": constants | body["properties"],
+        "required": [*constants, *(bodies[0]["required"] if len(bodies) == 1 else ())],
+        "properties": constants | {name: field for body in bodies for name, field in body["properties"].items()},
         **more,
     }
-
-
-def fields(record: type) -> Iterator[Field]:
-    """Yield the fields of a declaration."""
-    if not is_typeddict(record):
-        yield from fields_of(record)
-        return
-    for name, hint in get_type_hints(record, include_extras=True).items():
-        type_, notes = split(hint)
-        yield Field(name, type_, notes, str, None)
 
 
 def of_object(record: type) -> dict[str, Any]:
     """Return the schema of a result."""
     properties, required = {}, []
-    for field in fields(record):
+    for field in fields_of(record):
         properties[field.name] = noted(of_type(field.type), field.notes)
-        if not field.may_be_absent and MAY_BE_ABSENT not in field.notes:
+        if not field.may_be_absent:
             required.append(field.name)
         if is_path(field.type, field.notes):
             properties[f"{field.name}_b64"] = BASE64
@@ -104,7 +88,7 @@ def of_object(record: type) -> dict[str, Any]:
 def is_path(type_: Any, notes: Sequence[Any]) -> bool:
     """Whether a field is a path, or null."""
     parts = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
-    return Mark.PATH in notes or any(part is PathText or Mark.PATH in split(part)[1] for part in parts)
+    return Mark.PATH in notes or any(Mark.PATH in split(part)[1] for part in parts)
 
 
 def noted(found: dict[str, Any], notes: Sequence[Any]) -> dict[str, Any]:
@@ -127,7 +111,7 @@ def of_type(hint: Any) -> dict[str, Any]:
         return {"const": parts[0]} if len(parts) == 1 else {"enum": [*parts]}
     if isinstance(hint, type) and issubclass(hint, Enum):
         return {"enum": [member.value for member in hint]}
-    if hint is bytes or is_typeddict(hint) or is_result(hint):
+    if hint is bytes or is_result(hint):
         return of_object(BytesObject if hint is bytes else hint)
     if hint is Any:
         return {}
@@ -193,16 +177,15 @@ def pretty(value: Any, indent: int = 0) -> str:
     return f"{opening}\n" + ",\n".join(items) + f"\n{' ' * indent}{closing}"
 
 
-def page(found: list[ObjectKind[Any]]) -> str:
+def page(found: Mapping[str, list[Any]]) -> str:
     """Return the page of the site: each object with its fields, then the parts of objects."""
     parts: dict[str, type] = {}
     sections = []
-    for kind in found:
-        tables = [table(kind.record, parts)]
-        if kind.other is not None:
-            tables.append(f"Or: {sentence(kind.other)}.\n\n{table(kind.other, parts)}")
-        further = "\nMore fields, with counts, depend on the command.\n" if kind.is_open else ""
-        sections.append(f"## {kind.name}\n\n{sentence(kind.record)}.\n\n" + "\n".join(tables) + further)
+    for name, results in found.items():
+        first, *others = results
+        tables = [table(first, parts), *(f"Or: {sentence(one)}.\n\n{table(one, parts)}" for one in others)]
+        further = "\nMore fields, with counts, depend on the command.\n" if first.schema.is_open else ""
+        sections.append(f"## {name}\n\n{sentence(first)}.\n\n" + "\n".join(tables) + further)
     described: dict[str, str] = {}
     while waiting := parts.keys() - described.keys():
         described |= {
@@ -215,10 +198,10 @@ def page(found: list[ObjectKind[Any]]) -> str:
 def table(record: type, parts: dict[str, type]) -> str:
     """Return the fields of a result as a table; results inside it are added to `parts`."""
     rows = ["| Field | Type | Meaning |\n|---|---|---|\n"]
-    for field in fields(record):
+    for field in fields_of(record):
         texts = [note for note in field.notes if isinstance(note, str)]
         meaning = texts[-1] if texts else ""
-        if field.may_be_absent or MAY_BE_ABSENT in field.notes:
+        if field.may_be_absent:
             meaning = f"{meaning} (not always present)".strip()
         rows.append(f"| `{field.name}` | {joined(words(field.type, field.notes, parts))} | {meaning} |\n")
     return "".join(rows)
@@ -228,16 +211,17 @@ def words(hint: Any, notes: Sequence[Any], parts: dict[str, type]) -> Iterator[s
     """Yield the types of a field in words."""
     origin, args = get_origin(hint), get_args(hint)
     values = constants(hint, notes)
+    types = [dict(note.items)["type"] for note in notes if isinstance(note, Keywords) and "type" in dict(note.items)]
     if values is not None:
         yield from quoted(values)
-    elif any(isinstance(note, Keywords) and dict(note.items).get("type") == "string" for note in notes):
-        yield "string"
+    elif types:
+        yield from [types[0]] if isinstance(types[0], str) else types[0]
     elif origin is Annotated:
         yield from words(args[0], args[1:], parts)
     elif origin in (Union, UnionType):
         for arg in args:
             yield from words(arg, (), parts)
-    elif is_typeddict(hint) or is_result(hint):
+    elif is_result(hint):
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", hint.__name__.removesuffix("Object")).capitalize()
         parts[name] = hint
         yield f"[{name.lower()}](#{name.lower().replace(' ', '-')})"
@@ -272,7 +256,10 @@ def quoted(values: Any) -> list[str]:
 
 def files() -> Mapping[Path, str]:
     """Return every generated file and its text."""
-    return {Path(f"docs/schemas/{kind.name.replace('/', '-')}.json"): pretty(schema(kind)) + "\n" for kind in kinds()}
+    return {
+        Path(f"docs/schemas/{name.replace('/', '-')}.json"): pretty(schema(results)) + "\n"
+        for name, results in kinds().items()
+    }
 
 
 def main() -> int:

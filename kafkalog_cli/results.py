@@ -62,13 +62,11 @@ class Mark(Enum):
     """The object has further fields."""
     PATH = 5
     """A path, a file name or a topic: if it is not UTF-8, a second field has its bytes in base64."""
-    ABSENT_TOGETHER = 6
-    """The field is absent if the result is that it comes from."""
-    STREAMED = 7
-    """A long list: its items are made when they are written."""
+    SOMETIMES = 6
+    """Some objects do not have the field, and in others it may be null."""
 
 
-HIDDEN, FLAT, ABSENT, OPEN, STREAMED = Mark.HIDDEN, Mark.FLAT, Mark.ABSENT, Mark.OPEN, Mark.STREAMED
+HIDDEN, FLAT, ABSENT, OPEN, SOMETIMES = Mark.HIDDEN, Mark.FLAT, Mark.ABSENT, Mark.OPEN, Mark.SOMETIMES
 
 
 class Named(NamedTuple):
@@ -83,6 +81,8 @@ class Before(NamedTuple):
     name: str
 
 
+NULL_IF_EMPTY = keywords(lambda text: text or None, type=("string", "null"))
+"""A text that is "" where there is none."""
 EMPTY_IS_NULL = keywords(lambda value: value or None)
 NULL_IS_ZERO = keywords(lambda number: number or 0)
 NUMBER_OF = keywords(lambda values: len(values or ()))
@@ -153,6 +153,10 @@ GIVEN: Any = None
 """The value of a field that comes with the output, not from the result."""
 
 
+NOT_GIVEN: Any = ABSENT
+"""The same; without the value, the object does not have the field."""
+
+
 class Schema(NamedTuple):
     """The schema of a line: its name, such as `kafkalog.record/1`. `is_open`: the lines have further fields."""
 
@@ -165,8 +169,8 @@ class Schema(NamedTuple):
         return self.name.removeprefix("kafkalog.").partition("/")[0]
 
 
-RESULTS: dict[Schema, type] = {}
-"""The result of each schema."""
+RESULTS: dict[str, list[Any]] = {}
+"""The results of each schema: an answer may be one of several."""
 
 
 def result(name: str, *, is_open: bool = False) -> Callable[[type[AnyT]], type[AnyT]]:
@@ -174,7 +178,7 @@ def result(name: str, *, is_open: bool = False) -> Callable[[type[AnyT]], type[A
 
     def declare(kind: type[AnyT]) -> type[AnyT]:
         kind.schema = Schema(name, is_open)  # type: ignore[attr-defined]
-        RESULTS[Schema(name, is_open)] = kind
+        RESULTS.setdefault(name, []).append(kind)
         return kind
 
     return declare
@@ -192,7 +196,7 @@ class Field(NamedTuple):
     @property
     def may_be_absent(self) -> bool:
         """Whether some objects do not have the field."""
-        return ABSENT in self.notes or Mark.ABSENT_TOGETHER in self.notes
+        return ABSENT in self.notes or Mark.SOMETIMES in self.notes
 
 
 def is_result(kind: Any) -> bool:
@@ -218,15 +222,20 @@ def _fields(kind: type) -> Iterator[Field]:
             continue
         read = _reader([name])
         if FLAT in notes:
-            (kind_,), absent = _not_none(type_), ABSENT in notes
-            for inner in fields_of(kind_):
-                inner_type = inner.type if absent or kind_ is type_ else inner.type | None
-                inner_notes = (*inner.notes, *([Mark.ABSENT_TOGETHER] if absent else []))
-                yield inner._replace(type=inner_type, notes=inner_notes, read=_then(read, inner.read, absent))
+            (part,), absent = _not_none(type_), ABSENT in notes
+            is_optional = part is not type_
+            for inner in fields_of(part):
+                yield inner._replace(
+                    type=inner.type | None if is_optional and not absent else inner.type,
+                    notes=(*inner.notes, *([SOMETIMES] if absent else [])),
+                    read=_then(read, inner.read, None if not absent else ABSENT),
+                    convert=_if_any(inner.convert) if is_optional else inner.convert,
+                )
             continue
         named = next((note.name for note in notes if isinstance(note, Named)), name)
         if ABSENT in notes:
-            (type_,) = _not_none(type_)
+            type_, more = split(_not_none(type_)[0])
+            notes = (*more, *notes)
         yield Field(named, type_, notes, read, _conversion(type_, notes))
 
 
@@ -254,10 +263,10 @@ def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
 
 
-def _then(first: _Function, second: _Function, absent: bool) -> _Function:
+def _then(first: _Function, second: _Function, without: Any) -> _Function:
     def read(found: Any) -> Any:
         value = first(found)
-        return (ABSENT if absent else None) if value is None else second(value)
+        return without if value is None else second(value)
 
     return read
 
@@ -266,7 +275,11 @@ def _conversion(type_: Any, notes: tuple[Any, ...]) -> _Function | None:
     own = next((note.convert for note in notes if isinstance(note, Keywords) and note.convert), None)
     if own is not None:
         return own
-    convert = _of_type(type_, notes)
+    return _if_any(_of_type(type_, notes))
+
+
+def _if_any(convert: _Function | None) -> _Function | None:
+    """Return the function for values that may be None, which stays None."""
     return None if convert is None else lambda value: None if value is None else convert(value)
 
 
@@ -285,18 +298,15 @@ def _of_type(type_: Any, notes: tuple[Any, ...]) -> _Function | None:
     convert = _conversion(*split(parts[0]))
     if convert is None:
         return list if issubclass(origin, frozenset | set) else None
-    return (lambda values: map(convert, values)) if STREAMED in notes else lambda values: [*map(convert, values)]
+    return lambda values: [*map(convert, values)]
 
 
 def object_of(found: Any, /, **given: object) -> dict[str, Any]:
-    """Return the fields of a result; those that are `given` do not come from its attributes."""
+    """Return the fields of a result; those that are `given` do not come from its attributes. ABSENT: no such field."""
     values: dict[str, Any] = {}
     for name, _, notes, read, convert in fields_of(found.__class__):
         value = given[name] if name in given else read(found)
-        if value is ABSENT:
+        if value is ABSENT or (value is None and ABSENT in notes):
             continue
-        if convert is not None:
-            value = convert(value)
-        if value is not None or ABSENT not in notes:
-            values[name] = value
+        values[name] = value if convert is None else convert(value)
     return values

@@ -24,7 +24,7 @@ from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.importing.job import Import, Tasks
 from kafkalog_cli.ops.importing.planning import ImportResult
 from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files, topic_ids
-from kafkalog_cli.output.import_view import IMPORTED, import_lines, imported_objects
+from kafkalog_cli.output.import_view import import_lines
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.sessions import Sessions
@@ -197,8 +197,8 @@ def _print(run: Run, options: ImportOptions, result: ImportResult, seconds: floa
     for note in result.notes:
         run.messages.warn(note.kind, note.message, path=note.path)
     if run.lines is not None:
-        for fields in imported_objects(result, log_dir, dry_run=dry_run):
-            run.lines.object(IMPORTED, fields)
+        for partition in result.partitions(log_dir, dry_run=dry_run):
+            run.lines.result(partition)
     elif result.plan is not None:
         run.write_lines(import_lines(result, log_dir, seconds, dry_run=dry_run))
     records = sum(one.built.records for one in result.done)

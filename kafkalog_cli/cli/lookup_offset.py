@@ -31,7 +31,7 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.run import Run
     from kafkalog_cli.ops.lookup_offset import lookup_offset as find_offset
     from kafkalog_cli.ops.selection import select_one
-    from kafkalog_cli.output.lookup_view import LOOKUP, found_lines, found_object
+    from kafkalog_cli.output.lookup_view import found_lines, write_found
 
     run = Run(context, output)
     paths = run.directories_of([path])
@@ -39,7 +39,7 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     found = find_offset(run.fs, chosen, offset, batch_only=batch)
     run.lock_warnings.about_partitions(chosen.path)
     if run.lines is not None:
-        run.lines.object(LOOKUP, found_object(found, chosen))
+        write_found(run.lines, found, chosen)
     else:
         for line in found_lines(found):
             run.out.write(line)

@@ -15,18 +15,17 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, NoTimestamps, UsageError
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops import lookup_time as by_time
-from kafkalog_cli.ops.lookup_offset import Found
+from kafkalog_cli.ops.lookup_offset import Found, LookupOffset
 from kafkalog_cli.ops.lookup_time import joined_errors
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.output.lookup_view import (
-    LOOKUP,
     broker_fields,
     broker_note,
     found_lines,
-    found_object,
     partition_line,
     topic_line,
+    write_found,
 )
 from kafkalog_cli.output.stream import paint_of
 
@@ -111,11 +110,6 @@ class Answer(NamedTuple):
         """What is unusual about the answer."""
         return self.fields.get("notes", ()) if self.found is None else self.found.notes
 
-    def members(self, partition: Partition) -> dict[str, Any]:
-        """Return the members of the JSON object of a record."""
-        assert self.found is not None
-        return {**found_object(self.found, partition), **self.fields}
-
 
 def _answer(fs: Filesystem, partition: Partition, question: TimeQuestion) -> Answer:
     if question.before is None and not question.earliest and not question.latest:
@@ -167,7 +161,7 @@ def _print_answer(run: Run, partition: Partition, question: TimeQuestion) -> int
     run.lock_warnings.about_partitions(partition.path)
     if answer.found is not None:
         if run.lines is not None:
-            run.lines.object(LOOKUP, answer.members(partition))
+            write_found(run.lines, answer.found, partition, **answer.fields)
         else:
             for piece in found_lines(answer.found):
                 run.out.write(piece)
@@ -175,7 +169,7 @@ def _print_answer(run: Run, partition: Partition, question: TimeQuestion) -> int
     for offset in answer.offsets:
         fields = {"offset": offset, **answer.fields}
         if run.lines is not None:
-            run.lines.object(LOOKUP, fields)
+            run.lines.result(LookupOffset(**fields))
             continue
         for name, value in fields.items():
             words = name.replace("_", " ").removesuffix("s")
@@ -209,7 +203,10 @@ def _print_answers(run: Run, partitions: Sequence[Partition], question: TimeQues
         fields = {"offset": next(iter(answer.offsets), None), **answer.fields}
         fields |= {} if question.before is None else {"offsets": answer.offsets}
         name = {"topic": partition.directory.topic, "partition": partition.directory.partition}
-        run.lines.object(LOOKUP, name | (fields if answer.found is None else answer.members(partition)))
+        if answer.found is None:
+            run.lines.result(LookupOffset(**fields), **name)
+        else:
+            write_found(run.lines, answer.found, partition, **answer.fields, **name)
     if len(outside) == len(partitions):
         for failure in joined_errors(outside):
             run.fail(failure)

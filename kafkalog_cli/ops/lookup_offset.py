@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import InRemoteStorage, OffsetOutOfRange
-from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import TimeIndexEntry
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -20,6 +21,9 @@ from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.log.segment_search import SegmentIndexes, StartingPoint
 from kafkalog_cli.ops.ranges import Range, cut
+from kafkalog_cli.results import ABSENT, GIVEN, NOT_GIVEN, SOMETIMES, Before, Count, Hidden, PathName, of, result
+
+OF_SEVERAL = "in the answer for one of several partitions"
 
 
 class Found(NamedTuple):
@@ -55,6 +59,77 @@ class Found(NamedTuple):
     def noted(self, *notes: str) -> Found:
         """Return the result with more notes."""
         return self._replace(notes=(*self.notes, *notes))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBatch:
+    """The header of a batch."""
+
+    batch: Hidden[Batch]
+    base_offset: ClassVar[Annotated[int | None, "null for a compressed message set whose records were not read"]] = of(
+        lambda found: None if found.batch.base_offset == NO_OFFSET else found.batch.base_offset
+    )
+    last_offset: ClassVar[int] = of("batch.last_offset")
+    position: ClassVar[Annotated[Count, "the byte of the segment"]] = of("batch.position")
+    size: ClassVar[Annotated[Count, "in bytes, with the header"]] = of("batch.size_bytes")
+    magic: ClassVar[int] = of("batch.magic")
+    crc_valid: ClassVar[Annotated[bool | None, "null if it was not checked"]] = of(
+        lambda found: None if found.batch.valid < 0 else bool(found.batch.valid)
+    )
+
+
+class UsedIndexEntry(NamedTuple):
+    """An entry of an offset index."""
+
+    offset: int
+    position: int
+
+
+class UsedTimeIndexEntry(NamedTuple):
+    """An entry of a time index."""
+
+    timestamp_ms: int
+    offset: int
+
+
+@result("kafkalog.lookup/1")
+@dataclass(frozen=True, slots=True)
+class LookupRecord:
+    """An answer of lookup-offset or lookup-time: a record with its batch, or an offset."""
+
+    found: Hidden[Found]
+    topic: ClassVar[Annotated[str | None, SOMETIMES, OF_SEVERAL]] = NOT_GIVEN
+    partition: ClassVar[Annotated[int | None, SOMETIMES, OF_SEVERAL]] = NOT_GIVEN
+    path: ClassVar[Annotated[PathName, "the segment"]] = of("found.segment.log.path")
+    record: ClassVar[
+        Annotated[dict[str, Any] | None, "a kafkalog.record/1; null if only a batch was requested or readable"]
+    ] = GIVEN
+    batch: ClassVar[FoundBatch] = of(lambda answer: FoundBatch(answer.found.batch))
+    index_entry: ClassVar[Annotated[UsedIndexEntry | None, "the entry of the offset index that was used"]] = of(
+        lambda answer: answer.found.start.entry and UsedIndexEntry(*answer.found.start.entry)
+    )
+    time_index_entry: ClassVar[Annotated[UsedTimeIndexEntry | None, "the entry of the time index that was used"]] = of(
+        lambda answer: answer.found.time_entry and UsedTimeIndexEntry(*answer.found.time_entry)
+    )
+    notes: ClassVar[Annotated[tuple[str, ...], "oddities of the answer"]] = of("found.notes")
+    how: ClassVar[Annotated[str, "a sentence"]] = GIVEN
+    broker_offset: ClassVar[Annotated[int | None, SOMETIMES, "a broker's answer if it differs; -1: no such record"]] = (
+        NOT_GIVEN
+    )
+    broker_error: ClassVar[Annotated[str, SOMETIMES, "the error of a broker's answer"]] = NOT_GIVEN
+
+
+@result("kafkalog.lookup/1")
+@dataclass(frozen=True, slots=True)
+class LookupOffset:
+    """An answer that is an offset."""
+
+    offset: Annotated[int | None, "null if one of several partitions has no such record"]
+    offsets: Annotated[Sequence[int] | None, ABSENT, "for --before with several partitions"] = None
+    high_watermark: Annotated[int | None, ABSENT, "from the checkpoint"] = None
+    notes: Annotated[Sequence[str] | None, ABSENT, "oddities of the answer"] = None
+    topic: ClassVar[Annotated[str | None, SOMETIMES, Before("offset"), OF_SEVERAL]] = NOT_GIVEN
+    partition: ClassVar[Annotated[int | None, SOMETIMES, Before("offset"), OF_SEVERAL]] = NOT_GIVEN
 
 
 def lookup_offset(

@@ -2,9 +2,9 @@
 
 - `views.py`: a View is how a verb's results are shown: JSON fields, text lines, and the counts of its summary.
 - `…_view.py`, `…_views.py`, `…_text.py`, `…_json.py`: the View, the text and the JSON of each command.
-- `ndjson.py` has the list of JSON objects. Each is a TypedDict in the file of its command; those of `ls` are in
-  `listing_records.py`. `log_plan_view.py`: the parts that all changes share.
-- `ndjson.py`: JsonLines, one JSON object per line; `human.py`: tables and times; `messages.py`: stderr.
+- `ndjson.py`: JsonLines, one JSON object per line, as the class of a result declares it (`kafkalog_cli/results.py`).
+- `human.py`: tables of columns with getters, and times; `messages.py`: stderr.
+- `log_plan_view.py`: the parts that all changes share.
 - `dump_*.py`: the text of kafka-dump-log, byte for byte; `read_printer.py`: the text of kafka-console-consumer.
 - `record_json.py`, `decoders.py`, `topic_decoders.py`, `redact.py`: records as JSON, and how their contents are
   shown.

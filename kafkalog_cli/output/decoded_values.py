@@ -2,23 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 from kafkalog_cli.format.records import header_views, view_of
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.ops.values import Failures, UndecodedCounts
-from kafkalog_cli.output.ndjson import NotRequired, json_text
-
-
-class DecodedContentsObject(TypedDict):
-    """A key or value that was decoded, or why it was not."""
-
-    format: NotRequired[Annotated[str, "avro, protobuf, json or the name of another format"]]
-    data: NotRequired[Annotated[Any, "the contents as JSON"]]
-    schema_id: NotRequired[Annotated[int | None, "null for a schema of a file without an id"]]
-    subject: NotRequired[str]
-    version: NotRequired[int]
-    error: NotRequired[Annotated[str, "why it was not decoded; the other members are absent"]]
+from kafkalog_cli.output.ndjson import json_text
 
 
 @dataclass(slots=True)
@@ -33,7 +22,7 @@ class DecodedValues:
         """Return what was not decoded so far, by reason, and forget it."""
         return self.undecoded.failures()
 
-    def json_object(self, buffer: memoryview, row: tuple[int, ...]) -> dict[str, DecodedContentsObject]:
+    def json_object(self, buffer: memoryview, row: tuple[int, ...]) -> dict[str, dict[str, Any]]:
         """Return the member `decoded`: key and value, as far as a decoder applies to them."""
         found = {}
         for what in ("key", "value"):
@@ -63,10 +52,10 @@ class DecodedValues:
         return found
 
 
-def _object(found: DecodedContents | Undecoded) -> DecodedContentsObject:
+def _object(found: DecodedContents | Undecoded) -> dict[str, Any]:
     if isinstance(found, Undecoded):
         return {"error": found.reason}
-    made: DecodedContentsObject = {"format": found.format, "data": found.value}
+    made: dict[str, Any] = {"format": found.format, "data": found.value}
     if found.schema is not None:
         made["schema_id"] = found.schema.schema_id
         made["subject"] = found.schema.subject

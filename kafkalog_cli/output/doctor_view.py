@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.log.log_dir import Shutdown
@@ -13,79 +12,25 @@ from kafkalog_cli.ops.doctor.broker_pages import Recognised
 from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
 from kafkalog_cli.ops.doctor.examination import Examination, StartStep
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.output.ndjson import From, JsonLines, ObjectKind
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import Paint, ResultStream, paint_of, printable
-from kafkalog_cli.output.verify_view import FINDING, OF_SEVERITY, finding_object
-from kafkalog_cli.results import EMPTY_IS_NULL, Count, PathText, lower_names
-
-
-class ExaminationObject(TypedDict):
-    """A log directory that doctor has examined."""
-
-    path: Annotated[PathText, From("root.path")]
-    shutdown: Annotated[Shutdown, From("root.shutdown"), "how its broker stopped"]
-    pid: Annotated[int | None, From("root.lock_owner.pid"), "of the process that holds the lock"]
-    cluster_id: Annotated[str | None, From("root.meta.cluster_id"), "from meta.properties"]
-    node_id: Annotated[int | None, From("root.meta.node_id")]
-    partitions: Count
-
-
-class StartStepObject(TypedDict):
-    """A step of the broker's next start."""
-
-    number: Annotated[int, "the place in the broker's order, from 1"]
-    action: StartAction
-    path: Annotated[PathText, "the file or directory"]
-    message: str
-    loses_data: Annotated[bool, "whether bytes of logs are removed"]
-    ends_start: Annotated[bool, "whether the broker does not start, or starts without the log directory"]
-
-
-class BrokerLineObject(TypedDict):
-    """A line of a broker's log that was recognised in the text."""
-
-    slug: Annotated[str, From("message.slug"), "the name of its page in docs/broker-messages"]
-    line: str
-    text: Annotated[str, From("text.text"), "the text of Kafka, {} for each value"]
-    exact: Annotated[bool, From("is_exact"), "false: the line has only a part of the text"]
-    meaning: Annotated[str, From("message.meaning")]
-    risk: Annotated[str, From("message.at_stake")]
-
-
-class NextCommandObject(TypedDict):
-    """A command to run next."""
-
-    number: Annotated[int, "the place in the list, from 1; the safest commands come first"]
-    argv: Annotated[
-        list[str] | None, EMPTY_IS_NULL, "the words of the command; null for a step by hand, which `why` explains"
-    ]
-    why: str
-    effect: Annotated[str, lower_names(*Effect), "what it changes; copies: it writes only new files elsewhere"]
-    reversible: Annotated[bool, From("effect.is_reversible"), "whether nothing is changed, or the change can be undone"]
-    undo: Annotated[str | None, EMPTY_IS_NULL, "how the change is undone"]
-    findings: Annotated[Count, "findings that name the command"]
-
-
-EXAMINATION = ObjectKind("kafkalog.examination/1", ExaminationObject)
-START_STEP = ObjectKind("kafkalog.start-step/1", StartStepObject)
-BROKER_LINE = ObjectKind("kafkalog.broker-line/1", BrokerLineObject)
-NEXT_COMMAND = ObjectKind("kafkalog.next-command/1", NextCommandObject)
+from kafkalog_cli.output.verify_view import OF_SEVERITY
 
 
 def write_objects(lines: JsonLines, found: Examination) -> dict[str, int]:
     """Write all objects, and return the counts of the summary."""
-    lines.record(EXAMINATION, found)
+    lines.result(found)
     for number, step in enumerate(found.steps, 1):
-        lines.record(START_STEP, step, number=number)
+        lines.result(step, number=number)
     counts = dict.fromkeys(Severity, 0)
     for verification in found.verifications:
-        for finding in verification.findings:
-            counts[finding.severity] += 1
-            lines.object(FINDING, finding_object(finding, verification))
+        for one in verification.located:
+            counts[one.finding.severity] += 1
+            lines.result(one)
     for line in found.lines:
-        lines.record(BROKER_LINE, line)
+        lines.result(line)
     for number, command in enumerate(found.commands, 1):
-        lines.record(NEXT_COMMAND, command, number=number)
+        lines.result(command, number=number)
     of_severity = {name: counts[severity] for severity, name in OF_SEVERITY.items()}
     return {"steps": len(found.steps), **of_severity, "commands": len(found.commands)}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -25,7 +24,6 @@ _LEAST_COLUMNS = 8
 """The columns of the terminal that a broken column has at least, if there are as many."""
 _MOST_TERMINAL_ROWS = 5000
 """Rows of the largest table that rich lays out, with some kilobytes for each cell."""
-_MOST_KEPT_ROWS = 1 << 17
 
 
 class Column(NamedTuple):
@@ -46,18 +44,6 @@ NumberColumn = partial(Column, is_number=True)
 CountColumn = partial(Column, is_number=True, is_count=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """The cells of a table; cells of very many rows are made each time that they are iterated over."""
-
-    columns: Sequence[Column]
-    rows: Collection[Any]
-
-    def __iter__(self) -> Iterator[list[str]]:
-        getters = [column.of for column in self.columns]
-        return ([cell(of(row)) for of in getters] for row in self.rows)
-
-
 def write_table(out: ResultStream, columns: Sequence[Column], rows: Collection[Any]) -> None:
     """Write a table: all of it in a pipe, on a terminal only the columns that have values and fit.
 
@@ -67,7 +53,7 @@ def write_table(out: ResultStream, columns: Sequence[Column], rows: Collection[A
         for line in table_lines(columns, rows):
             out.write(line)
         return
-    width, cells = terminal_columns(), [*_cells(columns, rows)]
+    width, cells = terminal_columns(), _cells(columns, rows)
     kept = _with_values(columns, cells)
     shown = _fitting(columns, kept, cells, width)
     out.write(_rich([columns[at] for at in shown], [[row[at] for at in shown] for row in cells], width))
@@ -89,9 +75,9 @@ def table_lines(columns: Sequence[Column], rows: Collection[Any]) -> Iterator[st
         yield _GAP.join(padded).rstrip() + "\n"
 
 
-def _cells(columns: Sequence[Column], rows: Collection[Any]) -> Iterable[list[str]]:
-    cells = _Cells(columns, rows)
-    return [*cells] if len(rows) <= _MOST_KEPT_ROWS else cells
+def _cells(columns: Sequence[Column], rows: Iterable[Any]) -> list[list[str]]:
+    getters = [column.of for column in columns]
+    return [[cell(of(row)) for of in getters] for row in rows]
 
 
 def cell(value: object) -> str:

@@ -1,84 +1,16 @@
-"""The output of import: an object or a line per partition, and a total."""
+"""The text of import: a line per partition, and a total."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import counted
-from kafkalog_cli.output.ndjson import From, ObjectKind, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.results import EMPTY_IS_NULL, PathText, keywords
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.importing.planning import ImportPlan, ImportResult
-
-
-class ImportedObject(TypedDict):
-    """A partition that import made, or would make. In a dry run unknown numbers are null."""
-
-    path: Annotated[PathText, "the partition directory"]
-    topic: str
-    partition: int
-    topic_id: Annotated[str | None, "null: unknown, and a broker renames the partition to -stray"]
-    topic_id_from: Annotated[
-        Annotated[str, keywords(enum=("--topic-id", "the metadata log", "the empty partition", "the input"))] | None,
-        EMPTY_IS_NULL,
-        "the source of the topic id",
-    ]
-    keeps_offsets: Annotated[bool, "offsets are those of the input, else new offsets from 0 on"]
-    dry_run: Annotated[bool, "nothing was made: the other fields show what would be made"]
-    first_offset: Annotated[int | None, From("built.first_offset"), "of the first record"]
-    end_offset: Annotated[int | None, From("built.end_offset"), "of the next record"]
-    records: Annotated[
-        int | None, From("built.records"), "in a dry run the rows of the input, with control records; null if unknown"
-    ]
-    batches: Annotated[int | None, From("built.batches")]
-    size_bytes: Annotated[int | None, From("built.size_bytes"), "of the batches"]
-    segments: Annotated[int | None, From("built.segments")]
-    transactional_records: Annotated[
-        int | None, From("built.transactional"), "records of transactions, which became plain records"
-    ]
-    proved_records: Annotated[
-        int | None, From("proof.records"), "records that were read back and equal the input; null without --prove"
-    ]
-    digest: Annotated[str | None, From("proof.digest"), "SHA-256 over these records; equal records have equal digests"]
-
-
-IMPORTED = ObjectKind("kafkalog.imported/1", ImportedObject)
-
-
-def imported_objects(result: ImportResult, log_dir: str, *, dry_run: bool) -> Iterator[ImportedObject]:
-    """Return an object for each new partition; in a dry run, with the facts that are known before the rows are read."""
-    plan = result.plan
-    if plan is None:
-        return
-    if dry_run:
-        for job in plan.jobs or ():
-            target = _target(job.topic, job.partition, log_dir, result)
-            records = None if job.rows < 0 else job.rows
-            yield same_fields(ImportedObject, None, **target, dry_run=True, records=records)
-        return
-    for one in result.done:
-        target = _target(one.topic, one.partition, log_dir, result)
-        yield same_fields(ImportedObject, one, **target, dry_run=False)
-
-
-def _target(topic: str, partition: int, log_dir: str, result: ImportResult) -> dict[str, object]:
-    assert result.plan is not None
-    found = result.plan.ids.get(topic)
-    return {
-        "path": f"{log_dir.rstrip('/')}/{topic}-{partition}",
-        "topic": topic,
-        "partition": partition,
-        "topic_id": None if found is None else found.topic_id,
-        "topic_id_from": None if found is None else found.said_by,
-        "keeps_offsets": result.plan.keep_offsets,
-    }
-
-
-# ---- text
 
 
 def import_lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run: bool) -> Iterator[str]:

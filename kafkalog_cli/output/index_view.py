@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict
-from kafkalog_cli.output.ndjson import AnyExitCode, From, JsonLines, ObjectKind, same_fields
+from kafkalog_cli.output.ndjson import AnyExitCode, JsonLines
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.results import Count, PathText, Positive, keywords
+from kafkalog_cli.results import Count, Hidden, PathName, PathText, Positive, each, keywords, of, result
 
 KIND_NAMES: dict[FileKind, str] = {
     FileKind.LOG: "log",
@@ -129,30 +130,30 @@ def _styles(style: Style) -> list[str]:
     return [name for flag, name in _STYLE_NAMES.items() if flag in style]
 
 
-def _style_counts(counts: Counter[Style]) -> list[dict[str, object]]:
-    return [{"styles": _styles(style), "entries": count} for style, count in sorted(counts.items())]
-
-
 StyleWords = list[Annotated[str, keywords(enum=tuple(_STYLE_NAMES.values()))]]
 EntryVerdict = Annotated[Verdict, "the state of the entry, compared with the log"]
 Tolerable = Annotated[bool, "a broker's look-ups are right with this entry"]
 Detail = Annotated[str, "a sentence; empty if the verdict is enough"]
 
 
-class PlaceObject(TypedDict):
+@dataclass(frozen=True)
+class PlaceObject:
     """The place of an index or metadata file."""
 
-    path: Annotated[PathText, "the path as it was given, or found below it"]
-    topic: Annotated[PathText | None, "by the directory's name; null outside of a partition directory"]
+    path: Annotated[PathName, "the path as it was given, or found below it"]
+    topic: Annotated[PathName | None, "by the directory's name; null outside of a partition directory"]
     partition: Annotated[Count | None, "null outside of a partition directory"]
 
 
+@dataclass(frozen=True)
 class EntryObject(PlaceObject):
     """An entry of a file."""
 
     number: Annotated[Count, "place in the file, from 0"]
 
 
+@result("kafkalog.index-entry/1")
+@dataclass(frozen=True)
 class IndexEntryObject(EntryObject):
     """An entry of an offset index, compared with the log."""
 
@@ -164,6 +165,8 @@ class IndexEntryObject(EntryObject):
     detail: Detail
 
 
+@result("kafkalog.time-index-entry/1")
+@dataclass(frozen=True)
 class TimeIndexEntryObject(EntryObject):
     """An entry of a time index, compared with the log."""
 
@@ -174,6 +177,8 @@ class TimeIndexEntryObject(EntryObject):
     detail: Detail
 
 
+@result("kafkalog.aborted-txn/1")
+@dataclass(frozen=True)
 class AbortedTxnObject(EntryObject):
     """An entry of a transaction index, compared with the log."""
 
@@ -187,6 +192,8 @@ class AbortedTxnObject(EntryObject):
     detail: Detail
 
 
+@result("kafkalog.producer/1")
+@dataclass(frozen=True)
 class ProducerObject(EntryObject):
     """A producer of a producer snapshot, compared with the log."""
 
@@ -203,6 +210,8 @@ class ProducerObject(EntryObject):
     detail: Detail
 
 
+@result("kafkalog.leader-epoch/1")
+@dataclass(frozen=True)
 class LeaderEpochObject(EntryObject):
     """A line of leader-epoch-checkpoint, compared with the log."""
 
@@ -213,13 +222,15 @@ class LeaderEpochObject(EntryObject):
     detail: Detail
 
 
-class CheckpointOffsetObject(TypedDict):
+@result("kafkalog.checkpoint-offset/1")
+@dataclass(frozen=True)
+class CheckpointOffsetObject:
     """A line of a checkpoint of a log directory, compared with the log."""
 
-    path: Annotated[PathText, "the path as it was given, or found below it"]
+    path: Annotated[PathName, "the path as it was given, or found below it"]
     kind: Annotated[str, "the name of the checkpoint"]
     number: Annotated[Count, "the line, from 0"]
-    topic: Annotated[PathText, "the topic of the line"]
+    topic: Annotated[PathName, "the topic of the line"]
     partition: int
     offset: int
     verdict: EntryVerdict
@@ -227,6 +238,8 @@ class CheckpointOffsetObject(TypedDict):
     detail: Detail
 
 
+@result("kafkalog.metadata-file/1")
+@dataclass(frozen=True)
 class MetadataFileObject(PlaceObject):
     """The contents of a metadata file."""
 
@@ -234,59 +247,62 @@ class MetadataFileObject(PlaceObject):
     fields: Annotated[dict[str, Any], "by the file's own names"]
 
 
-class StyleCountObject(TypedDict):
+class StyleCount(NamedTuple):
     """The number of entries of a style."""
 
     styles: StyleWords
     entries: Positive
 
 
-class FileNoteObject(TypedDict):
+class NoteOfFile(NamedTuple):
     """A note about a whole file."""
 
     message: Annotated[str, "a sentence"]
-    exit_code: Annotated[AnyExitCode, From("code")]
-
-
-class IndexFileObject(PlaceObject):
-    """A whole index, snapshot, checkpoint or metadata file, after its entries."""
-
-    kind: Annotated[str, From("kind.value"), "the suffix or the name of the file"]
-    state: Annotated[WorkState, "the work suffix; empty for a file in place"]
-    offset: Annotated[int | None, "the number in the name"]
-    size_bytes: Annotated[Count | None, "null for a file that should exist and does not"]
-    entries: Count
-    verdicts: Annotated[
-        dict[str, Positive], From("counts"), keywords(_verdicts, propertyNames=Verdict), "entries by verdict"
-    ]
-    styles: Annotated[
-        StyleWords, From("style"), keywords(_styles), "styles that fit all right entries; empty: no single style does"
-    ]
-    style_counts: Annotated[list[StyleCountObject], keywords(_style_counts), "entries of an offset index by style"]
-    zero_tail_bytes: Annotated[Count, "preallocated and unused"]
-    notes: list[FileNoteObject]
     exit_code: AnyExitCode
 
 
-INDEX_ENTRY = ObjectKind("kafkalog.index-entry/1", IndexEntryObject)
-TIME_INDEX_ENTRY = ObjectKind("kafkalog.time-index-entry/1", TimeIndexEntryObject)
-ABORTED_TXN = ObjectKind("kafkalog.aborted-txn/1", AbortedTxnObject)
-PRODUCER = ObjectKind("kafkalog.producer/1", ProducerObject)
-LEADER_EPOCH = ObjectKind("kafkalog.leader-epoch/1", LeaderEpochObject)
-CHECKPOINT_OFFSET = ObjectKind("kafkalog.checkpoint-offset/1", CheckpointOffsetObject)
-METADATA_FILE = ObjectKind("kafkalog.metadata-file/1", MetadataFileObject)
-INDEX_FILE = ObjectKind("kafkalog.index-file/1", IndexFileObject)
+@result("kafkalog.index-file/1")
+@dataclass(frozen=True)
+class IndexFile:
+    """A whole index, snapshot, checkpoint or metadata file, after its entries."""
 
-_ENTRY_KINDS: dict[FileKind, ObjectKind[Any]] = {
-    FileKind.OFFSET_INDEX: INDEX_ENTRY,
-    FileKind.TIME_INDEX: TIME_INDEX_ENTRY,
-    FileKind.TXN_INDEX: ABORTED_TXN,
-    FileKind.PRODUCER_SNAPSHOT: PRODUCER,
-    FileKind.LEADER_EPOCH_CHECKPOINT: LEADER_EPOCH,
-    FileKind.RECOVERY_POINT_CHECKPOINT: CHECKPOINT_OFFSET,
-    FileKind.REPLICATION_CHECKPOINT: CHECKPOINT_OFFSET,
-    FileKind.LOG_START_CHECKPOINT: CHECKPOINT_OFFSET,
-    FileKind.CLEANER_CHECKPOINT: CHECKPOINT_OFFSET,
+    report: Hidden[FileReport]
+    path: ClassVar[Annotated[PathName, "the path as it was given, or found below it"]] = of("report.path")
+    topic: ClassVar[Annotated[PathName | None, "by the directory's name; null outside of a partition directory"]] = of(
+        "report.topic"
+    )
+    partition: ClassVar[Annotated[Count | None, "null outside of a partition directory"]] = of("report.partition")
+    kind: ClassVar[Annotated[str, "the suffix or the name of the file"]] = of("report.kind.value")
+    state: ClassVar[Annotated[WorkState, "the work suffix; empty for a file in place"]] = of("report.state")
+    offset: ClassVar[Annotated[int | None, "the number in the name"]] = of("report.offset")
+    size_bytes: ClassVar[Annotated[Count | None, "null for a file that should exist and does not"]] = of(
+        "report.size_bytes"
+    )
+    entries: ClassVar[Count] = of(lambda file: sum(file.report.counts.values()))
+    verdicts: ClassVar[Annotated[dict[str, Positive], keywords(propertyNames=Verdict), "entries by verdict"]] = of(
+        lambda file: _verdicts(file.report.counts)
+    )
+    styles: ClassVar[Annotated[StyleWords, "styles that fit all right entries; empty: no single style does"]] = of(
+        lambda file: _styles(file.report.style)
+    )
+    style_counts: ClassVar[Annotated[list[StyleCount], "entries of an offset index by style"]] = of(
+        lambda file: [StyleCount(_styles(style), count) for style, count in sorted(file.report.style_counts.items())]
+    )
+    zero_tail_bytes: ClassVar[Annotated[Count, "preallocated and unused"]] = of("report.zero_tail_bytes")
+    notes: ClassVar[list[NoteOfFile]] = each(lambda note: NoteOfFile(note.message, note.code), "report.notes")
+    exit_code: ClassVar[AnyExitCode] = of("report.exit_code")
+
+
+_ENTRY_KINDS: dict[FileKind, Any] = {
+    FileKind.OFFSET_INDEX: IndexEntryObject,
+    FileKind.TIME_INDEX: TimeIndexEntryObject,
+    FileKind.TXN_INDEX: AbortedTxnObject,
+    FileKind.PRODUCER_SNAPSHOT: ProducerObject,
+    FileKind.LEADER_EPOCH_CHECKPOINT: LeaderEpochObject,
+    FileKind.RECOVERY_POINT_CHECKPOINT: CheckpointOffsetObject,
+    FileKind.REPLICATION_CHECKPOINT: CheckpointOffsetObject,
+    FileKind.LOG_START_CHECKPOINT: CheckpointOffsetObject,
+    FileKind.CLEANER_CHECKPOINT: CheckpointOffsetObject,
 }
 
 _UNITS = {"timestamp": "timestamp_ms"}
@@ -303,16 +319,17 @@ class IndexJson:
 
     def report(self, report: FileReport) -> None:
         """Write the lines of one file."""
-        place = same_fields(PlaceObject, report)
+        topic = None if report.topic is None else PathText(report.topic)
+        place = {"path": PathText(report.path), "topic": topic, "partition": report.partition}
         if report.kind in _ENTRY_KINDS:
             kind = _ENTRY_KINDS[report.kind]
             for entry in report.entries:
                 self._entry(kind, report, place, entry)
         else:
             for entry in report.entries:
-                fields: MetadataFileObject = {**place, "kind": report.kind.value, "fields": dict(entry.fields)}
-                self._lines.object(METADATA_FILE, fields)
-        self._lines.record(INDEX_FILE, report, entries=sum(report.counts.values()))
+                fields = {**place, "kind": report.kind.value, "fields": dict(entry.fields)}
+                self._lines.object(MetadataFileObject.schema, fields)  # type: ignore[attr-defined]
+        self._lines.result(IndexFile(report))
         self._files += 1
         self._verdicts.update(report.counts)
 
@@ -322,15 +339,15 @@ class IndexJson:
         verdicts = _verdicts(self._verdicts)
         return {"files": self._files, "entries": self._verdicts.total(), "verdicts": verdicts}
 
-    def _entry(self, kind: ObjectKind[Any], report: FileReport, place: PlaceObject, entry: Entry) -> None:
+    def _entry(self, kind: Any, report: FileReport, place: dict[str, Any], entry: Entry) -> None:
         fields: dict[str, object] = {**place, "number": entry.number}
-        if kind is CHECKPOINT_OFFSET:
+        if kind is CheckpointOffsetObject:
             fields = {"path": place["path"], "kind": report.kind.value, "number": entry.number}
         for name, value in entry.fields.items():
             fields[_UNITS.get(name, name)] = PathText(value) if name == "topic" else value
         fields["verdict"] = entry.verdict
-        if kind is INDEX_ENTRY:
+        if kind is IndexEntryObject:
             fields["styles"] = _styles(entry.style)
         fields["is_tolerable"] = entry.is_tolerable or entry.exit_code is ExitCode.OK
         fields["detail"] = entry.detail
-        self._lines.object(kind, fields)
+        self._lines.object(kind.schema, fields)

@@ -3,7 +3,7 @@
 `ls --topics`, `--sort` and `--freeable` print what fills the disk, in units such as MiB.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -121,10 +121,7 @@ class ListingText:
         self._table(_FILE_COLUMNS, listing.files)
         self._table((first, *_PARTITION_COLUMNS), [] if self._segments else partitions)
         self._table((first, *_SEGMENT_COLUMNS), listing.segments)
-        count = sum(len(one.open_transactions or ()) for one in partitions)
-        transactions = _Rows(
-            count, lambda: ((name(one), found) for one in partitions for found in one.open_transactions or ())
-        )
+        transactions = [(name(one), found) for one in partitions for found in one.open_transactions or ()]
         self._table(_TRANSACTION_COLUMNS, transactions)
         snapshots = [(name(one), file) for one in partitions for file in one.partition.metadata_snapshots]
         self._table(_METADATA_COLUMNS, snapshots)
@@ -135,7 +132,7 @@ class ListingText:
             self._section()
             self._out.write("".join(f"{line}\n" for line in lines))
 
-    def _table(self, columns: Sequence[Column], rows: Collection[Any]) -> None:
+    def _table(self, columns: Sequence[Column], rows: Sequence[Any]) -> None:
         if rows:
             self._section()
             write_table(self._out, columns, rows)
@@ -203,23 +200,6 @@ def _state(listing: PartitionListing) -> str:
     if listing.partition.is_seven:
         words.append("0.7")
     return ",".join(words)
-
-
-class _Rows(Collection[Any]):
-    """`count` rows, which `made` makes each time that they are asked for: there may be millions."""
-
-    def __init__(self, count: int, made: Callable[[], Iterator[Any]]) -> None:
-        self._count = count
-        self._made = made
-
-    def __contains__(self, row: object) -> bool:
-        return any(row == one for one in self)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._made()
 
 
 def _leftovers(listing: PartitionListing) -> Iterator[tuple[PartitionFile, str]]:

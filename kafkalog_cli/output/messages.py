@@ -45,9 +45,10 @@ class Messages:
 
         `exit_code`: the exit code that this causes. `next_step`: what the user can do.
         """
-        details = {"position": position, "exit_code": exit_code and int(exit_code), "next_step": next_step or None}
         if self._json is not None:
-            self._json.error(kind, message, path=path, **{k: v for k, v in details.items() if v is not None})
+            from kafkalog_cli.output.ndjson import Failed
+
+            self._json.result(Failed(kind, message, path, position, exit_code, None, next_step or None))
         else:
             self._text(message, path, position, next_step, self._paint.bad)
         self._stream.flush()
@@ -63,8 +64,9 @@ class Messages:
     def warn(self, kind: str, message: str, *, path: str | None = None, next_step: str = "") -> None:
         """Print a warning: a fact that does not end the run. The arguments are those of `tell`."""
         if self._json is not None:
-            details = {"next_step": next_step} if next_step else {}
-            self._json.warning(kind, message, path=path, **details)
+            from kafkalog_cli.output.ndjson import Warned
+
+            self._json.result(Warned(kind, message, path, next_step or None))
         else:
             self._text(message, path, None, next_step, self._paint.warning)
         self._stream.flush()

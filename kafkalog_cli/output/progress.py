@@ -131,16 +131,10 @@ class Progress:
             width = terminal_columns() - 1
             self._stream.write(erased_line() + self._line(rate, left, width))
         else:
-            from kafkalog_cli.output.ndjson import PROGRESS, ProgressObject
+            from kafkalog_cli.output.ndjson import Progressed
 
-            fields: ProgressObject = {
-                "work": self._work,
-                "done_bytes": self._done_bytes,
-                "total_bytes": self._total_bytes,
-                "bytes_per_second": round(rate),
-                "seconds_left": None if left is None else round(left, 1),
-            }
-            self._json.object(PROGRESS, fields)
+            left = None if left is None else round(left, 1)
+            self._json.result(Progressed(self._work, self._done_bytes, self._total_bytes, round(rate), left))
         self._stream.flush()
 
     def _line(self, rate: float, left: float | None, width: int) -> str:

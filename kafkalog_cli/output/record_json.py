@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from kafkalog_cli.format.control import CONTROL_TYPES, control_object
 from kafkalog_cli.format.records import OUTSIDE, header_views, view_of
+from kafkalog_cli.ops.words import CodecWord
 from kafkalog_cli.output.line_program import (
     CODEC,
     LAST_SEQUENCE,
@@ -28,10 +29,10 @@ from kafkalog_cli.output.line_program import (
     unless,
     when,
 )
-from kafkalog_cli.output.ndjson import BytesObject, CodecWord, NotRequired, ObjectKind, json_text
+from kafkalog_cli.output.ndjson import BytesObject, json_text
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
 from kafkalog_cli.output.rendering import LineForm, has_control
-from kafkalog_cli.results import OPEN, Count, PathText, keywords
+from kafkalog_cli.results import OPEN, SOMETIMES, Count, PathName, PathText, keywords, result
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.batch import Batch
@@ -41,16 +42,18 @@ if TYPE_CHECKING:
 TimestampType = Annotated[str, keywords(enum=("CreateTime", "LogAppendTime", "NoTimestampType"))]
 
 
-class SegmentPlaceObject(TypedDict):
+@dataclass(frozen=True)
+class SegmentPlaceObject:
     """The place of a batch."""
 
-    topic: Annotated[PathText | None, "by the directory's name; null outside of a partition directory"]
+    topic: Annotated[PathName | None, "by the directory's name; null outside of a partition directory"]
     partition: Annotated[Count | None, "null outside of a partition directory"]
-    segment: Annotated[PathText, "the name of the file"]
+    segment: Annotated[PathName, "the name of the file"]
     position: Annotated[Count, "the byte of the segment at which the batch starts"]
 
 
-class BatchFieldsObject(TypedDict):
+@dataclass(frozen=True)
+class BatchFieldsObject:
     """The fields of a batch's header."""
 
     base_offset: Annotated[int | None, "null for a compressed message set, which has only its last offset"]
@@ -74,42 +77,50 @@ class BatchFieldsObject(TypedDict):
     crc_valid: Annotated[bool | None, "null if it was not checked"]
 
 
-class BatchObject(SegmentPlaceObject, BatchFieldsObject):
+@result("kafkalog.batch/1")
+@dataclass(frozen=True)
+class BatchObject(BatchFieldsObject, SegmentPlaceObject):
     """The header of a batch, or an entry of a message set v0, v1 or 0.7."""
 
 
+@dataclass(frozen=True)
 class StoredBytesObject(BytesObject):
     """Bytes of a record, without loss."""
 
-    missing_bytes: NotRequired[Annotated[Count, "a damaged message v0 or v1 has this size, but not the bytes"]]
+    missing_bytes: Annotated[Count, SOMETIMES, "a damaged message v0 or v1 has this size, but not the bytes"]
 
 
-class RedactedObject(TypedDict):
+@dataclass(frozen=True)
+class RedactedObject:
     """Contents that --redact hides."""
 
     redacted: Literal[True]
-    bytes: NotRequired[Annotated[Count, "the size"]]
-    sha256: NotRequired[Annotated[str, keywords(pattern="^[0-9a-f]{64}$")]]
+    bytes: Annotated[Count, SOMETIMES, "the size"]
+    sha256: Annotated[str, SOMETIMES, keywords(pattern="^[0-9a-f]{64}$")]
 
 
 Contents = StoredBytesObject | RedactedObject | None
 
 
-class HeaderObject(TypedDict):
+@dataclass(frozen=True)
+class HeaderObject:
     """A header of a record."""
 
     key: BytesObject
     value: BytesObject | RedactedObject | None
 
 
-class ControlObject(TypedDict):
+@dataclass(frozen=True)
+class ControlObject:
     """A control record, with the fields of its value under Kafka's names."""
 
     type: Annotated[str, keywords(enum=(*CONTROL_TYPES, "UNKNOWN", "INVALID")), "INVALID: it cannot be read"]
-    type_id: NotRequired[int]
-    error: NotRequired[Annotated[str, "why it cannot be read"]]
+    type_id: Annotated[int, SOMETIMES]
+    error: Annotated[str, SOMETIMES, "why it cannot be read"]
 
 
+@result("kafkalog.record/1")
+@dataclass(frozen=True)
 class RecordObject(SegmentPlaceObject):
     """A record of a segment."""
 
@@ -127,21 +138,17 @@ class RecordObject(SegmentPlaceObject):
     leader_epoch: Annotated[int, "-1: unknown"]
     transactional: bool
     control: Annotated[ControlObject | None, OPEN, "null for data"]
-    crc_valid: NotRequired[Annotated[bool, "only of messages v0, v1 and 0.7, which have their own checksums"]]
-    decoded: NotRequired[
-        Annotated[
-            dict[str, Any] | None,
-            "the record by Kafka's schemas; null if it cannot be read; only with a decoder or in an internal topic."
-            " With --key-format and --value-format, the members key and value",
-        ]
+    crc_valid: Annotated[bool, SOMETIMES, "only of messages v0, v1 and 0.7, which have their own checksums"]
+    decoded: Annotated[
+        dict[str, Any] | None,
+        SOMETIMES,
+        "the record by Kafka's schemas; null if it cannot be read; only with a decoder or in an internal topic."
+        " With --key-format and --value-format, the members key and value",
     ]
-    match: NotRequired[
-        Annotated[bool, "whether the record matches; only of `find` with -A, -B or -C, which print other records too"]
+    match: Annotated[
+        bool, SOMETIMES, "whether the record matches; only of `find` with -A, -B or -C, which print other records too"
     ]
 
-
-RECORD = ObjectKind("kafkalog.record/1", RecordObject)
-BATCH = ObjectKind("kafkalog.batch/1", BatchObject)
 
 Decode = Callable[[memoryview | None, memoryview | None], Any]
 """Decodes key and value to JSON values; None if there is nothing to show."""
@@ -199,12 +206,12 @@ def record_form(context: SegmentContext, options: RecordJsonOptions, *, is_match
     """
     texts = _Texts(options)
     time_type: Item = "NoTimestampType" if context.is_seven else TIME_TYPE
-    batch_line = _batch_line(line_start(BATCH, context), time_type) if options.with_batches else []
+    batch_line = _batch_line(line_start(BatchObject, context), time_type) if options.with_batches else []
     redaction = options.redaction
     match: list[Item] = [] if is_match is None else [',"match":true' if is_match else ',"match":false']
     decoded: list[Item] = [',"decoded":', ready(texts.after)] if texts.decodes else []
     record_line: list[Item] = [
-        line_start(RECORD, context), batch("position"), ',"offset":', record("offset"),
+        line_start(RecordObject, context), batch("position"), ',"offset":', record("offset"),
         ',"timestamp_ms":', record("timestamp", null_for_unknown=True), ',"timestamp_type":"', time_type,
         '","key":', *_contents(Part.KEY, redaction.keys, texts.key),
         ',"value":', *_contents(Part.VALUE, redaction.values, texts.value),
@@ -313,8 +320,8 @@ def _hash(value: memoryview | None) -> str:
     return "null" if value is None else redacted_json(value, Showing.HASH)
 
 
-def line_start(kind: ObjectKind[Any], context: SegmentContext) -> str:
+def line_start(kind: Any, context: SegmentContext) -> str:
     """Return the start of all lines of a segment, up to the position of the batch."""
     topic = None if context.topic is None else PathText(context.topic)
     place = {"topic": topic, "partition": context.partition, "segment": PathText(context.segment)}
-    return json_text({"schema": kind.name, "type": kind.type, **place})[:-1] + ',"position":'
+    return json_text({"schema": kind.schema.name, "type": kind.schema.type, **place})[:-1] + ',"position":'

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from operator import itemgetter
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple
 
 from kafkalog_cli.disk.durable import StagedFile
 from kafkalog_cli.output.human import Column, write_table
-from kafkalog_cli.output.ndjson import ObjectKind, json_text
+from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.results import Schema, result
 
 
-class RowObject(TypedDict):
+@result("kafkalog.row/1")
+class Row(NamedTuple):
     """A row of the result of a query (sql)."""
 
     row: Annotated[
@@ -22,8 +24,6 @@ class RowObject(TypedDict):
         "list of pairs if a key is not a string",
     ]
 
-
-ROW = ObjectKind("kafkalog.row/1", RowObject)
 
 NULL = "null"
 LONGEST_CELL = 256
@@ -36,11 +36,12 @@ def row_lines(names: Sequence[str], batches: Iterator[Any]) -> Iterator[tuple[by
     """Return for each batch its rows as lines of NDJSON, compressed (see `lines_of`), and their number."""
     import zstandard
 
+    schema: Schema = Row.schema  # type: ignore[attr-defined]
     compressor = zstandard.ZstdCompressor(level=1)
     for batch in batches:
         columns = [values(column) for column in batch.columns]
         lines = [
-            json_text({"schema": ROW.name, "type": ROW.type, "row": dict(zip(names, row, strict=True))}) + "\n"
+            json_text({"schema": schema.name, "type": schema.type, "row": dict(zip(names, row, strict=True))}) + "\n"
             for row in zip(*columns, strict=True)
         ]
         yield compressor.compress("".join(lines).encode()), batch.num_rows

@@ -5,66 +5,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
-from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification
-from kafkalog_cli.output.ndjson import From, ObjectKind, same_fields
+from kafkalog_cli.ops.verify.task import TargetKind, Verification
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, ResultStream, paint_of, printable
-from kafkalog_cli.output.views import FAILURES, Listener, View
-from kafkalog_cli.results import EMPTY_IS_NULL, Count, PathText, exit_codes
+from kafkalog_cli.output.views import FAILURES, Listener, View, one_object
 
 OF_SEVERITY = {Severity.CORRUPTION: "corruptions", Severity.WARNING: "warnings", Severity.INFO: "infos"}
-CODES = (ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.NOT_FOUND)
-"""The exit codes of a target."""
-
-
-class FindingObject(TypedDict):
-    """A finding of verify."""
-
-    kind: Annotated[FindingKind, "docs/findings.md explains each; later versions may have more"]
-    severity: Severity
-    path: Annotated[PathText, "the file or directory"]
-    topic: Annotated[str | None, "null at the root of a log directory"]
-    partition: int | None
-    position: Annotated[Count | None, "in bytes from the start of the file"]
-    expected: Annotated[str | None, EMPTY_IS_NULL, "as text"]
-    got: Annotated[str | None, EMPTY_IS_NULL, "as text"]
-    first_offset: Annotated[int | None, "the first offset concerned"]
-    last_offset: Annotated[int | None, "the last offset concerned"]
-    message: str
-    broker_effect: Annotated[str | None, EMPTY_IS_NULL, "a broker's reaction, at its start or while it runs"]
-    next_step: Annotated[str | None, EMPTY_IS_NULL, "null if nothing has to be done"]
-
-
-class VerificationObject(TypedDict):
-    """The result of verify for a partition, for the root of a log directory, or for two replicas."""
-
-    target: TargetKind
-    path: Annotated[PathText, "the directory"]
-    topic: str | None
-    partition: int | None
-    level: Level
-    log_start_offset: Annotated[
-        int | None, From("log.start"), "base offset of the first segment; null if no log could be read"
-    ]
-    log_end_offset: Annotated[int | None, From("log.end"), "the offset of the next record"]
-    segments: Annotated[Count, From("totals.segments"), "checked segments"]
-    bytes: Annotated[Count, From("totals.bytes"), "of these segments"]
-    batches: Annotated[Count, From("totals.batches")]
-    records: Annotated[Count, From("totals.records"), "read, at level deep"]
-    corruptions: Annotated[Count, "findings of this severity"]
-    warnings: Count
-    infos: Count
-    not_looked_at: Annotated[list[str], "parts that the level or a missing metadata log left unchecked"]
-    exit_code: Annotated[int, exit_codes(*CODES), "of this target"]
-
-
-FINDING = ObjectKind("kafkalog.finding/1", FindingObject)
-VERIFICATION = ObjectKind("kafkalog.verification/1", VerificationObject)
 
 
 def verify_view(listener: Listener, *, quiet: bool) -> View[Verification]:
@@ -79,29 +30,18 @@ def verify_view(listener: Listener, *, quiet: bool) -> View[Verification]:
     )
 
 
-def _objects(result: Verification, *, quiet: bool) -> Iterator[tuple[ObjectKind[Any], Mapping[str, object]]]:
-    found = [one for one in result.findings if not quiet or one.severity is not Severity.INFO]
+def _objects(result: Verification, *, quiet: bool) -> Iterator[tuple[Any, Mapping[str, object]]]:
+    found = [one for one in result.located if not quiet or one.finding.severity is not Severity.INFO]
     for one in found:
-        yield FINDING, finding_object(one, result)
+        yield from one_object(one)
     if found or not quiet:
-        yield VERIFICATION, verification_object(result)
+        yield from one_object(result)
 
 
 def _counts(result: Verification) -> dict[str, int]:
     of_findings = {name: result.count(severity) for severity, name in OF_SEVERITY.items()}
     totals = result.totals
     return {"targets": 1, **of_findings, "batches": totals.batches, "records": totals.records, "bytes": totals.bytes}
-
-
-def finding_object(found: Finding, verification: Verification) -> FindingObject:
-    """Return the fields of a finding."""
-    return same_fields(FindingObject, found, topic=verification.topic, partition=verification.partition)
-
-
-def verification_object(verification: Verification) -> VerificationObject:
-    """Return the fields of a target's result."""
-    counts = {name: verification.count(severity) for severity, name in OF_SEVERITY.items()}
-    return same_fields(VerificationObject, verification, **counts)
 
 
 _OK, _WARNING, _DAMAGED, _FAILED = "OK", "warning", "damaged", "failed"

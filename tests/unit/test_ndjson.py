@@ -4,26 +4,34 @@ import base64
 import io
 import json
 import os
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Annotated, TypedDict
+from typing import Annotated, ClassVar, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.errors import ExitCode, PathNotFound
-from kafkalog_cli.output.ndjson import (
-    From,
-    JsonLines,
-    NotRequired,
-    ObjectKind,
-    json_bytes,
-    json_path,
-    json_text,
-    same_fields,
-)
+from kafkalog_cli.output.ndjson import Failed, JsonLines, json_bytes, json_path, json_text
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.results import EMPTY_IS_NULL, NEGATIVE_IS_NULL, NUMBER_OF, PathText, lower_names
+from kafkalog_cli.results import (
+    ABSENT,
+    EMPTY_IS_NULL,
+    FLAT,
+    GIVEN,
+    NEGATIVE_IS_NULL,
+    NUMBER_OF,
+    Before,
+    Hidden,
+    Named,
+    PathName,
+    PathText,
+    Schema,
+    lower_names,
+    object_of,
+    of,
+)  # fmt: skip
 
 
 def written(*calls):
@@ -91,7 +99,7 @@ def test_paths_that_are_not_utf8_come_with_their_bytes():
 
 def test_a_run_writes_its_objects_and_a_summary():
     raw = written(
-        lambda lines: lines.object(ObjectKind("kafkalog.thing/1", dict), {"b": 1, "a": None}),
+        lambda lines: lines.object(Schema("kafkalog.thing/1"), {"b": 1, "a": None}),
         lambda lines: lines.summary(ExitCode.CORRUPTION, things=1),
     )
     assert raw == (
@@ -103,7 +111,7 @@ def test_a_run_writes_its_objects_and_a_summary():
 def test_errors_tell_what_and_where():
     raw = written(
         lambda lines: lines.exception(PathNotFound(path="/no\n")),
-        lambda lines: lines.error("torn", "bad\x1b", path=os.fsdecode(b"\xff"), position=70),
+        lambda lines: lines.result(Failed("torn", "bad\x1b", os.fsdecode(b"\xff"), 70)),
     )
     first, second = map(json.loads, raw.splitlines())
     assert (first["schema"], first["type"], first["kind"]) == ("kafkalog.error/1", "error", "PathNotFound")
@@ -112,79 +120,70 @@ def test_errors_tell_what_and_where():
     assert (second["path"], second["path_b64"]) == ("\ufffd", "/w==")
 
 
-class InnerObject(TypedDict):
-    """An object inside another."""
+class Inner(NamedTuple):
+    """A result inside another."""
 
-    path: Annotated[PathText, From("file.path"), "a path"]
+    path: Annotated[PathName, "a path"]
     size: int
+    file: Hidden[object] = None
 
 
-class OuterObject(TypedDict):
-    """An object with a list, a part that may be null, and a field that may be absent."""
+class Names(NamedTuple):
+    """Fields that stand in the object of another result."""
 
+    kind: Annotated[ExitCode, lower_names(ExitCode.NOT_FOUND)]
+    text: Annotated[str, Named("words"), EMPTY_IS_NULL]
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A result with a list, a part that may be null, fields of another result, and a field that may be absent."""
+
+    part: Hidden[object]
     number: int
-    ratio: Annotated[float | None, From("part.ratio")]
-    inner: list[InnerObject]
-    one: InnerObject | None
-    names: list[PathText] | None
-    extra: NotRequired[Annotated[list[InnerObject], "only with an option"]]
+    ratio: ClassVar[Annotated[float | None, "of the part"]] = of("part.ratio")
+    inner: tuple[Inner, ...]
+    one: Inner | None
+    names: Annotated[Names | None, FLAT]
+    paths: tuple[PathName, ...] | None
+    extra: Annotated[tuple[Inner, ...] | None, ABSENT] = None
+    run: ClassVar[Annotated[str | None, "from the output"]] = GIVEN
+
+    @property
+    def size(self) -> Annotated[int, Before("inner"), "of all"]:
+        """The size of all."""
+        return sum(inner.size for inner in self.inner)
 
 
-def found_inner(path):
-    return SimpleNamespace(file=SimpleNamespace(path=path), size=5, unused=1)
-
-
-def test_an_object_is_filled_as_its_declaration_says():
-    found = SimpleNamespace(
-        number=3,
-        part=None,
-        inner=(found_inner("a"), found_inner("\udc80")),
-        one=None,
-        names=("b", "\udcff"),
-        extra=None,
-    )
-    filled = same_fields(OuterObject, found)
-    assert list(filled) == ["number", "ratio", "inner", "one", "names"]
+def test_an_object_has_the_declared_fields_in_their_order():
+    found = Outer(None, 3, (Inner("a", 5), Inner("\udc80", 6, "f")), None, None, ("b", "\udcff"))
+    filled = object_of(found)
+    assert list(filled) == ["number", "ratio", "size", "inner", "one", "kind", "words", "paths", "run"]
     assert json.loads(json_text(filled["inner"])) == [
-        {"path": "a", "size": 5}, {"path": "\ufffd", "path_b64": "gA==", "size": 5}
+        {"path": "a", "size": 5}, {"path": "\ufffd", "path_b64": "gA==", "size": 6}
     ]  # fmt: skip
-    assert filled["ratio"] is None
-    assert filled["one"] is None
-    assert [type(name) for name in filled["names"] or ()] == [PathText, PathText]
-    found.part, found.one, found.extra = SimpleNamespace(ratio=0.5), found_inner("c"), [{"path": "d", "size": 0}]
-    filled = same_fields(OuterObject, found, number=4, names=None)
-    assert filled == {
-        "number": 4, "ratio": 0.5, "inner": filled["inner"], "one": {"path": "c", "size": 5}, "names": None,
-        "extra": [{"path": "d", "size": 0}],
+    assert [filled[name] for name in ("ratio", "size", "one", "kind", "words", "run")] == [None, 11, *[None] * 4]
+    assert [type(path) for path in filled["paths"]] == [PathText, PathText]
+    assert (found.ratio, Outer(SimpleNamespace(ratio=0.5), 0, (), None, None, None).ratio) == (None, 0.5)
+
+
+def test_parts_become_objects_and_given_values_replace_attributes():
+    names, one = Names(ExitCode.NOT_FOUND, ""), Inner("c", 5)
+    found = Outer(SimpleNamespace(ratio=0.5), 3, (), one, names, None, (one,))
+    assert object_of(found, run="x", number=4) == {
+        "number": 4, "ratio": 0.5, "size": 0, "inner": [], "one": {"path": "c", "size": 5}, "kind": "not_found",
+        "words": None, "paths": None, "extra": [{"path": "c", "size": 5}], "run": "x",
     }  # fmt: skip
+    assert "extra" not in object_of(found, extra=ABSENT)
 
 
-def test_without_a_result_the_fields_are_null_and_a_missing_attribute_is_an_error():
-    assert same_fields(InnerObject, None, size=1) == {"path": None, "size": 1}
-    with pytest.raises(AttributeError, match="size"):
-        same_fields(InnerObject, SimpleNamespace(file=None))
+class Numbers(NamedTuple):
+    """A result whose notes convert its values."""
+
+    time_ms: Annotated[int, NEGATIVE_IS_NULL]
+    files: Annotated[tuple[int, ...] | None, NUMBER_OF]
 
 
-class NameObject(TypedDict):
-    """An object that is made of a text."""
-
-    name: Annotated[PathText, From("")]
-
-
-class ConvertedObject(TypedDict):
-    """An object whose notes say how its values are made."""
-
-    code: Annotated[str, lower_names(ExitCode.NOT_FOUND)]
-    step: Annotated[str | None, EMPTY_IS_NULL]
-    time_ms: Annotated[int | None, NEGATIVE_IS_NULL]
-    files: Annotated[int, From("of.files"), NUMBER_OF]
-    names: Annotated[list[NameObject], From("texts")]
-
-
-def test_a_note_converts_a_value():
-    found = SimpleNamespace(code=ExitCode.NOT_FOUND, step="", time_ms=-1, of=None, texts=("a", "b"))
-    names = [{"name": "a"}, {"name": "b"}]
-    filled = same_fields(ConvertedObject, found)
-    assert filled == {"code": "not_found", "step": None, "time_ms": None, "files": 0, "names": names}
-    filled = same_fields(ConvertedObject, found, step="go", time_ms=0, files=(1, 2), names=())
-    assert filled == {"code": "not_found", "step": "go", "time_ms": 0, "files": 2, "names": []}
+@pytest.mark.parametrize(("found", "expected"), [((-1, None), (None, 0)), ((0, (1, 2)), (0, 2))])
+def test_a_note_converts_a_value(found, expected):
+    assert tuple(object_of(Numbers(*found)).values()) == expected

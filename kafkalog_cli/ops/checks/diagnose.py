@@ -1,39 +1,38 @@
 """Make findings: where the problem is, how bad it is, what a broker does about it, and the next step."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity, StartAction
 from kafkalog_cli.ops.steps import Steps, Word, filled, text_of, with_word
+from kafkalog_cli.results import NULL_IF_EMPTY, Before, Count, Hidden, PathName
 
 
 class Finding(NamedTuple):
-    """One problem that was found.
+    """A finding of verify.
 
-    `position` is in bytes, and the offsets are those of the batches or records concerned. A value that is unknown or
-    does not apply is None. `expected` and `got` are for text output; they are empty if the message needs no details.
     `at_start`: what a broker does about it at its next start.
     """
 
-    kind: FindingKind
-    path: str
+    kind: Annotated[FindingKind, "docs/findings.md explains each; later versions may have more"]
+    path: Annotated[PathName, "the file or directory"]
     message: str
-    position: int | None = None
-    expected: str = ""
-    got: str = ""
-    first_offset: int | None = None
-    last_offset: int | None = None
-    broker_effect: str = ""
-    steps: Steps = ()
-    at_start: tuple[StartAction, ...] = ()
+    position: Annotated[Count | None, Before("message"), "in bytes from the start of the file"] = None
+    expected: Annotated[str, NULL_IF_EMPTY, Before("message"), "as text"] = ""
+    got: Annotated[str, NULL_IF_EMPTY, Before("message"), "as text"] = ""
+    first_offset: Annotated[int | None, Before("message"), "the first offset concerned"] = None
+    last_offset: Annotated[int | None, Before("message"), "the last offset concerned"] = None
+    broker_effect: Annotated[str, NULL_IF_EMPTY, "a broker's reaction, at its start or while it runs"] = ""
+    steps: Hidden[Steps] = ()
+    at_start: Hidden[tuple[StartAction, ...]] = ()
 
     @property
-    def next_step(self) -> str:
+    def next_step(self) -> Annotated[str, NULL_IF_EMPTY, "null if nothing has to be done"]:
         """The steps as text; "" if nothing has to be done."""
         return text_of(self.steps)
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> Annotated[Severity, Before("path")]:
         """The severity of the finding's kind."""
         return self.kind.severity
 

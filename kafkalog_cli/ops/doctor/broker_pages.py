@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Annotated, ClassVar
+
+from kafkalog_cli.results import Hidden, Named, of, result
 
 OPERATING_SYSTEM, JAVA = "the operating system", "Java"
 """The `where` of texts that may be in any line, such as the errors of failed system calls."""
@@ -56,14 +59,19 @@ class BrokerMessage:
     findings: tuple[str, ...]
 
 
+@result("kafkalog.broker-line/1")
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A line of a broker's log that was found in a text. `is_exact` False: the line has only a part of Kafka's text."""
+    """A line of a broker's log that was recognised in the text."""
 
-    message: BrokerMessage
-    text: BrokerText
+    message: Hidden[BrokerMessage]
+    slug: ClassVar[Annotated[str, "the name of its page in docs/broker-messages"]] = of("message.slug")
+    text: Hidden[BrokerText]
     line: str
-    is_exact: bool
+    kafka_text: ClassVar[Annotated[str, Named("text"), "the text of Kafka, {} for each value"]] = of("text.text")
+    is_exact: Annotated[bool, Named("exact"), "false: the line has only a part of the text"]
+    meaning: ClassVar[str] = of("message.meaning")
+    risk: ClassVar[str] = of("message.at_stake")
 
 
 @cache

@@ -11,12 +11,25 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, unique
+from typing import Annotated, ClassVar
 
 from kafkalog_cli.disk.names import DirectoryKind, place_outside
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.doctor.broker_pages import BrokerMessage
 from kafkalog_cli.ops.steps import Step, Steps, command_line, flat, text_of, words_of
+from kafkalog_cli.results import (
+    EMPTY_IS_NULL,
+    GIVEN,
+    NULL_IF_EMPTY,
+    Before,
+    Count,
+    Hidden,
+    Named,
+    lower_names,
+    of,
+    result,
+)
 
 LOG_DIR = "/var/lib/kafka/data"
 PARTITION = f"{LOG_DIR}/orders-0"
@@ -42,20 +55,40 @@ class Effect(IntEnum):
         return self is not Effect.PERMANENT
 
 
+@result("kafkalog.next-command/1")
 @dataclass(frozen=True, slots=True)
 class NextCommand:
-    """A command to run: its words, and its reason.
+    """A command to run next.
 
     Without words it is a step that is done by hand. `undo` is how its change is taken back, in words; "" if nothing is
     changed, or nothing can be taken back. `findings` is the number of findings that name it.
     """
 
-    argv: tuple[str, ...]
+    number: ClassVar[Annotated[int, "the place in the list, from 1; the safest commands come first"]] = GIVEN
+    argv: Hidden[tuple[str, ...]]
+    words: ClassVar[
+        Annotated[
+            tuple[str, ...] | None,
+            Named("argv"),
+            EMPTY_IS_NULL,
+            "the words of the command; null for a step by hand, which `why` explains",
+        ]
+    ] = of("argv")
     why: str
-    findings: int = 1
+    reversible: ClassVar[Annotated[bool, "whether nothing is changed, or the change can be undone"]] = of(
+        "effect.is_reversible"
+    )
+    findings: Annotated[Count, "findings that name the command"] = 1
 
     @property
-    def effect(self) -> Effect:
+    def effect(
+        self,
+    ) -> Annotated[
+        Effect,
+        lower_names(*Effect),
+        Before("reversible"),
+        "what it changes; copies: it writes only new files elsewhere",
+    ]:
         """The extent of the changes. A step by hand counts as permanent, because nothing is known about it."""
         return effect_of(self.argv) if self.argv else Effect.PERMANENT
 
@@ -65,7 +98,7 @@ class NextCommand:
         return command_line(self.argv)
 
     @property
-    def undo(self) -> str:
+    def undo(self) -> Annotated[str, NULL_IF_EMPTY, Before("findings"), "how the change is undone"]:
         """How the change is taken back."""
         return _undo(self.argv) if self.effect is Effect.REVERSIBLE else ""
 

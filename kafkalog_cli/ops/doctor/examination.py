@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import (
@@ -49,29 +49,36 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.verify.identity import lacks_metadata_log
 from kafkalog_cli.ops.verify.task import Level, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
+from kafkalog_cli.results import GIVEN, Count, Hidden, PathName, of, result
 
 _MOST_PARTITIONS = 3
 """If one repair helps more partitions, it is named once, for the log directory."""
 
 
+@result("kafkalog.examination/1")
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The examination of one log directory.
+    """A log directory that doctor has examined.
 
-    `partitions` is their number. `steps` is what a broker will do at its next start, in its order. `verifications` have
+    `steps` is what a broker will do at its next start, in its order. `verifications` have
     the findings. `lines` are the lines of the given text that were recognised as lines of a broker's log.
     `text_is_unknown`: a text was given, and no line of it was recognised.
     """
 
-    root: LogDirRoot
-    partitions: int
-    steps: "tuple[StartStep, ...]"
-    verifications: tuple[Verification, ...]
-    commands: tuple[NextCommand, ...]
-    lines: tuple[Recognised, ...]
-    text_is_unknown: bool
-    notes: tuple[Note, ...]
-    exit_code: ExitCode
+    root: Hidden[LogDirRoot]
+    path: ClassVar[PathName] = of("root.path")
+    shutdown: ClassVar[Annotated[Shutdown, "how its broker stopped"]] = of("root.shutdown")
+    pid: ClassVar[Annotated[int | None, "of the process that holds the lock"]] = of("root.lock_owner.pid")
+    cluster_id: ClassVar[Annotated[str | None, "from meta.properties"]] = of("root.meta.cluster_id")
+    node_id: ClassVar[int | None] = of("root.meta.node_id")
+    partitions: Count
+    steps: "Hidden[tuple[StartStep, ...]]"
+    verifications: Hidden[tuple[Verification, ...]]
+    commands: Hidden[tuple[NextCommand, ...]]
+    lines: Hidden[tuple[Recognised, ...]]
+    text_is_unknown: Hidden[bool]
+    notes: Hidden[tuple[Note, ...]]
+    exit_code: Hidden[ExitCode]
 
 
 class _Results(Observer):
@@ -274,21 +281,25 @@ def _is_repair(command: NextCommand, log_dir: str) -> bool:
     return argv[:2] == ("kafkalog", "recover") and is_below and "--salvage" not in argv
 
 
+@result("kafkalog.start-step/1")
 @dataclass(frozen=True, slots=True)
 class StartStep:
-    """A step of the broker's next start. `path` is the file or directory, `message` what the broker does with it."""
+    """A step of the broker's next start."""
 
+    number: ClassVar[Annotated[int, "the place in the broker's order, from 1"]] = GIVEN
     action: StartAction
-    path: str
+    path: Annotated[PathName, "the file or directory"]
     message: str
 
     @property
-    def loses_data(self) -> bool:
+    def loses_data(self) -> Annotated[bool, "whether bytes of logs are removed"]:
         """Whether bytes of logs are removed."""
         return self.action in (StartAction.CUTS, StartAction.REMOVES)
 
     @property
-    def ends_start(self) -> bool:
+    def ends_start(
+        self,
+    ) -> Annotated[bool, "whether the broker does not start, or starts without the log directory"]:
         """Whether the broker does not start, or starts without the log directory."""
         return self.action in (StartAction.DOES_NOT_START, StartAction.TAKES_OFFLINE)
 

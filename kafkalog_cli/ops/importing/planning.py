@@ -7,7 +7,7 @@ new partition back, and compares it with the rows that it was built from.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from kafkalog_cli.change.new_partitions import Completed, has_no_record
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
@@ -35,6 +35,7 @@ from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest, Start
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.refusals import Action, Intent, judge, raise_refusals
+from kafkalog_cli.results import EMPTY_IS_NULL, Hidden, PathName, keywords, of, result
 
 
 class Job(NamedTuple):
@@ -374,6 +375,45 @@ class ImportPlan:
     keep_offsets: bool = False
 
 
+_SOURCES = ("--topic-id", "the metadata log", "the empty partition", "the input")
+
+
+@result("kafkalog.imported/1")
+@dataclass(frozen=True, slots=True)
+class ImportedPartition:
+    """A partition that import made, or would make. In a dry run unknown numbers are null."""
+
+    path: Annotated[PathName, "the partition directory"]
+    topic: str
+    partition: int
+    topic_id: Annotated[str | None, "null: unknown, and a broker renames the partition to -stray"]
+    topic_id_from: Annotated[
+        Annotated[str, keywords(enum=_SOURCES)] | None, EMPTY_IS_NULL, "the source of the topic id"
+    ]
+    keeps_offsets: Annotated[bool, "offsets are those of the input, else new offsets from 0 on"]
+    dry_run: Annotated[bool, "nothing was made: the other fields show what would be made"]
+    planned_records: Hidden[int | None] = None
+    built: Hidden[Built | None] = None
+    proof: Hidden[Proof | None] = None
+    first_offset: ClassVar[Annotated[int | None, "of the first record"]] = of("built.first_offset")
+    end_offset: ClassVar[Annotated[int | None, "of the next record"]] = of("built.end_offset")
+    records: ClassVar[
+        Annotated[int | None, "in a dry run the rows of the input, with control records; null if unknown"]
+    ] = of(lambda one: one.planned_records if one.built is None else one.built.records)
+    batches: ClassVar[int | None] = of("built.batches")
+    size_bytes: ClassVar[Annotated[int | None, "of the batches"]] = of("built.size_bytes")
+    segments: ClassVar[int | None] = of("built.segments")
+    transactional_records: ClassVar[Annotated[int | None, "records of transactions, which became plain records"]] = of(
+        "built.transactional"
+    )
+    proved_records: ClassVar[
+        Annotated[int | None, "records that were read back and equal the input; null without --prove"]
+    ] = of("proof.records")
+    digest: ClassVar[Annotated[str | None, "SHA-256 over these records; equal records have equal digests"]] = of(
+        "proof.digest"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ImportResult:
     """The partitions that were made, and remarks on them.
@@ -390,3 +430,22 @@ class ImportResult:
     def exit_code(self) -> ExitCode:
         """FAILURE if partitions of a committed run are lost."""
         return ExitCode.FAILURE if self.completed.lost else ExitCode.OK
+
+    def partitions(self, log_dir: str, *, dry_run: bool) -> Iterator[ImportedPartition]:
+        """Yield each new partition; in a dry run, with what is known before the rows are read."""
+        plan = self.plan
+        if plan is None:
+            return
+
+        def partition(topic: str, number: int, *of_it: Any) -> ImportedPartition:
+            found = plan.ids.get(topic, TopicId(None))
+            path = f"{log_dir.rstrip('/')}/{topic}-{number}"
+            of_plan = (found.topic_id, found.said_by, plan.keep_offsets, dry_run)
+            return ImportedPartition(path, topic, number, *of_plan, *of_it)
+
+        if dry_run:
+            for job in plan.jobs or ():
+                yield partition(job.topic, job.partition, None if job.rows < 0 else job.rows)
+        else:
+            for done in self.done:
+                yield partition(done.topic, done.partition, None, done.built, done.proof)

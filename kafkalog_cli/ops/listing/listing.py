@@ -44,7 +44,6 @@ from kafkalog_cli.ops.words import DirectoryWord
 from kafkalog_cli.results import (
     ABSENT,
     FLAT,
-    STREAMED,
     AtName,
     Before,
     Hidden,
@@ -230,7 +229,7 @@ class PartitionListing:
     ]
     checkpoints: CheckpointedOffsets
     leader_epochs: tuple[EpochEntry, ...]
-    open_transactions: Annotated[Sequence[OpenTransaction] | None, STREAMED, "null: they were not searched for"]
+    open_transactions: Annotated[Sequence[OpenTransaction] | None, "null: they were not searched for"]
     producer_snapshots: ClassVar[Annotated[tuple[int, ...], "their offsets"]] = of("partition.snapshots")
     leftovers: ClassVar[tuple[PartitionFile, ...]] = of("partition.leftovers")
     orphans: ClassVar[Annotated[tuple[PartitionFile, ...], "indexes without a log"]] = of("partition.orphans")

@@ -1,9 +1,9 @@
 """The task of verifying a partition, and its result, a verification."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.log_end import LogBounds
@@ -13,6 +13,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.choices import Level as Level  # noqa: PLC0414 - others import it from here
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.verify.places import TopicFacts
+from kafkalog_cli.results import FLAT, Before, Count, Hidden, PathName, exit_codes, of, result
 
 Advance = Callable[[int, str], None]
 """A callback for progress: the number of bytes just checked, and the path of their file."""
@@ -27,35 +28,57 @@ class TargetKind(Enum):
     COMPARISON = "comparison"
 
 
+CODES = (ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.NOT_FOUND)
+"""The exit codes of a target."""
+
+
 @dataclass(slots=True)
 class Totals:
     """Counts of what was checked in a partition."""
 
-    segments: int = 0
-    bytes: int = 0
-    batches: int = 0
-    records: int = 0
+    segments: Annotated[Count, "checked segments"] = 0
+    bytes: Annotated[Count, "of these segments"] = 0
+    batches: Count = 0
+    records: Annotated[Count, "read, at level deep"] = 0
 
 
+@result("kafkalog.finding/1")
+class LocatedFinding(NamedTuple):
+    """A finding of verify."""
+
+    finding: Annotated[Finding, FLAT]
+    topic: Annotated[str | None, Before("position"), "null at the root of a log directory"]
+    partition: Annotated[int | None, Before("position")]
+
+
+@result("kafkalog.verification/1")
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The findings at one path.
+    """The result of verify for a partition, for the root of a log directory, or for two replicas.
 
-    `topic` and `partition` are None for the root of a log directory. `log` is the range of offsets, None if none could
-    be read. `not_looked_at` names what the level left unchecked. `files` are the names of the files verified, None for
-    the whole directory.
+    `topic` and `partition` are None for the root of a log directory. `files` are the names of the files verified, None
+    for the whole directory.
     """
 
-    path: str
+    path: Annotated[PathName, "the directory"]
     level: Level
-    target: TargetKind = TargetKind.PARTITION
-    topic: str | None = None
-    partition: int | None = None
-    findings: tuple[Finding, ...] = ()
-    totals: Totals = field(default_factory=Totals)
-    log: LogBounds | None = None
-    not_looked_at: tuple[str, ...] = ()
-    files: frozenset[str] | None = None
+    target: Annotated[TargetKind, Before("path")] = TargetKind.PARTITION
+    topic: Annotated[str | None, Before("level")] = None
+    partition: Annotated[int | None, Before("level")] = None
+    findings: Hidden[tuple[Finding, ...]] = ()
+    totals: Annotated[Totals, FLAT] = field(default_factory=Totals)
+    log: Hidden[LogBounds | None] = None
+    log_start_offset: ClassVar[
+        Annotated[int | None, Before("segments"), "base offset of the first segment; null if no log could be read"]
+    ] = of("log.start")
+    log_end_offset: ClassVar[Annotated[int | None, Before("segments"), "the offset of the next record"]] = of("log.end")
+    corruptions: ClassVar[Annotated[Count, "findings of this severity"]] = of(
+        lambda found: found.count(Severity.CORRUPTION)
+    )
+    warnings: ClassVar[Count] = of(lambda found: found.count(Severity.WARNING))
+    infos: ClassVar[Count] = of(lambda found: found.count(Severity.INFO))
+    not_looked_at: Annotated[tuple[str, ...], "parts that the level or a missing metadata log left unchecked"] = ()
+    files: Hidden[frozenset[str] | None] = None
 
     @property
     def directory(self) -> str:
@@ -68,7 +91,12 @@ class Verification:
         return self.files is None
 
     @property
-    def exit_code(self) -> ExitCode:
+    def located(self) -> Iterator[LocatedFinding]:
+        """The findings, with the partition that they are about."""
+        return (LocatedFinding(found, self.topic, self.partition) for found in self.findings)
+
+    @property
+    def exit_code(self) -> Annotated[ExitCode, exit_codes(*CODES), "of this target"]:
         """The exit code of the worst finding; 1 if a file could not be read and there is no corruption elsewhere.
 
         10 for a comparison in which nothing was compared, 12 for metadata of a newer Kafka.

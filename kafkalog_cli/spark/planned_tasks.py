@@ -13,20 +13,12 @@ from kafkalog_cli.spark.splits import Task
 
 
 class PlannedTask(InputPartition):
-    """A task as a partition of Spark: `value` is a tuple of `splits.Piece`s; all tasks together read `job_bytes`.
-
-    A worker decides by `job_bytes` whether to compile kernels: later tasks reuse what one task compiled.
-    """
-
-    def __init__(self, task: Task, job_bytes: int) -> None:
-        super().__init__(task)
-        self.job_bytes = job_bytes
+    """A task as a partition of Spark: `value` is a tuple of `splits.Piece`s."""
 
 
 def planned(tasks: Sequence[Task]) -> list[Any]:
     """Return a partition of Spark for each task."""
-    job_bytes = sum(piece.size_bytes for task in tasks for piece in task)
-    return [PlannedTask(task, job_bytes) for task in tasks]
+    return [PlannedTask(task) for task in tasks]
 
 
 def planned_rows(partition: Any, options: SourceOptions, *, warns: bool = True) -> Iterator[Any]:
@@ -36,6 +28,6 @@ def planned_rows(partition: Any, options: SourceOptions, *, warns: bool = True) 
     """
     if isinstance(partition, PlannedTask):
         with without_traceback():
-            yield from rows_of(RealFilesystem(), partition.value, partition.job_bytes, options)
+            yield from rows_of(RealFilesystem(), partition.value, options)
             if warns:
                 warn_of_undecoded()

@@ -69,8 +69,8 @@ def warn_of_undecoded() -> None:
     sys.stderr.flush()
 
 
-def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: SourceOptions) -> Iterator[Any]:
-    """Iterate over the RecordBatches of a task, in the order of its pieces; all tasks of its job read `job_bytes`.
+def rows_of(fs: Filesystem, task: Task, wanted: SourceOptions) -> Iterator[Any]:
+    """Iterate over the RecordBatches of a task, in the order of its pieces.
 
     Raises DamagedLog at the first damage (mode failfast), OffsetOutOfRange if offsets were deleted since the task was
     planned (with failOnDataLoss), and the exceptions of `open_read`.

@@ -76,14 +76,10 @@ class Where(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BuildTask:
-    """The work of a task that builds a partition; it is sent to every worker.
-
-    `job_bytes` is what all tasks together read.
-    """
+    """The work of a task that builds a partition; it is sent to every worker."""
 
     where: Where
     styles: Mapping[str, TopicStyle]
-    job_bytes: int
     proves: bool
 
     def __call__(self, job: Job) -> JobDone:
@@ -310,7 +306,7 @@ class Import:
         }
         jobs = sorted(plan.jobs, key=lambda job: -job.size_bytes)
         sizes = [job.size_bytes for job in jobs]
-        work = BuildTask(self._where, styles, sum(sizes), self._request.prove)
+        work = BuildTask(self._where, styles, self._request.prove)
         return sorted(tasks(jobs, work, JobWatch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
 
     def _of_keys(self, done: Sequence[JobDone]) -> list[ReadNote]:

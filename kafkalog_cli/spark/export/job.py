@@ -229,7 +229,7 @@ class Export:
         if not plan.tasks:
             return []
         sizes = [sum(piece.size_bytes for piece in task) for task in plan.tasks]
-        work = ExportTask(self._request, staging, self._lines, sum(sizes))
+        work = ExportTask(self._request, staging, self._lines)
         items = [SeenTask(task, tuple(plan.seen[path] for path in _paths(task))) for task in plan.tasks]
         try:
             with sessions() as spark:

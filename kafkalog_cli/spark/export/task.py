@@ -77,12 +77,11 @@ class TaskDone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """The work of a task; Spark sends it to every worker. `job_bytes` is what all tasks together read."""
+    """The work of a task; Spark sends it to every worker."""
 
     request: ExportRequest
     staging: str
     lines: LineRenderer | None
-    job_bytes: int
 
     def __call__(self, task: SeenTask) -> TaskDone:
         """Export the pieces. Raises DamagedLog (mode failfast), OffsetOutOfRange, OSError, SyncFailed.

@@ -1,6 +1,5 @@
 """`kafkalog find`: print the records that meet some conditions."""
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -11,27 +10,18 @@ from typer import Argument, Context, Option
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.option_groups import Contents, OutputLimits, RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import Format, IsolationOption, Jobs, Now, OutputFormat, default_jobs, output_option
-from kafkalog_cli.cli.read_run import RecordOutput, fields_of
+from kafkalog_cli.cli.printed_records import PartitionPrinter, fields_of, record_form_of
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
-from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.engine import log_bytes
-from kafkalog_cli.ops.find.conditions import Conditions, FindRequest, HeaderCondition, parse_json_condition, parse_regex
-from kafkalog_cli.ops.find.context import FoundBlock
-from kafkalog_cli.ops.find.partition_search import (
-    DamagedPart,
-    FindEvent,
-    FoundRecords,
-    NotRead,
-    SearchedPartition,
-    find_records,
-)
 from kafkalog_cli.ops.keys import WantedKey, bytes_as_given, bytes_of
+from kafkalog_cli.ops.read.conditions import Conditions, FindRequest, HeaderCondition, parse_json_condition, parse_regex
+from kafkalog_cli.ops.read.events import FoundRecords
 from kafkalog_cli.ops.read.request import ReadRequest
-from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.find_view import FoundText
-from kafkalog_cli.output.kcat_text import parse_kcat_format
+from kafkalog_cli.ops.read.search import SearchedPartition, find_records
+from kafkalog_cli.output.find_view import GAP_LINE, found_form
+from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import paint_of, printable
 
 EXAMPLES = (
@@ -111,161 +101,96 @@ def find(context: Context, options: FindOptions) -> int:
     partition. A partition without the offsets or times of the range has no match. JSON values of more than 64 MiB, or
     of more than 2 million elements, are not searched for --json: that is a warning, too, and the exit code is 3.
     """
-    return FindRun(Run(context, options.output_format), options).run()
+    run = Run(context, options.output_format)
+    fields, has_context = fields_of(options.print_ or "key,value"), any(_around(options))
+    form = record_form_of(run, fields, options.kcat_format, has_context=has_context)
+    request = _request(run, options)
+    options.contents.decoding.check()
+    is_text = not run.as_json and options.kcat_format is None
+    if is_text:
+        form = partial(found_form, fields, request.conditions, paint_of(run.out) if run.out.is_terminal else None)
+    chosen = run.select_served(options.paths, options.topics.selection)
+    decoder = run.decoder_of(options.contents.decoding, [partition.path for partition in chosen])
+    run.progress.begin("find", sum(map(log_bytes, chosen)))
+    events = find_records(
+        *(run.fs, chosen, replace(request, decoder=decoder)),
+        jobs=options.jobs or default_jobs(), on_read=partial(_advance, run.progress),
+    )  # fmt: skip
+    done: list[SearchedPartition] = []
+    has_output = False
+    printers = (PartitionPrinter(run, partition, form, decoder) for partition in chosen)
+    printer, is_new = next(printers), False
+    with closing(events):
+        for event in events:
+            if isinstance(event, FoundRecords):
+                if is_text and (event.found.after_gap or is_new):
+                    run.out.write(GAP_LINE)
+                lines = printer.lines(event.segment, is_match=event.found.is_match)
+                lines.write(event.found.block, run.out.write_bytes)
+                has_output, is_new = True, False
+                if run.out.is_terminal:
+                    run.out.flush()
+            elif isinstance(event, SearchedPartition):
+                if printer.report_undecoded():
+                    event.code = combined_exit_code([event.code, ExitCode.WARNINGS])
+                done.append(event)
+                if options.only_counts:
+                    _print_count(run, event)
+                printer, is_new = next(printers, printer), has_output and has_context
+            else:
+                printer.report(event)
+    matches, matching = sum(one.matches for one in done), sum(one.matches > 0 for one in done)
+    run.codes.append(_exit_code(done))
+    return run.end(matches=matches, partitions=len(done), matching_partitions=matching)
 
 
-class FindRun:
-    """Prints what is found in partitions, in their order. An error in one partition does not end the others."""
+def _advance(progress: Progress, path: str, size_bytes: int) -> None:
+    if path.endswith((".log", ".kafka")):
+        progress.advance(size_bytes, path)
 
-    def __init__(self, run: Run, options: FindOptions) -> None:
-        self._run, self._options, self._as_json = run, options, run.as_json
-        self._out, self._messages = run.out, run.messages
-        kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
-        self._fields = fields_of(options.print_ or "key,value")
-        self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, self._as_json)
-        self._request = self._checked_request()
-        options.contents.decoding.check()
-        self._paint = paint_of(self._out) if self._out.is_terminal else None
-        self._segment: Segment | None = None
-        self._partition: Partition | None = None
-        self._values: DecodedValues | None = None
-        self._write: Callable[[FoundBlock], None] = self._nothing
-        self._has_output = False
 
-    def run(self) -> int:
-        """Search; return the exit code. Raises UsageError, and the exceptions of `select_served`."""
-        run, options = self._run, self._options
-        chosen = run.select_served(options.paths, options.topics.selection)
-        decoder = run.decoder_of(options.contents.decoding, [partition.path for partition in chosen])
-        self._output = self._output._replace(decoder=decoder)
-        self._request = replace(self._request, decoder=decoder)
-        done: list[SearchedPartition] = []
-        run.progress.begin("find", sum(map(log_bytes, chosen)))
-        events = find_records(
-            *(run.fs, chosen, self._request),
-            jobs=options.jobs or default_jobs(), on_read=self._advance,
-        )  # fmt: skip
-        with closing(events):
-            for event in events:
-                if isinstance(event, SearchedPartition):
-                    done.append(event)
-                    self._end_partition(event)
-                else:
-                    self._show(chosen[len(done)], event)
-        matches, matching = sum(one.matches for one in done), sum(one.matches > 0 for one in done)
-        run.codes.append(_exit_code(done))
-        return run.end(matches=matches, partitions=len(done), matching_partitions=matching)
+def _print_count(run: Run, searched: SearchedPartition) -> None:
+    if run.lines is not None:
+        run.lines.result(searched)
+    elif searched.matches:
+        name = searched.partition.directory.name
+        run.out.write(f"{printable(name) if run.out.is_terminal else name}:{searched.matches}\n")
 
-    def _advance(self, path: str, size_bytes: int) -> None:
-        if path.endswith((".log", ".kafka")):
-            self._run.progress.advance(size_bytes, path)
 
-    def _show(self, partition: Partition, event: FindEvent) -> None:
-        if isinstance(event, FoundRecords):
-            if self._segment is not event.segment:
-                self._segment, self._write = event.segment, self._writer(partition, event.segment)
-            self._write(event.found)
-            self._has_output = True
-            if self._out.is_terminal:
-                self._out.flush()
-            return
-        if isinstance(event, DamagedPart):
-            self._run.damage(partition, event.path, event.fault)
-        elif isinstance(event, NotRead):
-            self._run.not_read(event.path, event.error)
-        else:
-            self._run.warn(event.kind, event.message, event.path)
+def _around(options: FindOptions) -> tuple[int, int]:
+    """Return the numbers of records to print before and after a match."""
+    before, after, both = options.before, options.after, options.around
+    return both if before is None else before, both if after is None else after
 
-    def _writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
-        """Return the function that writes the records of a segment."""
-        self._values = self._values or self._output.values(partition)
-        if self._as_json and self._request.has_context:
-            return self._json_writer(partition, segment)
-        if self._as_json or self._output.kcat_format is not None:
-            printer = self._output.printer(partition, segment, self._values)
-            return lambda found: printer.block(found.block)
-        text = FoundText(self._out, self._fields, partition, self._request.conditions, self._paint, self._values)
-        is_new = self._has_output and self._request.has_context and self._partition is not partition
-        self._partition = partition
 
-        def write(found: FoundBlock) -> None:
-            nonlocal is_new
-            text.write(found, after_gap=found.after_gap or is_new)
-            is_new = False
+def _request(run: Run, options: FindOptions) -> FindRequest:
+    if options.kcat_format is not None and (run.as_json or options.print_ is not None):
+        raise UsageError(reason="-f cannot be combined with --format json or --print")
+    if options.only_counts and (options.kcat_format is not None or any(_around(options))):
+        raise UsageError(reason="--count prints no records: it cannot be combined with -f, -A, -B or -C")
+    if options.first is not None and options.last is not None:
+        raise UsageError(reason="find takes one of --first and --last")
+    bounds = options.range.bounds(run.environment, options.now, "find")
+    read = ReadRequest(*bounds, isolation=options.isolation, limits=options.limits.limits())
+    around = _around(options)
+    return FindRequest(_conditions(options), read, options.first, options.last, *around, options.only_counts)
 
-        return write
 
-    def _json_writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
-        from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
-        from kafkalog_cli.output.rendering import BlockLines
-
-        directory, name = partition.directory, segment.log.path.rpartition("/")[2]
-        context = SegmentContext(directory.topic, directory.partition, name, segment.is_seven)
-        decode = topic_decode(directory.topic)
-        options = RecordJsonOptions(with_batches=False, decode=decode, values=self._values)
-        lines = [BlockLines(record_form(context, options, is_match=is_match)) for is_match in (False, True)]
-
-        def write(found: FoundBlock) -> None:
-            lines[found.is_match].write(found.block, self._out.write_bytes)
-
-        return write
-
-    @staticmethod
-    def _nothing(found: FoundBlock) -> None:
-        """Write nothing: no segment has begun."""
-
-    def _end_partition(self, searched: SearchedPartition) -> None:
-        failures = [] if self._values is None else self._values.failures()
-        self._values = None
-        if failures:
-            searched.code = combined_exit_code([searched.code, ExitCode.WARNINGS])
-            self._out.flush()
-        for one in failures:
-            self._messages.warn("undecoded", one.message, path=searched.partition.path)
-        if not self._options.only_counts:
-            return
-        if self._run.lines is not None:
-            self._run.lines.result(searched)
-        elif searched.matches:
-            name = searched.partition.directory.name
-            self._out.write(f"{printable(name) if self._out.is_terminal else name}:{searched.matches}\n")
-
-    def _checked_request(self) -> FindRequest:
-        options = self._options
-        if options.kcat_format is not None and (self._as_json or options.print_ is not None):
-            raise UsageError(reason="-f cannot be combined with --format json or --print")
-        if options.only_counts and (options.kcat_format is not None or any(self._around())):
-            raise UsageError(reason="--count prints no records: it cannot be combined with -f, -A, -B or -C")
-        if options.first is not None and options.last is not None:
-            raise UsageError(reason="find takes one of --first and --last")
-        bounds = options.range.bounds(self._run.environment, options.now, "find")
-        isolation, limits = options.isolation, options.limits.limits()
-        return FindRequest(
-            self._conditions(), ReadRequest(*bounds, isolation=isolation, limits=limits),
-            options.first, options.last, *self._around(), options.only_counts,
-        )  # fmt: skip
-
-    def _around(self) -> tuple[int, int]:
-        """Return the numbers of records to print before and after a match."""
-        before, after, both = self._options.before, self._options.after, self._options.around
-        return both if before is None else before, both if after is None else after
-
-    def _conditions(self) -> Conditions:
-        options = self._options
-        if options.ignore_case and options.value is None and options.regex is None:
-            raise UsageError(reason="--ignore-case is for --value and --regex")
-        pattern = None if options.regex is None else parse_regex(options.regex, ignores_case=options.ignore_case)
-        headers = []
-        for text in options.header or ():
-            name, sign, value = text.partition("=")
-            headers.append(HeaderCondition(bytes_as_given(name), bytes_of(value) if sign else None))
-        key_format = options.contents.key_format
-        paths = (parse_json_condition(one, has_keys=key_format is not None) for one in options.json_path or ())
-        return Conditions(
-            None if options.key is None else WantedKey(options.key, key_format),
-            None if options.value is None else bytes_as_given(options.value),
-            options.ignore_case, pattern, tuple(headers), tuple(paths),
-        )  # fmt: skip
+def _conditions(options: FindOptions) -> Conditions:
+    if options.ignore_case and options.value is None and options.regex is None:
+        raise UsageError(reason="--ignore-case is for --value and --regex")
+    pattern = None if options.regex is None else parse_regex(options.regex, ignores_case=options.ignore_case)
+    headers = []
+    for text in options.header or ():
+        name, sign, value = text.partition("=")
+        headers.append(HeaderCondition(bytes_as_given(name), bytes_of(value) if sign else None))
+    key_format = options.contents.key_format
+    paths = (parse_json_condition(one, has_keys=key_format is not None) for one in options.json_path or ())
+    return Conditions(
+        None if options.key is None else WantedKey(options.key, key_format),
+        None if options.value is None else bytes_as_given(options.value),
+        options.ignore_case, pattern, tuple(headers), tuple(paths),
+    )  # fmt: skip
 
 
 def _exit_code(done: list[SearchedPartition]) -> ExitCode:

@@ -1,7 +1,9 @@
 """`kafkalog read`: print the records of partitions as a consumer would get them."""
 
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
 from enum import Enum
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Argument, Context
 
@@ -16,9 +18,24 @@ from kafkalog_cli.cli.options import (
     output_option,
     selection_option,
 )
+from kafkalog_cli.cli.printed_records import PartitionPrinter, RecordForm, fields_of, record_form_of
 from kafkalog_cli.cli.run import Run
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, worst_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.choices import Isolation
+from kafkalog_cli.ops.lookup_time import joined_errors
+from kafkalog_cli.ops.read.events import FoundRecords, read_events
+from kafkalog_cli.ops.read.log_read import LogRead, fetches
+from kafkalog_cli.ops.read.request import ReadRequest, merged_by_time
+from kafkalog_cli.ops.selection import select_of_topics
+from kafkalog_cli.output.read_printer import write_fetch
+
+if TYPE_CHECKING:
+    from kafkalog_cli.format.records import RecordBlock
+    from kafkalog_cli.format.values.decoder import ValueDecoder
+    from kafkalog_cli.log.partition import Partition, Segment
+    from kafkalog_cli.ops.keys import WantedKey
+    from kafkalog_cli.output.rendering import WriteBytes
 
 EXAMPLES = (
     (
@@ -39,6 +56,14 @@ EXIT_CODES = READ
 DEFAULT_CHUNK_BYTES = 2 << 20
 LARGEST_CHUNK_BYTES = (1 << 31) - 3
 """The most bytes that a fetch response can hold."""
+
+
+MERGE_BYTES = 16 << 20
+LEAST_CHUNK_BYTES = 16 << 10
+"""A merge reads this much of all partitions at a time, but at least so much of each; or one batch if it is larger.
+
+Compressed batches take several times as much when they are decompressed.
+"""
 
 
 class Framing(Enum):
@@ -103,8 +128,200 @@ def read(context: Context, options: ReadOptions) -> int:
     With --value-format or --key-format, contents are decoded. Contents that cannot be decoded are printed as they are
     stored. The reason is a warning, and the exit code is 3.
     """
-    from kafkalog_cli.cli.read_run import ReadRun
-
     run = Run(context, options.output_format)
+    form = _checked_form(run, options)
+    request = _request(run, options)
     run.show_reads(prints_while_reading=True)
-    return ReadRun(run, options._replace(paths=run.directories_of(options.paths))).run()
+    directories = run.directories_of(options.paths)
+    chosen = select_of_topics(run.fs, directories, options.topics.selection)
+    if options.is_fetch and len(chosen) > 1:
+        raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
+    paths = [partition.path for partition in chosen]
+    run.lock_warnings.about_partitions(*paths)
+    decoder = run.decoder_of(options.contents.decoding, paths)
+    logs = _Logs(run, form, decoder, is_only=len(chosen) == 1)
+    is_cut = False
+    if options.merge_by_time and len(chosen) > 1:
+        is_cut = _print_merged(logs, chosen, request, options.limits.max_output_bytes)
+    else:
+        _print_in_turn(logs, chosen, request, is_fetch=options.is_fetch)
+    logs.end(len(chosen))
+    run.codes += [one.code() for one in logs.opened]
+    if len(chosen) == 1:
+        return run.end(**logs.opened[0].counts())
+    partitions = [one.named_counts(is_cut=is_cut) for one in logs.opened]
+    return run.end(records=sum(one.records for one in logs.opened), partitions=partitions)
+
+
+def _print_in_turn(logs: "_Logs", chosen: "Sequence[Partition]", request: ReadRequest, *, is_fetch: bool) -> None:
+    left = request.max_records
+    for partition in chosen:
+        read = logs.open(partition, request._replace(max_records=left))
+        if read is None:
+            continue
+        if is_fetch:
+            read.write_fetches()
+        else:
+            read.print_records()
+        left = None if left is None else left - read.records
+        if left == 0:
+            return
+
+
+def _print_merged(logs: "_Logs", chosen: "Sequence[Partition]", request: ReadRequest, most_bytes: int) -> bool:
+    """Print the records of all partitions by time; return whether there were more than enough."""
+    most, records = request.max_records, 0
+    chunk_bytes = min(request.chunk_bytes, max(LEAST_CHUNK_BYTES, MERGE_BYTES // len(chosen)))
+    request = request._replace(max_records=None, chunk_bytes=chunk_bytes, read_ahead=False)
+    for partition in chosen:
+        logs.open(partition, request)
+    with ExitStack() as stack:
+        sources = [stack.enter_context(closing(read.blocks())) for read in logs.opened]
+        for number, block in merged_by_time(sources, most, most_bytes):
+            logs.opened[number].print_part(block)
+            records += len(block.records)
+    return records == most
+
+
+def _checked_form(run: Run, options: ReadOptions) -> RecordForm:
+    """Return how records are printed. Raises UsageError for options that contradict each other."""
+    form = record_form_of(run, fields_of(options.print_ or "value"), options.kcat_format)
+    options.contents.decoding.check()
+    if options.kcat_format is not None and (run.as_json or options.print_ is not None or options.is_fetch):
+        raise UsageError(reason="-f cannot be combined with --format json, --print or --framing fetch")
+    if not options.is_fetch:
+        return form
+    if options.contents.decoding:
+        raise UsageError(reason="--framing fetch takes bytes as they are stored: no --value-format or --key-format")
+    if run.as_json or (options.range.until, options.max_records, options.key) != (None, None, None):
+        raise UsageError(
+            reason="--framing fetch takes whole batches: no --format json, --until, --max-records or --key"
+        )
+    if run.out.is_terminal:
+        raise UsageError(reason="--framing fetch writes bytes that are not for a terminal")
+    return form
+
+
+def _request(run: Run, options: ReadOptions) -> ReadRequest:
+    from kafkalog_cli.ops.keys import WantedKey
+
+    if options.max_chunk_bytes < options.chunk_bytes:
+        raise UsageError(reason="--max-chunk-bytes is below --chunk-bytes")
+    bounds = options.range.bounds(run.environment, options.now, "read")
+    key = None if options.key is None else WantedKey(options.key, options.contents.key_format)
+    return ReadRequest(
+        *bounds, options.max_records, options.isolation,
+        options.limits.limits(options.max_chunk_bytes), options.chunk_bytes, key=key,
+    )  # fmt: skip
+
+
+class _Logs:
+    """Opens the logs of partitions. What keeps one of several from being read is reported, and ends no other."""
+
+    def __init__(self, run: Run, form: RecordForm, decoder: "ValueDecoder | None", *, is_only: bool) -> None:
+        self._run, self._form, self._decoder, self._is_only = run, form, decoder, is_only
+        self.opened: list[_Read] = []
+        self._outside: list[NoRecordAtTime] = []
+        self._keys: list[tuple[str, WantedKey]] = []
+
+    def open(self, partition: "Partition", request: ReadRequest) -> "_Read | None":
+        """Return the log of a partition; None if it cannot be read, or has no record of the time.
+
+        Raises as LogRead if it is the only partition.
+        """
+        if request.key is not None:
+            key = request.key.with_decoder(self._decoder).in_topic(partition.topic)
+            self._keys.append((partition.path, key))
+            request = request._replace(key=key)
+        try:
+            log = LogRead(self._run.fs, partition, request)
+        except (KafkalogError, OSError) as error:
+            if self._is_only:
+                raise
+            if isinstance(error, NoRecordAtTime):
+                self._outside.append(error)
+            else:
+                self._run.fail(error, partition.path)
+            return None
+        printer = PartitionPrinter(self._run, partition, self._form, self._decoder)
+        self.opened.append(_Read(log, printer, self._run.out.write_bytes))
+        return self.opened[-1]
+
+    def end(self, partitions: int) -> None:
+        """Report partitions without a record at the time, if none has such a record, and keys that were not decoded."""
+        run = self._run
+        if self._outside and len(self._outside) == partitions:
+            for error in joined_errors(self._outside):
+                run.fail(error)
+        elif self._outside:
+            run.codes.append(ExitCode.OK)
+        for path, key in self._keys:
+            for one in key.undecoded.failures():
+                run.warn("undecoded", one.message, path)
+                run.codes.append(ExitCode.WARNINGS)
+
+
+class _Read:
+    """A partition that is read: its log, and the number of records that were printed of it."""
+
+    def __init__(self, log: LogRead, printer: PartitionPrinter, write: "WriteBytes") -> None:
+        self._log, self._printer, self._write = log, printer, write
+        self._segment: Segment | None = None
+        self._merged_end: int | None = None
+        self.records = 0
+
+    def print_records(self) -> None:
+        """Print all records, segment after segment."""
+        printer = self._printer
+        for event in read_events(self._log, lambda segment: segment.blocks(printer.lines(segment.segment).ahead)):
+            if isinstance(event, FoundRecords):
+                printer.lines(event.segment).write(event.found, self._write)
+            else:
+                printer.report(event)
+        self.records = self._log.shown_records
+
+    def write_fetches(self) -> None:
+        """Write all batches as fetch responses."""
+        for event in read_events(self._log, lambda one: (item for item in fetches(self._log.request, one))):
+            if isinstance(event, FoundRecords):
+                write_fetch(event.found, self._write)
+            else:
+                self._printer.report(event)
+
+    def blocks(self) -> "Generator[RecordBlock, None, None]":
+        """Yield all records without printing them."""
+        self._merged_end = self._log.range.first
+        for event in read_events(self._log, lambda segment: segment.blocks()):
+            if isinstance(event, FoundRecords):
+                self._segment = event.segment
+                yield event.found
+            else:
+                self._printer.report(event)
+
+    def print_part(self, block: "RecordBlock") -> None:
+        """Print records of the last block that `blocks` returned."""
+        assert self._segment is not None
+        self._printer.lines(self._segment).write(block, self._write)
+        self.records += len(block.records)
+        self._merged_end = int(block.records.offset[len(block.records) - 1]) + 1
+
+    def code(self) -> ExitCode:
+        """Report contents that were not decoded; return the exit code of the partition."""
+        is_undecoded = self._printer.report_undecoded()
+        return worst_exit_code({*self._log.codes, *((ExitCode.WARNINGS,) if is_undecoded else ())})
+
+    def counts(self, *, is_cut: bool = False) -> dict[str, int | None]:
+        """Return the members of the summary. `is_cut`: a merge ended before all records of `blocks` were printed."""
+        log = self._log
+        return {
+            "records": self.records,
+            "next_offset": self._merged_end if is_cut and self._merged_end is not None else log.next_offset,
+            "log_start_offset": log.range.bounds.start,
+            "log_end_offset": log.range.bounds.end,
+            "last_stable_offset": log.last_stable_offset,
+        }
+
+    def named_counts(self, *, is_cut: bool) -> dict[str, object]:
+        """Return the members of the summary, with the topic and the number of the partition."""
+        directory = self._log.partition.directory
+        return {"topic": directory.topic, "partition": directory.partition, **self.counts(is_cut=is_cut)}

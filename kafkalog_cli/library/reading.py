@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from kafkalog_cli.library.verbs import Paths
     from kafkalog_cli.log.partition import Partition
-    from kafkalog_cli.ops.find.conditions import FindRequest
     from kafkalog_cli.ops.inspect import InspectedPartition
     from kafkalog_cli.ops.keys import WantedKey
+    from kafkalog_cli.ops.read.conditions import FindRequest
     from kafkalog_cli.ops.replay.cluster import Cluster
     from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
     from kafkalog_cli.ops.serve.options import ServeOptions
@@ -98,7 +98,7 @@ def find(  # noqa: PLR0913
     `schemas` is a directory of schemas. Raises UsageError, NothingSelected, PathNotFound, NotKafkaLayout, Unreadable,
     OSError.
     """
-    from kafkalog_cli.ops.find.conditions import (
+    from kafkalog_cli.ops.read.conditions import (
         Conditions,
         FindRequest,
         HeaderCondition,
@@ -151,13 +151,8 @@ def _as_bytes(text: bytes | str | None) -> bytes | None:
 
 
 def _found(fs: RealFilesystem, chosen: Sequence[Partition], request: FindRequest, jobs: int) -> Iterator[FoundRecord]:
-    from kafkalog_cli.ops.find.partition_search import (
-        DamagedPart,
-        FoundRecords,
-        NotRead,
-        SearchedPartition,
-        find_records,
-    )
+    from kafkalog_cli.ops.read.events import DamagedPart, FoundRecords, NotRead
+    from kafkalog_cli.ops.read.search import SearchedPartition, find_records
 
     done, decoder = 0, request.decoder
     for event in find_records(fs, chosen, request, jobs=jobs):

@@ -2,66 +2,63 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.records import Row, header_views, view_of
-from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.find.conditions import Conditions
-from kafkalog_cli.ops.find.context import FoundBlock
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.ops.read.conditions import Conditions
 from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.line_program import record
 from kafkalog_cli.output.read_printer import consumer_form, decoded_text
-from kafkalog_cli.output.rendering import BlockLines
-from kafkalog_cli.output.stream import Paint, ResultStream, printable
+from kafkalog_cli.output.rendering import LineForm
+from kafkalog_cli.output.stream import Paint, printable
 
 _CONTINUATION = range(0x80, 0xC0)
 GAP_LINE = "--\n"
 """Stands between records that do not follow each other, where records around matches are printed."""
 
 
-class FoundText:
-    """Writes found records of a partition, each line after its topic, partition and offset.
+def found_form(  # noqa: PLR0913, PLR0917
+    fields: frozenset[str], conditions: Conditions, paint: Paint | None,
+    partition: Partition, segment: Segment, values: DecodedValues | None, is_match: bool,
+) -> LineForm:  # fmt: skip
+    """Return the form of found records of a partition, each line after its topic, partition and offset.
 
     `paint` None: not for a terminal, so nothing is escaped. On a terminal, the matching parts of contents are coloured.
     """
+    name = partition.directory.name if paint is None else paint.heading(printable(partition.directory.name))
+    texts = None
+    if paint is not None and is_match:
+        coloured = tuple(one for one in ("headers", "key", "value") if one in fields)
+        texts = coloured, _Coloured(coloured, conditions, paint, values).texts
+    return consumer_form(
+        fields, partition.number, escape=paint is not None, is_seven=segment.is_seven, values=values,
+        before=(name, ":", record("offset"), ":" if is_match else "-"), texts=texts,
+    )  # fmt: skip
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self, out: ResultStream, fields: frozenset[str], partition: Partition, conditions: Conditions,
-        paint: Paint | None, values: DecodedValues | None = None,
-    ) -> None:  # fmt: skip
-        name = partition.directory.name if paint is None else paint.heading(printable(partition.directory.name))
-        self._out = out
-        self._conditions = conditions
-        self._paint = paint or Paint()
-        self._values = values
-        self._coloured = tuple(one for one in ("headers", "key", "value") if one in fields)
-        self._lines = []
-        for sign in "-:":
-            form = consumer_form(
-                fields, partition.number, escape=paint is not None,
-                is_seven=any(segment.is_seven for segment in partition.segments), values=values,
-                before=(name, ":", record("offset"), sign),
-                texts=None if paint is None or sign == "-" else (self._coloured, self._texts),
-            )  # fmt: skip
-            self._lines.append(BlockLines(form))
 
-    def write(self, found: FoundBlock, *, after_gap: bool) -> None:
-        """Write records; `after_gap`: after the line for a gap."""
-        if after_gap:
-            self._out.write(GAP_LINE)
-        self._lines[found.is_match].write(found.block, self._out.write_bytes)
+class _Coloured(NamedTuple):
+    """Makes the texts of matching records, with their matching parts coloured."""
 
-    def _texts(self, buffer: memoryview, row: Row, batch_row: Batch) -> tuple[bytes | None, ...]:
+    fields: tuple[str, ...]
+    conditions: Conditions
+    paint: Paint
+    values: DecodedValues | None
+
+    def texts(self, buffer: memoryview, row: Row, batch_row: Batch) -> tuple[bytes | None, ...]:
+        """Return the texts of the fields of a record."""
         del batch_row
-        return tuple(self._text(name, buffer, row) for name in self._coloured)
+        return tuple(self._text(name, buffer, row) for name in self.fields)
 
     def _text(self, name: str, buffer: memoryview, row: Row) -> bytes | None:
         if name == "headers":
             found = header_views(buffer, row[7], row[8])
             texts = (f"{printable(java_string(bytes(key)))}:{self._shown(value)}" for key, value in found)
             return ",".join(texts).encode() if row[8] else None
-        if self._values is not None:
-            text = decoded_text(self._values, name, buffer, row, escape=True)
+        if self.values is not None:
+            text = decoded_text(self.values, name, buffer, row, escape=True)
             if text is not None:
                 return text
         data = view_of(buffer, *(row[3:5] if name == "key" else row[5:7]))
@@ -71,10 +68,10 @@ class FoundText:
         if view is None:
             return "null"
         data, parts, done = bytes(view), [], 0
-        for begin, end in self._conditions.spans(data):
+        for begin, end in self.conditions.spans(data):
             first, last = _whole_characters(data, max(begin, done), max(end, done))
             if first < last:
-                parts += [_escaped(data[done:first]), self._paint.bad(_escaped(data[first:last]))]
+                parts += [_escaped(data[done:first]), self.paint.bad(_escaped(data[first:last]))]
                 done = last
         return "".join([*parts, _escaped(data[done:])])
 

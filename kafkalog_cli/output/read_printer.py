@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.format.batch import encode_start
-from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.reading.records import Read
 from kafkalog_cli.ops.read.log_read import Fetch
 from kafkalog_cli.output.line_program import (
     TIME_TYPE,
@@ -25,40 +22,14 @@ from kafkalog_cli.output.line_program import (
     unless,
     when,
 )
-from kafkalog_cli.output.rendering import BlockLines, LineForm, WriteBytes
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.rendering import LineForm, WriteBytes
+from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.batch import Batch
     from kafkalog_cli.format.records import Row
     from kafkalog_cli.output.decoded_values import DecodedValues
     from kafkalog_cli.output.rendering import MakeTexts, Text
-
-
-class RecordPrinter(Protocol):
-    """Prints the records of blocks."""
-
-    def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """Iterate over the blocks, prepared for printing as far as possible; this runs in other threads."""
-
-    def block(self, block: RecordBlock) -> None:
-        """Print the records."""
-
-
-class ReadPrinter:
-    """Prints records as text."""
-
-    def __init__(self, out: ResultStream, form: LineForm) -> None:
-        self._out = out
-        self._lines = BlockLines(form)
-
-    def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """See RecordPrinter."""
-        return self._lines.ahead(read)
-
-    def block(self, block: RecordBlock) -> None:
-        """See RecordPrinter."""
-        self._lines.write(block, self._out.write_bytes)
 
 
 def write_fetch(fetch: Fetch, write: WriteBytes) -> None:

@@ -12,38 +12,15 @@ from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, OffsetOutOfRange, worst_exit_code
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import InOrder
-from kafkalog_cli.ops.find.conditions import FindRequest, Matcher
-from kafkalog_cli.ops.find.context import FoundBlock, SurroundingRecords, chosen_records
+from kafkalog_cli.ops.read.conditions import FindRequest, Matcher
+from kafkalog_cli.ops.read.context import FoundBlock, SurroundingRecords, chosen_records
+from kafkalog_cli.ops.read.events import FoundRecords, NotRead, ReadEvent, read_events
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import NO_END, Start, read_range
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.results import Count, Hidden, Named, PathName, of, result
-
-
-class FoundRecords(NamedTuple):
-    """Records of a segment to show."""
-
-    segment: Segment
-    found: FoundBlock
-
-
-class DamagedPart(NamedTuple):
-    """A place of a segment whose records were left out."""
-
-    path: str
-    fault: Fault
-
-
-class NotRead(NamedTuple):
-    """A file or partition of which nothing more was read."""
-
-    path: str
-    error: KafkalogError | OSError
-
-
-FindEvent = FoundRecords | DamagedPart | NotRead | ReadNote
 
 
 @result("kafkalog.match-count/1")
@@ -88,7 +65,7 @@ class PartitionSearch:
         self._first_match = 0
         """Of the last matches, the first: earlier records count as no matches."""
 
-    def events(self, *, copies: bool = False) -> Generator[FindEvent, None, None]:
+    def events(self, *, copies: bool = False) -> Generator[ReadEvent, None, None]:
         """Yield the records to show, the damage, and the remarks about what was read, in order.
 
         `copies`: records stay valid after the next event, except those of blocks of more than 16 MiB.
@@ -99,7 +76,9 @@ class PartitionSearch:
                 start = self._start_of_last(start)
             if start is not None:
                 self._matcher.undecoded.failures()  # the search for the last matches met them already
-                yield from self._read(self._log(start), copies=copies)
+                log = self._log(start)
+                yield from read_events(log, partial(self._found, log, copies=copies), lambda: self._is_enough)
+                self._codes.update(log.codes)
             for failures in self._matcher.undecoded.failures():
                 self._codes.add(ExitCode.WARNINGS)
                 yield ReadNote("undecoded", self._partition.path, failures.message)
@@ -108,7 +87,8 @@ class PartitionSearch:
         except (NothingSelected, OffsetOutOfRange):  # a partition without segments, or changed by a broker meanwhile
             pass
         except (KafkalogError, OSError) as error:
-            yield self._not_read(self._partition.path, error)
+            self._codes.add(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
+            yield NotRead(self._partition.path, error)
         self.result.code = worst_exit_code(self._codes)
 
     def _start(self) -> int | None:
@@ -183,41 +163,30 @@ class PartitionSearch:
                     records += len(block.records)
         return matches, records, is_damaged
 
-    def _read(self, log: LogRead, *, copies: bool) -> Iterator[FindEvent]:
-        with closing(log.segments()) as segments:
-            for segment in segments:
-                try:
-                    yield from self._segment(log, segment, copies=copies)
-                except BrokenPipeError:
-                    raise
-                except (KafkalogError, OSError) as error:
-                    yield self._not_read(segment.segment.log.path, error)
-                if self._is_enough:
-                    break
-        yield from _notes(log)
-        self._codes |= set(log.codes)
-
-    def _segment(self, log: LogRead, segment: SegmentRead, *, copies: bool) -> Iterator[FindEvent]:
+    def _found(
+        self, log: LogRead, segment: SegmentRead, *, copies: bool
+    ) -> Generator[FoundBlock | Fault | None, None, None]:
+        """Yield the records of a segment to show, and its faults, until there are enough matches."""
         is_damaged = False
         with closing(segment.blocks()) as blocks:
-            for found in blocks:
-                if isinstance(found, Fault):
+            for block in blocks:
+                if isinstance(block, Fault):
                     is_damaged = True
-                    yield DamagedPart(segment.segment.log.path, found)
-                elif len(found.records):
-                    for shown in self._found(found, copies=copies):
-                        yield FoundRecords(segment.segment, shown)
-                yield from _notes(log)
+                    yield block
+                else:
+                    if len(block.records):
+                        yield from self._shown(block, copies=copies)
+                    yield None
                 if self._is_enough:
                     if is_damaged:  # a good record follows the damage, so a broker does not cut it off
-                        self._codes.add(ExitCode.CORRUPTION)
+                        log.codes.append(ExitCode.CORRUPTION)
                     return
 
     @property
     def _is_enough(self) -> bool:
         return self._request.first is not None and self.result.matches >= self._request.first and self._context.is_over
 
-    def _found(self, block: RecordBlock, *, copies: bool) -> Iterator[FoundBlock]:
+    def _shown(self, block: RecordBlock, *, copies: bool) -> Iterator[FoundBlock]:
         """Yield the records of a block to show, and count the matches."""
         request = self._request
         rows = self._matcher.rows(block)
@@ -235,15 +204,6 @@ class PartitionSearch:
         else:
             yield from map(FoundBlock, chosen_records(block, rows))
 
-    def _not_read(self, path: str, error: KafkalogError | OSError) -> NotRead:
-        self._codes.add(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
-        return NotRead(path, error)
-
-
-def _notes(log: LogRead) -> Iterator[ReadNote]:
-    while log.notes:
-        yield log.notes.popleft()
-
 
 KEPT_BYTES = 4 << 20
 """Most bytes of records that are kept of a partition before its turn. A partition with more is searched at its turn."""
@@ -258,7 +218,7 @@ def find_records(
     *,
     jobs: int = 1,
     on_read: Meter | None = None,
-) -> Generator[FindEvent | SearchedPartition, None, None]:
+) -> Generator[ReadEvent | SearchedPartition, None, None]:
     """Yield what is found in each partition, in order; a SearchedPartition ends each.
 
     Records are valid until the next event. `on_read` is called from any thread with the bytes that are read. A regular
@@ -281,14 +241,14 @@ def find_records(
                 yield result
 
 
-def _in_turn(search: PartitionSearch) -> Iterator[FindEvent | SearchedPartition]:
+def _in_turn(search: PartitionSearch) -> Iterator[ReadEvent | SearchedPartition]:
     yield from search.events()
     yield search.result
 
 
-def _ahead(search: PartitionSearch) -> tuple[SearchedPartition, list[FindEvent] | None]:
+def _ahead(search: PartitionSearch) -> tuple[SearchedPartition, list[ReadEvent] | None]:
     """Search a partition before its turn; return None for the events if they are too many to keep."""
-    events: list[FindEvent] = []
+    events: list[ReadEvent] = []
     size_bytes = 0
     with closing(search.events(copies=True)) as found:
         for event in found:

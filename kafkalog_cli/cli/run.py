@@ -58,12 +58,20 @@ class Run:
         """The disk and the clocks for a session."""
         return replace(self.environment.context, fs=self.fs)
 
+    @property
+    def shows_progress_beside_results(self) -> bool:
+        """Whether there is progress of a command that prints while it reads.
+
+        Results on a terminal, and objects of JSON output, show themselves where the command is.
+        """
+        return self.progress.is_shown and not self.as_json and not self.out.is_terminal
+
     def show_reads(self, *, prints_while_reading: bool = False) -> None:
         """Show all reads as progress, of unknown total.
 
-        `prints_while_reading`: results on a terminal, and objects of JSON output, show themselves where the command is.
+        `prints_while_reading`: see `shows_progress_beside_results`.
         """
-        if self.progress.is_shown and not (prints_while_reading and (self.as_json or self.out.is_terminal)):
+        if self.shows_progress_beside_results if prints_while_reading else self.progress.is_shown:
             from kafkalog_cli.disk.metered_fs import MeteredFilesystem
 
             self.fs = MeteredFilesystem(self.fs, self.progress.read)

@@ -1,6 +1,5 @@
 """Runs a command line: every error becomes a message on stderr, as a sentence or as JSON, and an exit code."""
 
-import errno
 import io
 import os
 import sys
@@ -17,8 +16,6 @@ from kafkalog_cli.cli.variables import origin_of
 from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, next_step
 from kafkalog_cli.output.stream import OutputFailed
 
-_COMPLETION = "_KAFKALOG_COMPLETE"
-"""The variable with which a shell asks for completions."""
 _WRONG_USAGE: Any = typer.BadParameter.__base__  # typer has no public name for click's UsageError
 
 
@@ -53,11 +50,9 @@ def _run(argv: list[str], environment: Environment) -> int:
         return int(ExitCode.INTERRUPTED)
     except OutputFailed as failed:
         also = ": the command went on, but its report is incomplete" if failed.is_after_work else ""
-        return _os_error(
-            failed.error, f"{failed.error.strerror or failed.error} (where output goes){also}", environment
-        )
+        return _os_error(failed.error, environment, f" (where output goes){also}")
     except OSError as error:
-        return _os_error(error, _os_error_text(error), environment)
+        return _os_error(error, environment)
     except Exception as error:
         if "KAFKALOG_DEBUG" in os.environ:
             raise
@@ -68,7 +63,7 @@ def _run(argv: list[str], environment: Environment) -> int:
 def _call(argv: list[str], environment: Environment) -> int:
     """Parse the command line and call its command. Typer's `main` would end the process, a closed pipe with 1."""
     command = kafkalog_command()
-    if _COMPLETION in os.environ:
+    if "_KAFKALOG_COMPLETE" in os.environ:  # a shell asks for completions
         command.main(argv, "kafkalog")
     with command.make_context("kafkalog", argv, obj=environment) as context:
         return int(command.invoke(context))
@@ -97,8 +92,7 @@ def _wrong_usage(error: Any, environment: Environment) -> int:
     variable, command = origin_of(error), environment.argv[0]
     text = f"{text[:1].lower()}{text[1:]}{variable and f' (from {variable})'}"
     step = f"kafkalog {command} --help" if command in COMMANDS else "kafkalog --help"
-    kind = "UsageError" if environment.wants_json else "usage-error"
-    return _told(environment, kind, text, ExitCode.USAGE, step)
+    return _told(environment, "UsageError" if environment.wants_json else "usage-error", text, ExitCode.USAGE, step)
 
 
 def _told(environment: Environment, kind: str, text: str, code: ExitCode, step: str = "") -> int:
@@ -108,18 +102,15 @@ def _told(environment: Environment, kind: str, text: str, code: ExitCode, step: 
     return int(code)
 
 
-def _os_error(error: OSError, text: str, environment: Environment) -> int:
-    """Report an error of the operating system; return the exit code."""
+def _os_error(error: OSError, environment: Environment, where: str = "") -> int:
+    """Report an error of the operating system with its file; standard output and open files have no name."""
     code = ExitCode.NO_SPACE if error.errno in NO_ROOM else ExitCode.FAILURE
-    return _told(environment, "os-error", text, code, "" if error.filename is None else next_step(error))
-
-
-def _os_error_text(error: OSError) -> str:
-    """Return the error and its file; standard output and open files have no name."""
-    if error.filename is None:
-        where = "where output goes" if error.errno == errno.ENOSPC else "where output goes, or where a file is read"
-        return f"{error.strerror or error} ({where})"
-    return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if error.filename is not None and not where:
+        return _told(
+            environment, "os-error", f"{os.fsdecode(error.filename)}: {error.strerror}", code, next_step(error)
+        )
+    place = "where output goes" if code is ExitCode.NO_SPACE else "where output goes, or where a file is read"
+    return _told(environment, "os-error", f"{error.strerror or error}{where or f' ({place})'}", code)
 
 
 def _closed_pipe(environment: Environment) -> int:

@@ -8,27 +8,25 @@ from typing import Any
 def option_fields(function: Callable[..., int]) -> Callable[..., int]:
     """Return the function with the fields of its named tuples as parameters, as typer takes it."""
     parameters = inspect.signature(function).parameters.values()
-    options = [option for one in parameters for option in _options(one)]
+    options = [option for one in parameters for option in _options(one.name, one.annotation, one.default)]
 
     def command(**values: Any) -> int:
         return function(**{one.name: _value(one.name, one.annotation, values) for one in parameters})
 
-    command.__doc__ = function.__doc__
-    command.__annotations__ = {one.name: one.annotation for one in options}
+    command.__doc__, command.__annotations__ = function.__doc__, {one.name: one.annotation for one in options}
     command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     return command
 
 
-def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    group = parameter.annotation
-    if not hasattr(group, "_fields"):
-        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-    for name in getattr(group, "_fields", ()):
-        default = group._field_defaults.get(name, inspect.Parameter.empty)
-        yield from _options(parameter.replace(name=name, default=default, annotation=group.__annotations__[name]))
+def _options(name: str, kind: Any, default: Any) -> Iterator[inspect.Parameter]:
+    if not hasattr(kind, "_fields"):
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    for field in getattr(kind, "_fields", ()):
+        yield from _options(
+            field, kind.__annotations__[field], kind._field_defaults.get(field, inspect.Parameter.empty)
+        )
 
 
-def _value(name: str, group: Any, values: Mapping[str, Any]) -> Any:
-    if not hasattr(group, "_fields"):
-        return values[name]
-    return group(*(_value(field, group.__annotations__[field], values) for field in group._fields))
+def _value(name: str, kind: Any, values: Mapping[str, Any]) -> Any:
+    fields = getattr(kind, "_fields", None)
+    return values[name] if fields is None else kind(*(_value(one, kind.__annotations__[one], values) for one in fields))

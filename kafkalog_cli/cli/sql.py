@@ -13,7 +13,7 @@ from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.option_groups import Contents
 from kafkalog_cli.cli.options import Format, IsolationOption, OutputFormat, output_option, selection_option
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import DEFAULT_MASTER, Conf, Master, shown_session, spark_settings
+from kafkalog_cli.cli.session_groups import OnSpark, shown_session, spark_settings
 from kafkalog_cli.disk.durable import new_file
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.named_places import check_new_file
@@ -79,8 +79,7 @@ class SqlOptions(NamedTuple):
         help="Write a new Parquet file instead of printing.")] = None
     max_rows: Annotated[int | None, output_option(metavar="N", min=1, envvar="KAFKALOG_MAX_ROWS",
         help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None
-    master: Master = DEFAULT_MASTER
-    conf: Conf = None
+    spark: OnSpark = OnSpark()
 # fmt: on
 
 
@@ -103,7 +102,7 @@ def sql(context: Context, options: SqlOptions) -> int:
     run = Run(context, options.output_format)
     if any("\udc80" <= character <= "\udcff" for character in options.query):  # Java's strings cannot have these
         raise UsageError(reason="the query has bytes that are not UTF-8")
-    given, decoding = spark_settings(options.conf), options.contents.decoding.or_auto().absolute()
+    given, decoding = spark_settings(options.spark.conf), options.contents.decoding.or_auto().absolute()
     need_pyspark()
     catalog = Catalog(run.fs, [os.path.abspath(path) for path in options.paths])  # noqa: PTH100 - workers
     if options.output is not None:
@@ -119,7 +118,7 @@ def sql(context: Context, options: SqlOptions) -> int:
         check_names(options.query, catalog, reading)
     with (
         shown_session(
-            run.environment, options.master, settings, as_json=run.as_json, is_small=catalog.is_small
+            run.environment, options.spark.master, settings, as_json=run.as_json, is_small=catalog.is_small
         ) as spark,
         query(spark, catalog, options.query, reading, allowed) as result,
     ):

@@ -148,7 +148,7 @@ def append(  # noqa: PLR0913
     Ctrl-C or SIGTERM ends the run between two batches with exit code 130. The run then prints the number of appended
     records, and the command that appends the rest (--skip-records). Standard input has to be sent again.
     """
-    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.cli.verbs import VerbRun
     from kafkalog_cli.ops.append.inputs import AppendInputs, paths_and_files
     from kafkalog_cli.ops.append.verb import APPEND, Appending
     from kafkalog_cli.output.log_change_views import append_view
@@ -157,8 +157,8 @@ def append(  # noqa: PLR0913
     more_paths, inputs = paths_and_files(environment.fs, files or ())
     own = records.checked()
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
-    run = begin(environment, APPEND, append_view(), options, printing, metrics)
-    read = AppendInputs(environment.fs, inputs, environment.stdin, run.session.interruptions, run.printer)
+    run = VerbRun(context, APPEND, append_view(), options, printing, metrics)
+    read = AppendInputs(environment.fs, inputs, environment.stdin, run.session.interruptions, run)
     appending = Appending(run.session, own, read)
     return _append(run, appending, appending.targets(path, more_paths))
 
@@ -176,10 +176,10 @@ def _append(run: "VerbRun", appending: "Appending", partitions: "list[Partition]
                 sorted_lines.enter_context(closing(appending.sort(partitions)))
         except (KeyboardInterrupt, InputCutOff):  # nothing is locked or changed yet
             session.interruptions.ask()
-            run, summary = run._replace(metrics=None), Summary(ExitCode.INTERRUPTED)
+            run.metrics, summary = None, Summary(ExitCode.INTERRUPTED)
         else:
-            run.printer.begin("append", appending.total_bytes)
+            run.begin("append", appending.total_bytes)
             summary = run.run(appending.append, partitions)
     if summary.code is ExitCode.INTERRUPTED and session.interruptions.are_asked_for and not session.options.dry_run:
-        run.printer.report(interruption(appending, session.argv))
+        run.report(interruption(appending, session.argv))
     return run.finish(summary, partitions)

@@ -67,7 +67,7 @@ def compact(  # noqa: PLR0913
     Replaced files are renamed to .deleted. A later run unlinks them after file.delete.delay.ms. With --erase-keys they
     are unlinked at once.
     """
-    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.cli.verbs import VerbRun
     from kafkalog_cli.ops.compact.plan import CompactRequest
     from kafkalog_cli.ops.compact.verb import (
         COMPACT,
@@ -99,10 +99,10 @@ def compact(  # noqa: PLR0913
         "version": kafka_version_of(kafka_version),
     }
     explains, erases = explain is not None, erase_keys is not None
-    run = begin(environment, COMPACT, compact_view(explains=explains, erases=erases), options, printing, metrics)
+    run = VerbRun(context, COMPACT, compact_view(explains=explains, erases=erases), options, printing, metrics)
     partitions = run.session.writable_partitions(paths or [])
     if safety.dry_run and not explains and not erases and len(partitions) > 1:
-        run.printer.view = compact_view(has_table=True)
+        run.view = compact_view(has_table=True)
     keys = None if erase_keys is None else keys_to_erase(
         environment.fs, erase_keys, partitions, decoding, is_ndjson=input.is_json
     )  # fmt: skip
@@ -115,10 +115,10 @@ def compact(  # noqa: PLR0913
     if keys is None:
         return run.complete(do, ordered)
     found = ErasureWatch()
-    run.printer.view = replace(run.printer.view, listener=found)
+    run.view = replace(run.view, listener=found)
     summary = run.run(do, ordered)
     note = found.note_of_missing(keys, erase_keys or "")
     if note is not None:
-        run.printer.report(note)
+        run.report(note)
         summary = summary._replace(code=summary.code or ExitCode.WARNINGS)
     return run.finish(summary, ordered)

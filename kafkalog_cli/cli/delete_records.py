@@ -51,7 +51,7 @@ def delete_records(  # noqa: PLR0913
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
     return run_verb(
-        *(environment, DELETE_RECORDS, delete_records_view(keeps=keep), options, [path], delete_from_partition),
+        *(context, DELETE_RECORDS, delete_records_view(keeps=keep), options, [path], delete_from_partition),
         printing=printing, metrics=metrics, takes_one=True,
         before_offset=before, delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep,
     )  # fmt: skip

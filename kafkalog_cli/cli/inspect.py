@@ -46,7 +46,7 @@ def inspect(  # noqa: PLR0913
 
     Batch headers are read, but no records, and no CRC is checked. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.cli.verbs import VerbRun
     from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
     from kafkalog_cli.ops.inspect import INSPECT, inspect_partition
     from kafkalog_cli.output.inspect_view import InspectListener, inspect_view
@@ -54,7 +54,7 @@ def inspect(  # noqa: PLR0913
     environment, listener = context.obj, InspectListener()
     options = session_options(environment, topics, Safety(now=now, dry_run=True), settings=settings)
     view = inspect_view(listener, as_text=not output.is_json)
-    run = begin(environment, INSPECT, view, options, Printing(output=output))
+    run = VerbRun(context, INSPECT, view, options, Printing(output=output))
     if html is not None:
         check_named_file(environment.fs, html)
     partitions = run.session.partitions(paths)

@@ -263,7 +263,7 @@ class UsageOfListed:
         """Return what each partition would free, by path; note INTERRUPTED if not all partitions were planned."""
         if self._planning is None or not self._found:
             return {}
-        from kafkalog_cli.cli.verbs import begin
+        from kafkalog_cli.cli.verbs import VerbRun
         from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
         from kafkalog_cli.output.views import View
 
@@ -271,7 +271,7 @@ class UsageOfListed:
         output = OutputFormat.JSON if run.as_json else OutputFormat.TEXT
         # The session only reports progress and notes: its results come back as values.
         view: View[object] = View(lambda _: ())
-        session = begin(run.environment, FREEABLE, view, self._planning, Printing(output=output)).session
+        session = VerbRun(run.context, FREEABLE, view, self._planning, Printing(output=output)).session
         session.named_paths = frozenset(path.rstrip("/") for path in self._paths)
         partitions, removed = [], {}
         for path in (found.partition.path for found in self._found.values()):

@@ -41,7 +41,7 @@ def purge(  # noqa: PLR0913
     The last run stays until it is undone if it was interrupted. Partitions of a committed import stay until the
     import is completed.
     """
-    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.cli.verbs import VerbRun
     from kafkalog_cli.ops.purge import PURGE
     from kafkalog_cli.ops.purge import purge as purge_partition
     from kafkalog_cli.output.runs import purge_view
@@ -51,6 +51,6 @@ def purge(  # noqa: PLR0913
         raise UsageError(reason="purge needs a PATH; see kafkalog purge --help")
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, pacing=Pacing(jobs, time_budget, None, if_offline))
-    begun = begin(environment, PURGE, purge_view(dry_run=safety.dry_run), options, printing)
+    begun = VerbRun(context, PURGE, purge_view(dry_run=safety.dry_run), options, printing)
     partitions = begun.session.partitions(paths)
     return begun.complete(partial(purge_partition, older_than_ms=older_than_ms), partitions)

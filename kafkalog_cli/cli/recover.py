@@ -63,16 +63,16 @@ def recover(  # noqa: PLR0913
     if salvage is not None and (safety.dry_run or discard):
         raise UsageError(reason="--salvage changes nothing, and cannot be combined with --dry-run or --discard")
     options = session_options(context.obj, topics, safety, settings=settings, pacing=pacing)
-    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.cli.verbs import VerbRun
     from kafkalog_cli.ops.recover.plan import RecoverMode
     from kafkalog_cli.ops.recover.verb import RECOVER, SALVAGE, recovery, salvaging
     from kafkalog_cli.output.recover_view import recover_view, salvage_view
 
     if salvage is not None:
-        run = begin(context.obj, SALVAGE, salvage_view(), options, printing)
+        run = VerbRun(context, SALVAGE, salvage_view(), options, printing)
         with salvaging(run.session, paths, salvage) as salvaged:
             return run.complete(*salvaged)
-    run = begin(context.obj, RECOVER, recover_view(), options, printing)
+    run = VerbRun(context, RECOVER, recover_view(), options, printing)
     mode = RecoverMode.INDEXES_ONLY if indexes_only else RecoverMode.REPAIR
     mode = RecoverMode.LIKE_BROKER if like_broker else mode
     return run.complete(*recovery(run.session, paths, mode, since_recovery_point=since_recovery_point, discard=discard))

@@ -62,7 +62,7 @@ def retain(  # noqa: PLR0913
     the limits are ignored: the oldest segments of all partitions are unlinked at once, but never compacted topics,
     internal topics or active segments.
     """
-    from kafkalog_cli.cli.verbs import begin, run_verb
+    from kafkalog_cli.cli.verbs import VerbRun, run_verb
     from kafkalog_cli.ops.retain.retain import RETAIN, retain_partition
     from kafkalog_cli.output.retain_view import free_view, retain_view
 
@@ -74,12 +74,12 @@ def retain(  # noqa: PLR0913
         from kafkalog_cli.ops.retain.freeing import FREE, Freeing
 
         wanted_bytes, least = parse_size_bytes(free_bytes), 0 if keep_bytes is None else parse_size_bytes(keep_bytes)
-        run = begin(environment, FREE, free_view(), options, printing, metrics, only_plans=True)
+        run = VerbRun(context, FREE, free_view(), options, printing, metrics, only_plans=True)
         return _free(run, paths or [], Freeing(run.session, keep_ms, wanted_bytes, options.dry_run), least)
     if keep_bytes is not None or keep_ms:
         raise UsageError(reason="--keep-bytes and --keep-ms need --free-bytes")
     return run_verb(
-        *(environment, RETAIN, retain_view(explains=explain, keeps=keep), options, paths or [], retain_partition),
+        *(context, RETAIN, retain_view(explains=explain, keeps=keep), options, paths or [], retain_partition),
         printing=printing, metrics=metrics,
         delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep, explains=explain,
     )  # fmt: skip
@@ -92,5 +92,5 @@ def _free(run: "VerbRun", paths: list[str], freeing: "Freeing", keep_bytes: int)
     partitions = run.session.writable_partitions(paths)
     summary = freeing.free(run.run(partial(plan_freeing, keep_bytes=keep_bytes), partitions, freeing.plans.append))
     for freed in freeing.results():
-        run.printer.show(freed)
+        run.show(freed)
     return run.finish(summary, partitions)

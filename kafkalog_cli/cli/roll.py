@@ -45,6 +45,6 @@ def roll(  # noqa: PLR0913
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     return run_verb(
-        *(environment, ROLL, roll_view(), options, paths or [], roll_partition),
+        *(context, ROLL, roll_view(), options, paths or [], roll_partition),
         printing=printing, metrics=metrics, force=force,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from typer import Context
 
@@ -13,7 +13,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Progress, beside
-from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.output.stream import ResultStream, Undisturbed
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment
@@ -30,20 +30,25 @@ ResultT = TypeVar("ResultT")
 class Run:
     """Prints results on `out` as text, or as objects on `lines` (None: text), and messages on stderr.
 
-    `codes` has the exit code of each partition or path; `end` returns the exit code of all.
+    `codes` has the exit code of each partition or path; `end` returns the exit code of all. `outlives_reader`: the
+    command changes logs, and continues if nobody reads its output any more; `end` raises the error.
     """
 
-    def __init__(self, context: Context, output: OutputFormat) -> None:
+    def __init__(self, context: Context, output: OutputFormat, *, outlives_reader: bool = False) -> None:
         environment: Environment = context.obj
-        self.environment = environment
+        stdout, stderr = environment.stdout, environment.stderr
+        self._undisturbed = Undisturbed(stdout) if outlives_reader else None
+        if self._undisturbed is not None:
+            stdout, stderr = cast("BinaryIO", self._undisturbed), cast("BinaryIO", Undisturbed(stderr))
+        self.context, self.environment = context, environment
         self.fs = environment.fs
         self.as_json = output.is_json
         self.codes: list[ExitCode] = []
         self.progress = context.with_resource(
-            Progress(environment.stderr, str(context.info_name), as_json=self.as_json, clock=environment.clock)
+            Progress(stderr, str(context.info_name), as_json=self.as_json, clock=environment.clock)
         )
-        self.out = ResultStream(beside(self.progress, environment.stdout))
-        self.messages = Messages(beside(self.progress, environment.stderr), as_json=self.as_json)
+        self.out = ResultStream(beside(self.progress, stdout))
+        self.messages = Messages(beside(self.progress, stderr), as_json=self.as_json)
         self.lines = None
         if self.as_json:
             from kafkalog_cli.output.ndjson import JsonLines
@@ -150,4 +155,6 @@ class Run:
         if self.lines is not None:
             self.lines.summary(code, **counts)
         self.out.flush()
+        if self._undisturbed is not None:
+            self._undisturbed.end()
         return int(code)

@@ -48,6 +48,6 @@ def truncate(  # noqa: PLR0913
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
     return run_verb(
-        *(environment, TRUNCATE, truncate_view(), options, [path], truncate_partition),
+        *(context, TRUNCATE, truncate_view(), options, [path], truncate_partition),
         printing=printing, metrics=metrics, takes_one=True, target_offset=to, discard=discard,
     )  # fmt: skip

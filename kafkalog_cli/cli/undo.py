@@ -40,7 +40,7 @@ def undo(  # noqa: PLR0913
     partition has changed since the run, for example because a broker has started on it. A run that was interrupted can
     be undone too, and so can an undo.
     """
-    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.cli.verbs import VerbRun
     from kafkalog_cli.ops.undo.verb import UNDO, partitions_to_undo
     from kafkalog_cli.ops.undo.verb import undo as undo_on_partition
     from kafkalog_cli.output.runs import undo_view
@@ -48,6 +48,6 @@ def undo(  # noqa: PLR0913
     if "/" in run or run in (".", ".."):
         raise UsageError(reason=f"{run!r} is not a name of a run")
     environment: Environment = context.obj
-    begun = begin(environment, UNDO, undo_view(), session_options(environment, topics, safety), printing)
+    begun = VerbRun(context, UNDO, undo_view(), session_options(environment, topics, safety), printing)
     partitions = partitions_to_undo(begun.session, path, run)
     return begun.complete(partial(undo_on_partition, run_id=run), partitions)

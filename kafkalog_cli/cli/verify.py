@@ -79,7 +79,7 @@ def verify(  # noqa: PLR0913
     Each finding has its file and byte, what a broker would do about it, and the next step. Partitions without
     damage are only counted, in the last line. Nothing is changed, and no lock is taken.
     """
-    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.cli.verbs import VerbRun
     from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest, verify_against
     from kafkalog_cli.output.verify_view import verify_view
 
@@ -94,7 +94,7 @@ def verify(  # noqa: PLR0913
     options = session_options(environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), engine=engine)
     printing = Printing(verbose, quiet, output)
     shown = VerifyOutput(environment, report or (), level, printing)
-    run = begin(environment, VERIFY, verify_view(shown, quiet=quiet), options, printing)
+    run = VerbRun(context, VERIFY, verify_view(shown, quiet=quiet), options, printing)
     request = VerifyRequest(level, decoding.limits)
     with shown.of_whole_run():
         if against is not None:

@@ -10,7 +10,7 @@ from typer import Context, Exit, Option, echo
 
 from kafkalog_cli.cli.commands import Command
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.option_groups import Contents, DecodingLimits, ReadTopics, WantedRange
+from kafkalog_cli.cli.option_groups import Contents, DecodingLimits, Topics, WantedRange
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, output_option, selection_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.fs import ReadableFile
@@ -153,7 +153,7 @@ class DumpLogOptions(NamedTuple):
     kafka_version: Annotated[str, output_option("--kafka-version", is_eager=True, metavar="VERSION",
         envvar="KAFKALOG_KAFKA_VERSION",
         help="Print the text of kafka-dump-log 4.2, 4.3 or 4.4.")] = NEWEST.value
-    topics: ReadTopics = ReadTopics()
+    topics: Topics = Topics()
     range: WantedRange = WantedRange()
     key: Annotated[str | None, selection_option("--key", metavar="KEY",
         help="Print only records with this key: as --key-format prints it, or bytes as hex:00FF or base64:AP8=. Implies"

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 from typer import Context
 
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
-from kafkalog_cli.cli.option_groups import Contents, ReadTopics, WantedRange
+from kafkalog_cli.cli.option_groups import Contents, Topics, WantedRange
 from kafkalog_cli.cli.options import IsolationOption, Now, OutputFormat, PartitionPaths, output_option, selection_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.cli.session_groups import OnSpark
@@ -81,7 +81,7 @@ class ExportOptions(NamedTuple):
     include_control: Annotated[bool, selection_option("--include-control",
         help="Include the markers of transactions.")] = False
     contents: Contents = Contents()
-    topics: ReadTopics = ReadTopics()
+    topics: Topics = Topics()
     range: WantedRange = WantedRange()
     now: Now = None
     spark: OnSpark = OnSpark()

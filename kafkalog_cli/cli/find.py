@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.option_groups import Contents, OutputLimits, RangeOptions, ReadTopics
+from kafkalog_cli.cli.option_groups import Contents, OutputLimits, RangeOptions, Topics
 from kafkalog_cli.cli.options import Format, IsolationOption, Jobs, Now, OutputFormat, default_jobs, output_option
 from kafkalog_cli.cli.printed_records import PartitionPrinter, fields_of, record_form_of
 from kafkalog_cli.cli.run import Run
@@ -59,7 +59,7 @@ class FindOptions(NamedTuple):
         " it is this text or JSON value. With --key-format, key.PATH leads into the key. May be repeated.")] = None
     ignore_case: Annotated[bool, _condition("--ignore-case", "-i",
         help="Ignore the case of ASCII letters in --value and --regex.")] = False
-    topics: ReadTopics = ReadTopics()
+    topics: Topics = Topics()
     range: RangeOptions = RangeOptions()
     isolation: IsolationOption = Isolation.READ_UNCOMMITTED
     now: Now = None

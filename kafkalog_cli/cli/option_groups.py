@@ -48,19 +48,6 @@ class Topics(NamedTuple):
         return selection_of(self.topic, self.partition, self.topic_pattern)
 
 
-class ReadTopics(NamedTuple):
-    """The selected topics and partitions, in the order of the help of commands that read records."""
-
-    topic: TopicOption = None
-    partition: PartitionOption = None
-    topic_pattern: TopicPatternOption = None
-
-    @property
-    def selection(self) -> "Selection":
-        """The selection. Raises UsageError."""
-        return selection_of(self.topic, self.partition, self.topic_pattern)
-
-
 class OneTopic(NamedTuple):
     """The selection for a command on one partition, or on the partitions of one topic."""
 

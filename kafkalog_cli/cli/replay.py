@@ -7,7 +7,7 @@ from typer import Context, Option
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.option_groups import RangeOptions, ReadTopics
+from kafkalog_cli.cli.option_groups import RangeOptions, Topics
 from kafkalog_cli.cli.options import (
     HASH_NAMES,
     DryRun,
@@ -73,7 +73,7 @@ class ReplayOptions(NamedTuple):
         help="Commit the offsets of groups, translated. Offsets that a group has in the cluster stay.")] = False
     command_config: Annotated[str | None, _cluster_option("--command-config", metavar="FILE",
         help="Properties of the client in librdkafka's names, such as security.protocol.")] = None
-    topics: ReadTopics = ReadTopics()
+    topics: Topics = Topics()
     range: RangeOptions = RangeOptions()
     isolation: Annotated[Isolation, isolation_option()] = Isolation.READ_COMMITTED
     now: Now = None

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 from typer import Argument, Context
 
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.option_groups import OutputLimits, ReadTopics
+from kafkalog_cli.cli.option_groups import OutputLimits, Topics
 from kafkalog_cli.cli.options import (
     Format,
     Jobs,
@@ -43,7 +43,7 @@ class StatsOptions(NamedTuple):
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, segment files under any name (.gz and .zst too), or globs"
         " of them.")]
-    topics: ReadTopics = ReadTopics()
+    topics: Topics = Topics()
     partitions: Annotated[bool, output_option("--partitions",
         help="Print a row per partition. JSON output always has both.")] = False
     top: Annotated[int, output_option("--top", metavar="N", min=1, max=_LARGEST_TOP, envvar="KAFKALOG_TOP",

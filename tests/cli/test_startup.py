@@ -90,6 +90,8 @@ def test_a_dump_imports_nothing_that_changes_logs_or_decodes_values():
         "kafkalog_cli.ops.values",
         "kafkalog_cli.ops.read",
         "kafkalog_cli.ops.listing",
+        "kafkalog_cli.output.ndjson",
+        "kafkalog_cli.output.dump_sidecars",
     )
     assert not {name for name in modules if name.startswith(others)}
 

@@ -39,11 +39,6 @@ class PairSpool:
         self._recent.extend(chain.from_iterable(pairs))
         self._spill_if_due()
 
-    def extend_bytes(self, pairs: bytes) -> None:
-        """Append pairs from their native representation, 16 bytes per pair."""
-        self._recent.frombytes(pairs)
-        self._spill_if_due()
-
     def newest_first(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the pairs with the indexes `end` - 1 down to `begin`."""
         while end > begin:

@@ -9,16 +9,13 @@ from hypothesis import strategies as st
 from kafkalog_cli.disk.pair_spool import PairSpool
 
 numbers = st.integers(-(2**63), 2**63 - 1)
-parts = st.lists(st.tuples(st.booleans(), st.lists(st.tuples(numbers, numbers), max_size=9)), max_size=9)
+parts = st.lists(st.lists(st.tuples(numbers, numbers), max_size=9), max_size=9)
 
 
 def filled(spool, added):
     pairs = []
-    for as_bytes, some in added:
-        if as_bytes:
-            spool.extend_bytes(b"".join(one.to_bytes(8, "little", signed=True) for pair in some for one in pair))
-        else:
-            spool.extend(some)
+    for some in added:
+        spool.extend(some)
         pairs += some
     return pairs
 
@@ -70,7 +67,7 @@ def test_without_room_all_stays_in_memory(monkeypatch, when):
     assert list(spool.newest_first(0, 40)) == [*pairs, *pairs][::-1]
 
 
-few = st.lists(st.tuples(st.booleans(), st.lists(st.tuples(st.integers(0, 9), numbers), max_size=9)), max_size=9)
+few = st.lists(st.lists(st.tuples(st.integers(0, 9), numbers), max_size=9), max_size=9)
 
 
 @given(few, st.integers(1, 6), st.data())

@@ -43,7 +43,6 @@ SIZE_FIELDS = ("key_size", "value_size")
 
 _KEY_ROW, _VALUE_ROW = 3, 5
 _MOST_CLAIMED = 1 << 22
-_LARGE_FIELD_BYTES = 1 << 20
 PART_BYTES = LARGE_BYTES
 """The most bytes of keys, and of values, of a RecordBatch of several records. No reader reuses a larger buffer."""
 

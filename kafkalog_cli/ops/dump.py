@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -99,11 +99,20 @@ class SegmentDump:
                 continue
             chunk = found[0]
             for first, end in self._rows(chunk):
-                part = chunk.batches.part(first, end) if end - first < len(chunk.batches) else chunk.batches
-                yield part
-                self.shown_records += sum(count for count in part.records_count if count > 0)
+                count = self._up_to_the_limit(chunk.batches.records_count[first:end])
+                yield chunk.batches.part(first, first + count) if count < len(chunk.batches) else chunk.batches
                 if self._is_enough():
                     return
+
+    def _up_to_the_limit(self, counts: Sequence[int]) -> int:
+        """Count the records of batches as shown; return how many batches it takes to the limit."""
+        if self._options.max_records is None:
+            return len(counts)
+        for number, count in enumerate(counts, 1):
+            self.shown_records += max(int(count), 0)
+            if self._is_enough():
+                return number
+        return len(counts)
 
     def blocks(self, work: Work | None = None) -> Iterator[RecordBlock | Fault]:
         """Yield the batches with their records.

@@ -28,37 +28,8 @@ def log(tmp_path):
     return folder
 
 
-def printed(*argv):
-    code, out, err = kafkalog("read", *argv, "--format", "json")
-    assert code in (0, 1), err
-    return [one["offset"] for one in map(json.loads, out.splitlines()) if one["type"] == "record"], err
-
-
 def offsets(parts):
     return [offset for part in parts for offset in part.column("offset").to_pylist()]
-
-
-@pytest.mark.parametrize(
-    ("digits", "written"),
-    [
-        ("2026", "2026-01-01"),
-        ("202611", "2026-11-01"),
-        ("202611261200", "20261126T1200"),
-        ("20261126120000", "20261126T120000"),
-    ],
-)
-def test_a_year_a_month_or_a_time_without_the_t_is_refused_with_what_to_write(log, digits, written):
-    for option in ("--until", "--from-time", "--now"):
-        code, out, err = kafkalog("read", log, option, digits, *(("--until", "-1h") if option == "--now" else ()))
-        assert (code, out) == (2, "")
-        assert f"write {written}" in err
-    assert kafkalog("lookup-time", log, written).code in (0, 1)
-
-
-def test_a_basic_date_on_the_command_line_is_a_date(log):
-    assert printed(log, "--until", "20261127")[0] == [0, 1, 2, 3, 4, 5]
-    assert printed(log, "--from-time", "20261126T120000Z")[0] == [3, 4, 5]
-    assert printed(log, "--until", "20261126")[0] == []
 
 
 @pytest.mark.parametrize(

@@ -92,38 +92,6 @@ def disk(corpus, tmp_path):
     return tmp_path / "disk"
 
 
-@pytest.mark.parametrize(
-    ("name", "offset"),
-    [
-        ("replication", 140),
-        ("replication", -3),
-        ("recovery-point", 140),
-        ("recovery-point", -3),
-        ("cleaner", 140),
-        ("cleaner", -3),
-        ("log-start", -3),
-    ],
-)
-def test_lines_of_checkpoints_that_do_not_fit_the_log(disk, name, offset):
-    lines(disk / f"{name}-offset-checkpoint", of=("clean-asis", 0, offset))
-    code, commands = commands_of(disk)
-    assert code == 3
-    assert commands == [f"kafkalog recover {disk}/clean-asis-0"]
-    code, done = followed(disk)
-    assert (code, [*done.values()]) == (0, [0])
-    before = {path: path.read_bytes() for path in disk.glob("*checkpoint*")}
-    assert kafkalog("recover", disk)[0] == 0
-    assert before == {path: path.read_bytes() for path in disk.glob("*checkpoint*")}
-
-
-def test_a_log_start_above_the_high_watermark(disk):
-    lines(disk / "log-start-offset-checkpoint", of=("clean-asis", 0, 70))
-    lines(disk / "replication-offset-checkpoint", of=("clean-asis", 0, 60))
-    assert commands_of(disk)[0] == 3
-    assert followed(disk)[0] == 0
-    assert "clean-asis 0 70" in (disk / "replication-offset-checkpoint").read_text()
-
-
 def inexact(folder):
     """Damage that misleads no reader, by name."""
     index, other = sorted(folder.glob("*.index"))[0], sorted(folder.glob("*.timeindex"))[0]
@@ -160,22 +128,6 @@ def test_inexact_indexes_are_rebuilt(disk, options):
             tried += 1
         path.write_bytes(good)
     assert tried >= 5
-
-
-def test_indexes_only_leaves_the_rest_alone(disk):
-    lines(disk / "replication-offset-checkpoint", of=("clean-asis", 0, 140))
-    assert kafkalog("recover", disk, "--indexes-only")[0] == 0
-    assert "clean-asis 0 140" in (disk / "replication-offset-checkpoint").read_text()
-
-
-def test_recover_says_what_a_lowered_high_watermark_means_and_undo_puts_it_back(disk):
-    lines(disk / "replication-offset-checkpoint", of=("clean-asis", 0, 140))
-    code, out, _ = kafkalog("recover", disk)
-    assert code == 0
-    assert "the high watermark (140) is past the end of the log (130): 10 acknowledged records are lost" in out
-    (run_id,) = [path.name for path in (disk / "clean-asis-0" / ".kafkalog").iterdir() if path.is_dir()]
-    assert kafkalog("undo", disk / "clean-asis-0", run_id)[0] == 0
-    assert "clean-asis 0 140" in (disk / "replication-offset-checkpoint").read_text()
 
 
 @pytest.mark.parametrize(("watermark", "marker", "code"), [(130, True, 4), (127, True, 3), (130, False, 3)])

@@ -212,6 +212,16 @@ def memory(root):
     return fs
 
 
+def test_as_much_room_as_is_wanted_is_enough(memory):
+    """Nothing is free at first: the first segment frees as much as is wanted then."""
+    wanted = 1
+    for _ in range(2):
+        argv = ("retain", "/data", *DELETES, *NOW, "--free-bytes", wanted, "--dry-run", "--format", "json")
+        *partitions, summary = map(json.loads, kafkalog(*argv, fs=memory).out.splitlines())
+        assert [len(each["removed"]) for each in partitions] == [0, 0, 1]
+        wanted = summary["freed_bytes"]
+
+
 def test_nothing_is_written_before_the_first_segment_went(memory):
     memory.add("/data/.lock", b"")
     memory.add("/data/older-0/.kafkalog/lock", b"")

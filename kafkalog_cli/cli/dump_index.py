@@ -31,8 +31,8 @@ def dump_index(
     if not paths:
         raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
     from kafkalog_cli.cli.run import Run
+    from kafkalog_cli.ops.checks.partition_check import ReadContext
     from kafkalog_cli.ops.checks.root_reports import Ignored, Trouble, index_reports
-    from kafkalog_cli.ops.checks.segment_reports import ReadContext
     from kafkalog_cli.output.index_view import IndexJson, report_lines
 
     run = Run(context, output)

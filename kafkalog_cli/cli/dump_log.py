@@ -292,8 +292,8 @@ class Dump:
         With --verify-index-only only wrong entries are printed, with --index-sanity-check only the object of the file.
         """
         from kafkalog_cli.ops.checks.file_report import FileReport
+        from kafkalog_cli.ops.checks.partition_check import ReadContext
         from kafkalog_cli.ops.checks.root_reports import index_reports
-        from kafkalog_cli.ops.checks.segment_reports import ReadContext
         from kafkalog_cli.output.index_view import IndexJson
 
         tool = self._tool

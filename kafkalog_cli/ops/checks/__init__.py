@@ -1,15 +1,15 @@
-"""Findings, and the checks of sidecar files against the log that they describe, for `dump-index` and `verify`.
+"""The check of a partition: one walk finds what is wrong with its log and with the files beside it.
 
 A `Finding` (`diagnose`) is one problem: its kind, its place, what a broker does about it, and the next step. The table
 of kinds is in `finding_kinds`.
 
-A sidecar file is any file beside the logs: indexes, producer snapshots, checkpoints and metadata files. `root_reports`
-selects the files, `index_reports` reports on a partition, `segment_reports` on one segment. `segment_walk` reads a
-segment once, across damage, and passes each run of batches to the checks: `index_check`, `time_index_check`,
-`index_files` and `state_check`. `log_questions` collects the offsets that the checks need before the log is read.
-`fresh_looks` repeats a check while a broker changes the files.
+`partition_check` reads each segment once, across damage (`segment_walk`). `log_check` checks the batches, with
+`records`, `gaps`, `odd_times`, `aborted`, `chain_findings` and `damaged_bytes`. A sidecar file is any file beside the
+logs: indexes, producer snapshots, checkpoints and metadata files. Their entries are compared with the same batches:
+`index_check`, `time_index_check`, `state_check`. `log_questions` collects the offsets that they need before the log is
+read. `root_reports` selects the files for `dump-index`. `recheck` repeats a check while a broker changes the files.
 
 A `FileReport` has a `Verdict` per entry, and notes on the whole file (`file_report`). An entry is tolerable if a
-broker's look-ups are right in spite of it. A note names the kind of its finding. `dump-index` prints entries and notes;
-`verify` prints the findings that `findings_of` makes of them.
+broker's look-ups are right in spite of it. `dump-index` prints entries and notes, `verify` the findings in the log and
+those that `findings_of` makes of reports, and `recover` plans on both.
 """

@@ -1,7 +1,7 @@
 """The verdicts on entries and sidecar files, how severe they are, and the findings that `verify` takes from them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntFlag, unique
 from typing import NamedTuple
@@ -131,7 +131,23 @@ def closed_note(error: KafkalogError | OSError) -> FileNote:
     return FileNote(unreadable(error).message, ExitCode.FAILURE, FindingKind.NOT_READ, is_closed=True)
 
 
+def note_of(found: Finding) -> FileNote:
+    """Return the note about damage in a log, which is reported as a finding too."""
+    where = "" if found.position is None else f"at byte {found.position}: "
+    return FileNote(where + found.message, found.severity.exit_code)
+
+
 NO_LOG_NOTE = FileNote("there is no log beside it", ExitCode.WARNINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries that are made again for each iteration: once to count, once to print."""
+
+    make: Callable[[], Iterator[Entry]]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self.make()
 
 
 @dataclass(frozen=True, slots=True)

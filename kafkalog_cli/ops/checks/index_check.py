@@ -7,22 +7,55 @@ from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import IntEnum, unique
+from functools import lru_cache
 from itertools import compress
 from operator import eq, ge, gt
+from typing import Any, ClassVar, NamedTuple
 
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch
 from kafkalog_cli.format.columns import any_row, ascends
-from kafkalog_cli.format.index import OffsetIndex
-from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
-from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex, SegmentIndex, length_faults
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.ops.checks.file_report import (
+    ANY_STYLE,
+    NO_LOG_NOTE,
+    Entries,
+    Entry,
+    FileNote,
+    FileReport,
+    Style,
+    Verdict,
+    fault_note,
+    finding_kind,
+    verdict_code,
+    worst_code,
+)
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk, record_offsets
+from kafkalog_cli.ops.checks.sidecar_files import MAX_INDEX_BYTES, DirectoryFiles, SidecarContent, SidecarFile
 
 NO_BATCH = -1
+CACHED_BATCHES = 1024
+MAX_ENTRIES = 10 * (1 << 20) // OFFSET_INDEX_ENTRY.size
+"""The most entries that are checked: those of a full offset index of the default size (segment.index.bytes).
 
-RecordOffsets = Callable[[Batch], tuple[int, int] | None]
-"""Returns the offsets of the first and last record of a batch, None if no record can be read."""
+With the default of index.interval.bytes a segment has at most half as many. Each takes 60 bytes while it is checked.
+"""
+
+
+class IndexedLog(NamedTuple):
+    """The log that indexes belong to. `file` is None if the log cannot be opened or does not exist (`is_there`)."""
+
+    is_there: bool
+    file: ReadableFile | None
+    limits: Limits
 
 
 class IndexFinding(IntEnum):
@@ -73,18 +106,39 @@ _STYLES = tuple(map(Style, range(ANY_STYLE + 1)))
 
 
 class IndexCheck(ABC):
-    """Checks the entries in use of one index while its segment is walked.
+    """Checks the entries in use of one index file while its segment is walked.
 
-    Give `see` every BatchRun in order, then call `finish`. Without a log call neither: then `judge_order` finds only
-    the order of the entries. `keys` are the column that leads to the batches of an entry.
+    Give `see` every BatchRun in order, then call `finish`. Without a log call neither: then only the order of the
+    entries is checked. `_first` and `_second` are the columns of the entries, `_keys` the one that leads to batches.
     """
 
-    def __init__(self, findings: type[IndexFinding], keys: array[int]) -> None:
-        self._findings = tuple(findings)
-        self._keys = keys
-        self._finding = bytearray(len(keys))
-        self._order = ascending(keys)
+    index: ClassVar[type[SegmentIndex[Any]]]
+    findings: ClassVar[type[IndexFinding]]
+    _keys: array[int]
+
+    def __init__(self, files: DirectoryFiles, file: SidecarFile, log: IndexedLog) -> None:
+        self._files, self._file, self._log = files, file, log
+        content, kind = files.read(file, MAX_INDEX_BYTES), file.name.kind
+        self._base_offset = file.name.offset or 0
+        whole = self.index(content.data, self._base_offset)
+        used = _in_use(whole)
+        if used > MAX_ENTRIES:
+            message = f"{used} entries are too many to check, at most {MAX_ENTRIES}"
+            note = FileNote(message, ExitCode.WARNINGS, finding_kind(kind, ExitCode.WARNINGS))
+            content = SidecarContent(b"", (*content.notes, note), is_whole=False)
+            used, whole = 0, self.index(b"", self._base_offset)
+        # The file's bytes, possibly 10 MiB of zeros, are not kept.
+        self._is_read, self._read_notes = content.is_whole, content.notes
+        self._faults = tuple(length_faults(whole, used))
+        self._zero_tail_bytes = _zero_tail(whole, used, content.zero_bytes)
+        self._first, self._second = self.index(content.data[: used * whole.layout.size], self._base_offset).columns()
+        self._finding = bytearray(used)
         self._next = 0
+
+    def _begin(self, keys: array[int]) -> None:
+        self._keys = keys
+        self._order = _ascending(keys)
+        self._of = tuple(self.findings)
 
     def __len__(self) -> int:
         return len(self._finding)
@@ -97,8 +151,7 @@ class IndexCheck(ABC):
             if end > at and self._do_all_fit(batch_run, slice(at, end)):
                 at = end
         while at < len(order) and keys[order[at]] < end_key:
-            if self._finding[order[at]] != FITS:
-                self._compare(order[at], batch_run)
+            self._compare(order[at], batch_run)
             at += 1
         self._next = at
 
@@ -108,31 +161,77 @@ class IndexCheck(ABC):
 
     @abstractmethod
     def _do_all_fit(self, batch_run: BatchRun, slots: slice) -> bool:
-        """Note which of many entries fit that point into the run, and return whether it is all of them."""
+        """Whether all of some entries fit that point into the run; it notes that. No code in Python runs for each."""
 
     @abstractmethod
     def _compare(self, slot: int, batch_run: BatchRun) -> None:
         """Judge one entry that points into the run."""
 
-    def counts(self) -> Counter[Verdict]:
-        """Return the number of entries by verdict."""
-        found: Counter[Verdict] = Counter()
-        for finding in set(self._finding):
-            found[self._findings[finding].verdict] += self._finding.count(finding)
-        return found
+    @abstractmethod
+    def finish(self, walk: SegmentWalk) -> None:
+        """End the check after the whole log: entries that point after its last batch are beyond the end."""
+
+    @abstractmethod
+    def _judge_order(self) -> None:
+        """Find entries out of order, compared with the earlier entries that are not stale."""
+
+    @abstractmethod
+    def _entries(self) -> Iterator[Entry]:
+        """Yield the entries in file order."""
 
     def worst(self) -> ExitCode:
         """Return the code of the worst entry."""
-        found = (self._findings[finding] for finding in set(self._finding))
+        found = (self._of[finding] for finding in set(self._finding))
         return worst_code(verdict_code(one.verdict, one.is_tolerable) for one in found)
+
+    def report(self, walk: SegmentWalk | None, *, is_closed: bool) -> FileReport:
+        """Return the report after the walk, None if the log was not walked to its end.
+
+        `is_closed`: another segment in place follows, so nothing will be appended.
+        """
+        self._judge_order()
+        counts: Counter[Verdict] = Counter()
+        for number in set(self._finding):
+            counts[self._of[number].verdict] += self._finding.count(number)
+        return replace(
+            self._files.blank(self._file),
+            entries=Entries(self._entries),
+            notes=(*self._read_notes, *self._notes(walk, is_closed=is_closed)),
+            counts=counts,
+            worst_entry=self.worst(),
+            zero_tail_bytes=self._zero_tail_bytes,
+            is_read=self._is_read,
+        )
+
+    def _notes(self, walk: SegmentWalk | None, *, is_closed: bool) -> Iterator[FileNote]:
+        if not self._log.is_there:
+            yield NO_LOG_NOTE
+        for fault in self._faults:
+            # A broker rounds the length down. Entries after an unused entry mislead its search.
+            code = ExitCode.WARNINGS if fault.kind is FaultKind.INVALID_LENGTH else ExitCode.CORRUPTION
+            yield fault_note(self._file.name.kind, fault, code)
+        if is_closed and self._zero_tail_bytes:
+            message = "the segment is not the last: a broker reads its zero tail as entries (KAFKA-10207)"
+            yield FileNote(message, ExitCode.WARNINGS, FindingKind.INDEX_ZERO_TAIL)
 
     def _do_all_rise(self, *columns: tuple[array[int], int]) -> bool:
         """Whether all entries fit, and each column rises from above the number beside it."""
-        return self._finding.count(FITS) == len(self) and all(rises(keys, before) for keys, before in columns)
+        return self._finding.count(FITS) == len(self) and all(
+            not keys or (keys[0] > before and ascends(memoryview(keys))) for keys, before in columns
+        )
+
+
+def index_check(files: DirectoryFiles, file: SidecarFile, log: IndexedLog) -> IndexCheck:
+    """Return the check of an `.index` or `.timeindex` file."""
+    if file.name.kind is FileKind.OFFSET_INDEX:
+        return OffsetIndexCheck(files, file, log)
+    from kafkalog_cli.ops.checks.time_index_check import TimeIndexCheck
+
+    return TimeIndexCheck(files, file, log)
 
 
 class OffsetIndexCheck(IndexCheck):
-    """Checks the entries in use of one offset index while its segment is walked.
+    """Checks the entries of an offset index.
 
     An entry (offset, position) is right if a batch starts at the position and the offset fits. Before 2.0, the offset
     is the first of the batch, since 2.0 the last. From 2.0 to 4.0 an append call of several batches got one entry: then
@@ -140,11 +239,13 @@ class OffsetIndexCheck(IndexCheck):
     are right with it.
     """
 
-    def __init__(self, index: OffsetIndex, record_offsets: RecordOffsets) -> None:
-        self._record_offsets = record_offsets
-        self._base_offset = index.base_offset
-        self._offset, self._position = index.columns()
-        super().__init__(EntryFinding, self._position)
+    index = OffsetIndex
+    findings = EntryFinding
+
+    def __init__(self, files: DirectoryFiles, file: SidecarFile, log: IndexedLog) -> None:
+        super().__init__(files, file, log)
+        self._offset, self._position = self._first, self._second
+        self._begin(self._position)
         count = len(self)
         self._style = bytearray(count)
         # the batch that starts at the position, or contains it
@@ -154,6 +255,11 @@ class OffsetIndexCheck(IndexCheck):
         # the start of the last batch, for an append call of several batches
         self._call_end = array("q", [NO_BATCH]) * count
         self._open_calls: list[tuple[int, int]] = []
+        self._record_offsets = lru_cache(CACHED_BATCHES)(self._read_offsets)
+
+    def _read_offsets(self, batch: Batch) -> tuple[int, int] | None:
+        """Return the offsets of the first and last record of a batch, None if no record can be read."""
+        return None if self._log.file is None else record_offsets(self._log.file, batch, self._log.limits)
 
     def see(self, batch_run: BatchRun) -> None:
         """Check the entries that point into `batch_run`."""
@@ -184,7 +290,7 @@ class OffsetIndexCheck(IndexCheck):
         return True
 
     def finish(self, walk: SegmentWalk) -> None:
-        """End the check after the whole log: entries that point after its last batch are beyond the end."""
+        """See IndexCheck."""
         for slot in self._order[self._next :]:
             beyond = self._position[slot] >= walk.end_position
             self._finding[slot] = EntryFinding.POSITION_BEYOND if beyond else EntryFinding.NOT_A_BATCH
@@ -194,8 +300,15 @@ class OffsetIndexCheck(IndexCheck):
         self._open_calls.clear()
         self._look_at_calls()
 
-    def judge_order(self) -> None:
-        """Find entries out of order, compared with the earlier entries that are not stale."""
+    def report(self, walk: SegmentWalk | None, *, is_closed: bool) -> FileReport:
+        """See IndexCheck."""
+        report = super().report(walk, is_closed=is_closed)
+        all_fit = self._finding.count(FITS) == len(self)
+        right = self._style if all_fit else bytes(compress(self._style, map(int(FITS).__eq__, self._finding)))
+        return replace(report, style_counts=Counter({_STYLES[style]: right.count(style) for style in set(right)}))
+
+    def _judge_order(self) -> None:
+        """See IndexCheck."""
         last_offset, last_position = self._base_offset - 1, -1
         if self._do_all_rise((self._offset, last_offset), (self._position, last_position)):
             return
@@ -213,15 +326,8 @@ class OffsetIndexCheck(IndexCheck):
             elif verdict is not Verdict.STALE:
                 last_offset, last_position = offset, position
 
-    def style_counts(self) -> Counter[Style]:
-        """Return the number of right entries by the styles that they fit."""
-        all_fit = self._finding.count(EntryFinding.FITS) == len(self)
-        fits = map(int(EntryFinding.FITS).__eq__, self._finding)
-        right = self._style if all_fit else bytes(compress(self._style, fits))
-        return Counter({_STYLES[style]: right.count(style) for style in set(right)})
-
-    def entries(self) -> Iterator[Entry]:
-        """Yield the entries in file order."""
+    def _entries(self) -> Iterator[Entry]:
+        """See IndexCheck."""
         for slot, number in enumerate(self._finding):
             fields: dict[str, object] = {"offset": self._offset[slot], "position": self._position[slot]}
             if number == FITS:
@@ -322,14 +428,29 @@ class OffsetIndexCheck(IndexCheck):
         return finding.detail.format(batch=f"the batch at {self._batch[slot]}, {offsets}")
 
 
-def rises(keys: array[int], before: int) -> bool:
-    """Whether each key is larger than the key before it, and the first is larger than `before`."""
-    return not keys or (keys[0] > before and ascends(memoryview(keys)))
-
-
-def ascending(keys: array[int]) -> Sequence[int]:
+def _ascending(keys: array[int]) -> Sequence[int]:
     """Return the slots in the order of their keys: a range if the keys are already in order."""
     column = memoryview(keys)
     if not any_row(gt, column[:-1], column[1:]):
         return range(len(keys))
     return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+def _in_use(whole: SegmentIndex[Any]) -> int:
+    """Return the number of entries in use; 0 for a file that was preallocated and never written.
+
+    No broker indexes the first batch, so a single zero entry of an offset index is unused. In a time index it can be a
+    record of 1970, unless preallocated zeros follow.
+    """
+    used = whole.in_use_count()
+    lone_zero = used == 1 and not any(whole.data[: whole.layout.size])
+    return 0 if lone_zero and (isinstance(whole, OffsetIndex) or len(whole) > 1) else used
+
+
+def _zero_tail(whole: SegmentIndex[Any], used: int, zero_bytes: int) -> int:
+    """Return the bytes after the entries in use if all are zero, as in a preallocated index; else 0.
+
+    `zero_bytes` follow the entries of `whole` in the file.
+    """
+    start, end = used * whole.layout.size, len(whole) * whole.layout.size
+    return end - start + zero_bytes if whole.data.count(0, start, end) == end - start else 0

@@ -4,21 +4,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.columns import as_array, is_many, least_and_largest, rows_where
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.open_transactions import TransactionReplay
-from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.ops.checks.segment_walk import BatchRun
 from kafkalog_cli.ops.checks.sidecar_files import SidecarFile
-
-MAX_EPOCH_RUNS = 10_000
-NO_LEADER_EPOCH = -1
 
 
 class Answer(NamedTuple):
@@ -71,24 +65,6 @@ class OffsetQuestions:
             damaged = not holds and row == 0 and batch_run.is_after_damage
             self._answers[offset] = Answer(batch_run.batches.row(row), holds, damaged)
         del self._pending[:end]
-
-
-class EpochRuns:
-    """The changes of the leader epoch between batches: `runs` are (leader epoch, base offset), in log order."""
-
-    def __init__(self) -> None:
-        self.runs: list[tuple[int, int]] = []
-        self._epoch: int | None = None
-
-    def see(self, batch_run: BatchRun) -> None:
-        """Note the changes in `batch_run`."""
-        column = batch_run.batches.leader_epoch
-        least, largest = least_and_largest(column)
-        for row, epoch in enumerate((least,) if least == largest else column):
-            if epoch != self._epoch:
-                self._epoch = epoch
-                if epoch != NO_LEADER_EPOCH and len(self.runs) < MAX_EPOCH_RUNS:
-                    self.runs.append((epoch, int(batch_run.batches.base_offset[row])))
 
 
 ReadProducers = Callable[[], Iterable[ProducerEntry]]
@@ -184,57 +160,28 @@ def _last_data(batches: BatchColumns) -> dict[int, int]:
     return dict(zip(producers.tolist(), last_offset[rows[at]].tolist(), strict=True))
 
 
-class Check(Protocol):
-    """A check that is made while a segment is walked: it receives all batches, in order."""
-
-    def see(self, batch_run: BatchRun) -> None:
-        """Receive some batches."""
-
-
-class LogObserver(Check, Protocol):
-    """Receives everything read from the segments in place that it wants; with `wants_records`, also their records."""
-
-    wants_records: bool
-
-    def begin(self, segment: Segment, next_offset: int | None) -> bool:
-        """Start a segment; the next starts at `next_offset` (None: it is the last). Returns whether it is wanted."""
-
-    def records(self, block: RecordBlock) -> None:
-        """Receive the records of some batches with valid CRCs."""
-
-    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
-        """End the walk through the segment; `code` rates its damage."""
-
-
 @dataclass(slots=True)
-class Watch:
-    """The consumers of the batches of walked segments. `log` has the offsets of the partition."""
+class LogQuestions:
+    """What sidecar files need from the batches of walked segments. `log` has the offsets of the partition.
+
+    `unasked` are the paths of files with too many entries to be compared with the log.
+    """
 
     log: LogBounds
-    questions: OffsetQuestions = field(default_factory=OffsetQuestions)
+    offsets: OffsetQuestions = field(default_factory=OffsetQuestions)
     trail: ProducerTrail | None = None
-    epochs: EpochRuns | None = None
-    observer: LogObserver | None = None
     unasked: set[str] = field(default_factory=set)
-    """The paths of files with too many entries to be compared with the log."""
 
-    def asks(self, file: SidecarFile, offsets: Callable[[], Iterable[int]]) -> bool:
+    def ask(self, file: SidecarFile, offsets: Callable[[], Iterable[int]]) -> bool:
         """Request the batches of the entries of a file, unless there are too many; return whether it did."""
-        if not self.questions.have_room_for(offsets()):
+        if not self.offsets.have_room_for(offsets()):
             self.unasked.add(file.status.path)
             return False
-        self.questions.ask_all(offsets())
+        self.offsets.ask_all(offsets())
         return True
 
-    @property
-    def wants_everything(self) -> bool:
-        """Whether every batch is needed, not only those up to the last question."""
-        return self.trail is not None or self.epochs is not None
-
     def see(self, batch_run: BatchRun) -> None:
-        """Pass some batches to the consumers."""
-        self.questions.see(batch_run)
+        """Pass some batches on."""
+        self.offsets.see(batch_run)
         if self.trail is not None:
             self.trail.see(batch_run)
-        if self.epochs is not None:
-            self.epochs.see(batch_run)

@@ -20,9 +20,9 @@ from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import directory_name, open_partition
 from kafkalog_cli.ops.checks.file_report import FileReport, fault_note
-from kafkalog_cli.ops.checks.fresh_looks import settled_reports
-from kafkalog_cli.ops.checks.index_reports import PartitionReports, small_report
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.log_check import LogCheck
+from kafkalog_cli.ops.checks.partition_check import PartitionCheck, ReadContext, small_report
+from kafkalog_cli.ops.checks.recheck import settled_reports
 from kafkalog_cli.ops.checks.segment_walk import log_range
 from kafkalog_cli.ops.checks.sidecar_files import KINDS, MAX_STATE_BYTES, ROOT_SIDECARS, DirectoryFiles, SidecarFile
 from kafkalog_cli.ops.checks.state_check import check_offsets
@@ -98,7 +98,12 @@ def _of_directory(read_context: ReadContext, path: str, selection: Selection) ->
 
 
 def _of_partition(read_context: ReadContext, path: str, wanted: frozenset[str] | None = None) -> Iterator[FileReport]:
-    yield from settled_reports(read_context, path, lambda: PartitionReports(read_context, path, wanted))
+
+    def check() -> PartitionCheck:
+        log_check = LogCheck(read_context.fs, read_context.limits, transactions=False)
+        return PartitionCheck(read_context, path, log_check, wanted)
+
+    yield from settled_reports(read_context, path, check)
 
 
 def _of_root(

@@ -21,8 +21,8 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import LogBounds, last_entries
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.held import DamagedBytes, HeldScan
+from kafkalog_cli.log.reading.header import Headers, header_at
+from kafkalog_cli.log.reading.held import MAX_DAMAGED, DamagedBytes, HeldScan
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.damage import DamageSeen
 
@@ -78,8 +78,8 @@ class BatchRun:
 
     @cached_property
     def timestamp_so_far(self) -> Sequence[int]:
-        """The largest timestamp up to each batch."""
-        return [*accumulate(self.max_timestamp, max, initial=self.timestamp_before)][1:]
+        """The largest timestamp before each batch, then that of all batches."""
+        return [*accumulate(self.max_timestamp, max, initial=self.timestamp_before)]
 
     @property
     def is_ordered(self) -> bool:
@@ -100,10 +100,6 @@ class BatchRun:
     def offset_before(self, row: int) -> int:
         """Return the largest offset of the batches before `row`, -1 if there are none."""
         return self.reached[row - 1] if row else self.reached_before
-
-    def timestamp_until(self, row: int) -> int:
-        """Return the largest timestamp of the batches before `row`."""
-        return self.timestamp_so_far[row - 1] if row else self.timestamp_before
 
     def offsets_of(self, row: int) -> tuple[int, int]:
         """Return the first and the last offset of a batch; of a compressed message set, only the last is known."""
@@ -157,10 +153,11 @@ class SegmentWalk:
     `fault` ended the last chain. `damaged` and `damaged_count` are the breaks before it, as in the reader.
     `disordered_at` and `unknown_magic_at` are the positions of the first batches with these faults, None without.
     `first_batch` is the batch at byte 0 of the file, None if the walk did not meet it.
-    `next_offset` is the base offset of the next segment: a batch that reaches it is out of order, too.
+    `next_offset` is the base offset of the next segment: a batch that reaches it is out of order, too. With
+    `headers_only` no CRCs are checked.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         file: ReadableFile,
         limits: Limits = DEFAULT_LIMITS,
@@ -168,6 +165,7 @@ class SegmentWalk:
         *,
         records: Callable[[RecordBlock], None] | None = None,
         next_offset: int | None = None,
+        headers_only: bool = False,
     ) -> None:
         self.file = file
         self.end_position = start
@@ -183,14 +181,34 @@ class SegmentWalk:
         self._reader = HeldScan(file, start, limits)
         self._records = records
         self._next_offset = next_offset
+        self._headers_only = headers_only
 
     def __iter__(self) -> Iterator[BatchRun]:
-        for batches in self._reader.batches(self._damage, self._records):
+        reader = self._reader
+        for batches in self._headers() if self._headers_only else reader.batches(self._damage, self._records):
             reached = NO_OFFSET if self.last_offset is None else self.last_offset
             after_damage = bool(self.damaged_count) and int(batches.position[0]) > self.end_position
             batch_run = BatchRun(batches, reached, self.largest_timestamp, is_after_damage=after_damage)
             self._look_at(batch_run)
             yield batch_run
+
+    def _headers(self) -> Iterator[BatchColumns]:
+        """Yield the batches by their headers alone."""
+        from kafkalog_cli.log.reading.resync import next_good_batch
+
+        start: int | None = self.end_position
+        while start is not None:
+            chain = Headers(self.file, start=start)
+            yield from chain.columns()
+            self._reader.fault, start = chain.fault, None
+            if chain.fault is not None:
+                self._damage.fault(chain.fault)
+                broken = chain.fault.position
+                start = next_good_batch(self.file, broken + 1, self._limits, broken_at=broken)
+            if start is not None:
+                self._reader.damaged_count += 1
+                if self._reader.damaged_count <= MAX_DAMAGED:
+                    self._reader.damaged.append(DamagedBytes(broken, start))
 
     def run(self) -> SegmentWalk:
         """Walk to the end, for the attributes alone, and return this walk."""

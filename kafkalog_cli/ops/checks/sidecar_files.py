@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import (
@@ -19,6 +19,7 @@ from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kafkalog_cli.log.partition import entries_of_log
 from kafkalog_cli.log.reading.readable import read_readable
 from kafkalog_cli.ops.checks.file_report import (
+    Entries,
     Entry,
     FileNote,
     FileReport,
@@ -86,16 +87,6 @@ class SidecarContent(NamedTuple):
     notes: tuple[FileNote, ...] = ()
     is_whole: bool = True
     zero_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Entries that are made again for each iteration: once to count, once to print."""
-
-    make: Callable[[], Iterator[Entry]]
-
-    def __iter__(self) -> Iterator[Entry]:
-        return self.make()
 
 
 class DirectoryFiles:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
@@ -17,14 +17,11 @@ from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.ops.checks.file_report import Entry, FileNote, Verdict, fault_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.log_questions import Answer, EndedTxn
+from kafkalog_cli.ops.checks.log_questions import Answer, EndedTxn, LogQuestions
 
 Ask = Callable[[int], Answer]
 
-
-MarkerOf = Callable[[Batch], int | None]
-"""Returns the control type of a batch, None if it cannot be read."""
-
+MarkerAt = Callable[[int], int | None]
 _Judgement = tuple[Verdict, str]
 _RIGHT: _Judgement = (Verdict.RIGHT, "")
 
@@ -40,31 +37,25 @@ def txn_offsets(entries: Iterable[AbortedTxn], log: LogBounds) -> Iterator[int]:
                 yield offset
 
 
-class TxnContext(NamedTuple):
-    """The facts against which aborted transactions are checked.
+def check_aborted_txns(
+    entries: Sequence[AbortedTxn], base_offset: int, marker_at: MarkerAt | None, questions: LogQuestions
+) -> Iterator[Entry]:
+    """Check each aborted transaction against its ABORT marker, its first batch and its last stable offset.
 
-    `log` has the offsets of the partition. `ask` is None if there is no log. `marker_of` reads a marker. `ended` maps
-    the offsets of markers to the transactions that were followed through the log.
+    `marker_at` returns the control type of the batch at a position; None: there is no log.
     """
-
-    log: LogBounds
-    ask: Ask | None
-    marker_of: MarkerOf
-    ended: Mapping[int, EndedTxn]
-
-
-def check_aborted_txns(entries: Sequence[AbortedTxn], base_offset: int, context: TxnContext) -> Iterator[Entry]:
-    """Check each aborted transaction against its ABORT marker, its first batch and its last stable offset."""
     before: AbortedTxn | None = None
     for number, entry in enumerate(entries):
-        verdict, detail = _aborted_txn(entry, before, base_offset, context)
+        verdict, detail = _aborted_txn(entry, before, base_offset, marker_at, questions)
         yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
         if verdict in (Verdict.RIGHT, Verdict.UNVERIFIED):
             before = entry
 
 
-def _aborted_txn(entry: AbortedTxn, before: AbortedTxn | None, base_offset: int, context: TxnContext) -> _Judgement:
-    if entry.last_offset >= context.log.end:
+def _aborted_txn(
+    entry: AbortedTxn, before: AbortedTxn | None, base_offset: int, marker_at: MarkerAt | None, questions: LogQuestions
+) -> _Judgement:
+    if entry.last_offset >= questions.log.end:
         return Verdict.BEYOND_END, "the marker's offset is not in the log yet"
     if entry.last_offset < base_offset:
         return Verdict.OUT_OF_ORDER, "the marker's offset is below the base offset"
@@ -72,19 +63,20 @@ def _aborted_txn(entry: AbortedTxn, before: AbortedTxn | None, base_offset: int,
         return Verdict.OUT_OF_ORDER, "last offset not above that of an entry before it"
     if entry.first_offset > entry.last_offset or entry.first_offset < 0:
         return Verdict.OUT_OF_ORDER, "the first offset is above the last, or negative"
-    ask = context.ask
-    if ask is None:
+    if marker_at is None:
         return Verdict.UNVERIFIED, "there is no log to check it against"
+    ask = questions.offsets.answer
     answer = ask(entry.last_offset)
     if answer.is_damaged:
         return Verdict.UNVERIFIED, "the log is damaged where the marker is"
-    problem = _marker_problem(entry, answer, context.marker_of) or _first_problem(entry, context.log, ask)
-    problem = problem or _stable_problem(entry, before, context.log, ask)
-    problem = problem or _trail_problem(entry, context.ended.get(entry.last_offset), ask)
+    problem = _marker_problem(entry, answer, marker_at) or _first_problem(entry, questions.log, ask)
+    problem = problem or _stable_problem(entry, before, questions.log, ask)
+    ended = None if questions.trail is None else questions.trail.ended.get(entry.last_offset)
+    problem = problem or _trail_problem(entry, ended, ask)
     return (Verdict.STALE, problem) if problem else _RIGHT
 
 
-def _marker_problem(entry: AbortedTxn, answer: Answer, marker_of: MarkerOf) -> str:
+def _marker_problem(entry: AbortedTxn, answer: Answer, marker_at: MarkerAt) -> str:
     batch = answer.batch
     if batch is None or not answer.holds or batch.last_offset != entry.last_offset:
         return "no batch ends with the last offset"
@@ -92,7 +84,7 @@ def _marker_problem(entry: AbortedTxn, answer: Answer, marker_of: MarkerOf) -> s
         return "the batch at the last offset is not a transaction marker"
     if batch.producer_id != entry.producer_id:
         return f"the marker at the last offset is of producer {batch.producer_id}"
-    kind = marker_of(batch)
+    kind = marker_at(batch.position)
     name = "COMMIT" if kind == COMMIT else "OTHER"
     return "" if kind == ABORT else f"the marker at the last offset is {name}, not ABORT"
 
@@ -157,12 +149,11 @@ def snapshot_offsets(entries: Iterable[ProducerEntry], log: LogBounds) -> Iterat
                 yield offset
 
 
-def check_producers(
-    entries: Iterable[ProducerEntry], snapshot_offset: int, log: LogBounds, ask: Ask, missed: Mapping[int, str]
-) -> Iterator[Entry]:
-    """Check each producer against its last batch; `missed` has the facts that the snapshot lacks, by producer id."""
+def check_producers(entries: Iterable[ProducerEntry], snapshot_offset: int, questions: LogQuestions) -> Iterator[Entry]:
+    """Check each producer against its last batch, and against what followed it below the snapshot's offset."""
+    missed = {} if questions.trail is None else questions.trail.missed.get(snapshot_offset, {})
     for number, entry in enumerate(entries):
-        verdict, detail = _producer(entry, snapshot_offset, log, ask, missed)
+        verdict, detail = _producer(entry, snapshot_offset, questions.log, questions.offsets.answer, missed)
         yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
 
 
@@ -227,13 +218,13 @@ def epoch_offsets(entries: Iterable[EpochEntry], log: LogBounds) -> Iterator[int
     return (entry.start_offset for entry in entries if 0 <= entry.start_offset < log.end)
 
 
-def check_epochs(entries: Sequence[EpochEntry], log: LogBounds, ask: Ask) -> Iterator[Entry]:
+def check_epochs(entries: Sequence[EpochEntry], questions: LogQuestions) -> Iterator[Entry]:
     """Check each leader epoch against the first batch at or after its start offset."""
-    before: EpochEntry | None = None
+    log, before = questions.log, None
     for number, entry in enumerate(entries):
         following = entries[number + 1].start_offset if number + 1 < len(entries) else log.end
         end = following if following > entry.start_offset else log.end
-        verdict, detail = _epoch(entry, before, end, log, ask)
+        verdict, detail = _epoch(entry, before, end, log, questions.offsets.answer)
         yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
         if verdict in (Verdict.RIGHT, Verdict.GONE, Verdict.UNVERIFIED):
             before = entry

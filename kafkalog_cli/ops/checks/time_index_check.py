@@ -3,15 +3,18 @@
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import unique
 from operator import lt
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK
 from kafkalog_cli.format.index import TimeIndex
-from kafkalog_cli.ops.checks.file_report import Entry, Verdict, verdict_code, worst_code
-from kafkalog_cli.ops.checks.index_check import NOT_WALKED, IndexCheck, IndexFinding
+from kafkalog_cli.ops.checks.file_report import Entry, FileNote, FileReport, Verdict, verdict_code, worst_code
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.index_check import NOT_WALKED, IndexCheck, IndexedLog, IndexFinding
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.ops.checks.sidecar_files import DirectoryFiles, SidecarFile
 
 
 @unique
@@ -39,28 +42,25 @@ _FINDINGS = tuple(TimeFinding)
 
 
 class TimeIndexCheck(IndexCheck):
-    """Checks the entries in use of one time index while its segment is walked.
-
-    Whether an entry is tolerable depends on the batches before it, not on the finding.
+    """Checks the entries of a time index.
 
     An entry (timestamp, offset) is right if the batch that contains the offset is the first with that largest
     timestamp, and no earlier batch has a larger timestamp. Brokers wrote the last offset of that batch or, as seen from
     2.8, the offset of the record. The same is true for an append call of several batches that got one entry. The
     exception is LogAppendTime, where the entry has the call's last batch.
+
+    Whether an entry is tolerable depends on the batches before it, not on the finding.
     """
 
-    def __init__(self, index: TimeIndex) -> None:
-        self._base_offset = index.base_offset
-        self._timestamp, self._offset = index.columns()
-        super().__init__(TimeFinding, self._offset)
-        count = len(self)
-        self._tolerable = bytearray(b"\1" * count)
-        self._largest = array("q", [NO_TIMESTAMP]) * count
+    index = TimeIndex
+    findings = TimeFinding
 
-    @property
-    def last_timestamp(self) -> int:
-        """The timestamp of the last entry, which brokers take as the largest of the segment; -1 without entries."""
-        return self._timestamp[-1] if len(self) else NO_TIMESTAMP
+    def __init__(self, files: DirectoryFiles, file: SidecarFile, log: IndexedLog) -> None:
+        super().__init__(files, file, log)
+        self._timestamp, self._offset = self._first, self._second
+        self._begin(self._offset)
+        self._tolerable = bytearray(b"\1" * len(self))
+        self._largest = array("q", [NO_TIMESTAMP]) * len(self)
 
     def _end_key(self, batch_run: BatchRun) -> int:
         return batch_run.last_reached + 1
@@ -72,20 +72,17 @@ class TimeIndexCheck(IndexCheck):
         last_offset, max_timestamp = batch_run.batches.last_offset, batch_run.batches.max_timestamp
         offsets, timestamps = self._offset[slots], self._timestamp[slots]
         rows = [bisect_left(last_offset, offset) for offset in offsets]
-        if rows[-1] == len(last_offset):
-            return False
         found, largest = (array("q", map(column.__getitem__, rows)) for column in (last_offset, max_timestamp))
         if found != offsets or largest != timestamps:
             return False
-        before = (batch_run.timestamp_before, *batch_run.timestamp_so_far)  # each row
-        if not all(map(lt, map(before.__getitem__, rows), timestamps)):
+        if not all(map(lt, map(batch_run.timestamp_so_far.__getitem__, rows), timestamps)):
             return False
         self._finding[slots] = bytes([TimeFinding.FITS]) * len(rows)
         self._largest[slots] = timestamps
         return True
 
     def finish(self, walk: SegmentWalk) -> None:
-        """End the check after the whole log: offsets that no batch reached are beyond the end."""
+        """See IndexCheck."""
         for slot in self._order[self._next :]:
             self._finding[slot] = TimeFinding.OFFSET_BEYOND
         self._next = len(self._order)
@@ -94,8 +91,8 @@ class TimeIndexCheck(IndexCheck):
         if last >= 0 and self._timestamp[last] > walk.largest_timestamp:
             self._tolerable[last] = False
 
-    def judge_order(self) -> None:
-        """Find entries out of order, compared with the earlier entries that are not stale."""
+    def _judge_order(self) -> None:
+        """See IndexCheck."""
         last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
         if self._do_all_rise((self._timestamp, last_timestamp), (self._offset, last_offset - 1)):
             return
@@ -116,8 +113,18 @@ class TimeIndexCheck(IndexCheck):
         pairs = set(zip(self._finding, self._tolerable, strict=True))
         return worst_code(verdict_code(_FINDINGS[number].verdict, bool(tolerable)) for number, tolerable in pairs)
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield the entries in file order."""
+    def report(self, walk: SegmentWalk | None, *, is_closed: bool) -> FileReport:
+        """See IndexCheck. Brokers take the timestamp of the last entry as the largest of the segment."""
+        report = super().report(walk, is_closed=is_closed)
+        last = self._timestamp[-1] if len(self) else NO_TIMESTAMP
+        if walk is None or not is_closed or report.worst_entry is not ExitCode.OK or walk.largest_timestamp <= last:
+            return report
+        message = f"no entry for the largest timestamp of the segment, {walk.largest_timestamp}"
+        note = FileNote(message, ExitCode.WARNINGS, FindingKind.TIME_INDEX_INEXACT)
+        return replace(report, notes=(*report.notes, note), lacks_largest=True)
+
+    def _entries(self) -> Iterator[Entry]:
+        """See IndexCheck."""
         for slot, number in enumerate(self._finding):
             finding = _FINDINGS[number]
             fields: dict[str, object] = {"timestamp": self._timestamp[slot], "offset": self._offset[slot]}
@@ -127,12 +134,12 @@ class TimeIndexCheck(IndexCheck):
     def _compare(self, slot: int, batch_run: BatchRun) -> None:
         timestamp, offset = self._timestamp[slot], self._offset[slot]
         row = batch_run.first_reaching(offset)
-        largest = batch_run.timestamp_so_far[row]
+        before, largest = batch_run.timestamp_so_far[row : row + 2]
         holds = batch_run.holds(row, offset)
         if not holds:
             in_damage = batch_run.is_after_damage and row == 0
             self._finding[slot] = TimeFinding.IN_DAMAGE if in_damage else TimeFinding.NO_SUCH_OFFSET
-            largest = batch_run.timestamp_until(row)
+            largest = before
         elif largest > timestamp:
             self._finding[slot] = TimeFinding.LARGER_BEFORE
         elif largest < timestamp and int(batch_run.batches.magic[row]) == 0:
@@ -141,14 +148,14 @@ class TimeIndexCheck(IndexCheck):
             self._finding[slot] = TimeFinding.TOO_LARGE
         elif batch_run.max_timestamp[row] != timestamp:
             self._finding[slot] = TimeFinding.OF_EARLIER_BATCH
-        elif batch_run.timestamp_until(row) == timestamp and not _is_append_time(batch_run, row):
+        elif before == timestamp and not _is_append_time(batch_run, row):
             self._finding[slot] = TimeFinding.SAME_BEFORE
         else:
             at_end = offset == batch_run.last_offset[row]
             self._finding[slot] = TimeFinding.FITS if at_end else TimeFinding.FITS_RECORD
         self._largest[slot] = largest
         # A search for this timestamp or a later one starts at the offset, so no such record may be before it.
-        self._tolerable[slot] = batch_run.timestamp_until(row) < timestamp
+        self._tolerable[slot] = before < timestamp
 
 
 def _is_append_time(batch_run: BatchRun, row: int) -> bool:

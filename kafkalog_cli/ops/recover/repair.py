@@ -30,8 +30,8 @@ from kafkalog_cli.log.log_end import LogBounds, entries_in_use
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.index_reports import PartitionReports
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.log_check import LogCheck
+from kafkalog_cli.ops.checks.partition_check import PartitionCheck, ReadContext
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.plans import Remark, fingerprints_of
 from kafkalog_cli.ops.recover.plan import (
@@ -45,7 +45,7 @@ from kafkalog_cli.ops.recover.plan import (
     torn_near_end,
     watermark_remark,
 )
-from kafkalog_cli.ops.recover.sidecar_state import BatchMarks, entries_alone, is_inexact, is_torn, is_wrong, why_rebuilt
+from kafkalog_cli.ops.recover.sidecar_state import entries_alone, is_inexact, is_torn, is_wrong, why_rebuilt
 from kafkalog_cli.ops.steps import SALVAGE
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
@@ -140,7 +140,7 @@ class _Repair:
         self._partition = partition
         self._settings = settings
         self._log_start_offset = log_start_offset
-        self._marks = BatchMarks(self.draft)
+        self._log_check = LogCheck(draft)
         self._replay: tuple[int, Rebuilt] | None = None
         self._epochs: dict[int, LeaderEpochs] = {}
         self._since = scope.since
@@ -201,8 +201,8 @@ class _Repair:
     def _look(self) -> list[FileReport]:
         settings = self._settings
         read_context = ReadContext(self._looked_at(), settings.limits)
-        self._marks = BatchMarks(read_context.fs)
-        found = PartitionReports(read_context, self._partition.path, observer=self._marks)
+        self._log_check = LogCheck(read_context.fs, settings.limits)
+        found = PartitionCheck(read_context, self._partition.path, self._log_check)
         reports = list(found)
         self._log_end = None if found.log is None else found.log.end
         return reports
@@ -331,9 +331,10 @@ class _Repair:
         Without an entry, a reader treats an aborted transaction as committed. A cleaned segment may rightly have no
         entry.
         """
-        for base_offset in sorted(self._marks.in_segments):
+        lacking = {one.path for one in self._log_check.findings if one.kind is FindingKind.TXN_INDEX_WRONG}
+        for base_offset in sorted(self._log_check.with_markers):
             name = segment_file_name(base_offset, FileKind.TXN_INDEX)
-            if (is_there := name in self.draft) and base_offset not in self._marks.without_entry:
+            if (is_there := name in self.draft) and self.draft.path(name) not in lacking:
                 continue
             data = self._index_of(base_offset, FileKind.TXN_INDEX)
             if data and (not is_there or self._content(name) != data):
@@ -366,7 +367,8 @@ class _Repair:
         if not wrong:
             return
         name = FileKind.LEADER_EPOCH_CHECKPOINT.value
-        if self._marks.epochs_go_down and self._can_be_read(name):
+        goes_back = any(one.kind is FindingKind.EPOCH_GOES_BACK for one in self._log_check.findings)
+        if goes_back and self._can_be_read(name):
             self._say(name, "the leader epochs of batches go down somewhere, so no file fits them: left as it is")
             return
         epochs = LeaderEpochs()
@@ -406,7 +408,7 @@ class _Repair:
             self.draft.drop(report.path.rpartition("/")[2])
         try:
             snapshots = ProducerSnapshots(self.draft, self._settings)
-            snapshots.without_producers = frozenset(self._marks.without_producers)
+            snapshots.without_producers = frozenset(self._log_check.without_producers)
             snapshots.rebuild(self._searched(), self.start_offset, self.end_offset, from_clean_stop=False)
         except LoadFailed as failure:
             raise self._impossible(failure) from failure

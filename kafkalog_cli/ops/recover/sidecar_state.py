@@ -1,17 +1,10 @@
-"""Which sidecar files a repair rebuilds, and the facts about batches that decide it."""
+"""Which sidecar files a repair rebuilds."""
 
-from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import CONTROL_MASK
-from kafkalog_cli.format.columns import any_row, least_and_largest
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.txnindex import ABORTED_TXN
-from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.ops.checks.file_report import ODD_VERDICTS, FileReport
-from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
-from kafkalog_cli.ops.verify.aborted import AbortedCheck
 
 
 def is_wrong(report: FileReport) -> bool:
@@ -60,59 +53,3 @@ def why_rebuilt(report: FileReport) -> str:
     if is_unreadable(report):
         return "it cannot be read"
     return "it did not fit the log" if report.exit_code is ExitCode.CORRUPTION else "it was inexact"
-
-
-class BatchMarks:
-    """Which segments contain producers' control batches, and whether the leader epochs of batches decrease.
-
-    `without_entry`: segments with an aborted transaction that their transaction index does not contain.
-    `without_producers`: undamaged segments in which no batch has a producer id.
-    """
-
-    wants_records = False
-
-    def __init__(self, fs: Filesystem) -> None:
-        self.in_segments: set[int] = set()
-        self.without_entry: set[int] = set()
-        self.without_producers: set[int] = set()
-        self._aborted = AbortedCheck(fs)
-        self.epochs_go_down = False
-        self._epoch = -1
-        self._segment = 0
-        self._has_producers = False
-
-    def begin(self, segment: Segment, next_offset: int | None) -> bool:
-        """See LogObserver."""
-        del next_offset
-        self._segment = segment.base_offset
-        self._has_producers = False
-        return True
-
-    def see(self, batch_run: BatchRun) -> None:
-        """See LogObserver."""
-        self._aborted.see(batch_run)
-        batches = batch_run.batches
-        self._has_producers |= least_and_largest(batches.producer_id)[1] >= 0
-        if any_row(
-            lambda bits, producer, magic: (bits & CONTROL_MASK != 0) & (producer >= 0) & (magic >= 2),
-            batches.attributes, batches.producer_id, batches.magic,
-        ):  # fmt: skip
-            self.in_segments.add(self._segment)
-        least, largest = least_and_largest(batches.leader_epoch)
-        if least < largest or least < self._epoch:  # most segments have one epoch
-            for epoch in batches.leader_epoch:
-                if epoch >= 0:
-                    self.epochs_go_down |= epoch < self._epoch
-                    self._epoch = epoch
-        else:
-            self._epoch = largest
-
-    def records(self, block: RecordBlock) -> None:
-        """See LogObserver."""
-
-    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
-        """See LogObserver."""
-        if any(self._aborted.findings(walk.file)):
-            self.without_entry.add(self._segment)
-        if code is ExitCode.OK and not self._has_producers:
-            self.without_producers.add(self._segment)

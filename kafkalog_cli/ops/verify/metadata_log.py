@@ -35,7 +35,7 @@ from kafkalog_cli.log.settings.cluster_metadata import (
 from kafkalog_cli.log.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity, StartAction
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.partition_check import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.steps import KEEP_A_COPY, MOVE_ASIDE, Argv, Step, Steps, Word, all_of, flat, nothing, path_word
 from kafkalog_cli.ops.verify.places import read_topic_id

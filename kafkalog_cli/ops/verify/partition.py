@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.log_end import LogBounds
@@ -11,20 +12,18 @@ from kafkalog_cli.log.partition import Partition, try_leader_epochs
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault, with_path
 from kafkalog_cli.ops.checks.file_report import findings_of
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.index_reports import PartitionReports
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.gaps import NO_BATCH, NO_RECORD, GapJudge, Gaps, missing_start
+from kafkalog_cli.ops.checks.log_check import LogCheck, Totals
+from kafkalog_cli.ops.checks.partition_check import PartitionCheck, ReadContext
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets
 from kafkalog_cli.ops.verify.advice import advised, with_acknowledged
 from kafkalog_cli.ops.verify.files import bad_names, file_findings, size_findings
-from kafkalog_cli.ops.verify.gaps import NO_BATCH, NO_RECORD, GapJudge, Gaps, missing_start
-from kafkalog_cli.ops.verify.headers import HeaderCheck
-from kafkalog_cli.ops.verify.log import LogCheck
 from kafkalog_cli.ops.verify.metadata_log import metadata_findings
 from kafkalog_cli.ops.verify.permissions import partition_permissions
 from kafkalog_cli.ops.verify.places import read_topic_id
 from kafkalog_cli.ops.verify.root import checkpoint_findings, first_in_the_way
 from kafkalog_cli.ops.verify.seven import SevenCheck
-from kafkalog_cli.ops.verify.task import Level, TargetKind, Totals, Verification, VerifyTask, shown_path
+from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
 
 _INSIDE_BATCHES = "decompression and records"
 _NOT_LOOKED_AT = {
@@ -49,9 +48,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
     if task.leftover is not None:
         return _of_leftover(task, task.leftover)
     is_seven = any(segment.is_seven for segment in partition.segments)
-    has_log = task.wanted is None or any(task.wants(segment.log.path) for segment in partition.segments)
-    look = _seven if is_seven else _quick if task.level is Level.QUICK and has_log else _walked
-    looked = look(read_context, task)
+    looked = (_seven if is_seven else _walked)(read_context, task)
     log, root, facts = looked.log, task.root, task.facts
     # The lines of the checkpoints are not about a stray or deleted directory, but about the partition in its place.
     lines = CheckpointedOffsets()
@@ -140,15 +137,27 @@ class _Looked(NamedTuple):
 
 
 def _walked(read_context: ReadContext, task: VerifyTask) -> _Looked:
-    """Check every batch and every file beside the log, for the levels normal and deep."""
-    check = LogCheck(read_context.fs, task)
-    reports = PartitionReports(read_context, task.partition.path, task.wanted, check, task.partition)
-    held = [*reports]
-    found = check.findings
-    blind = _unread_logs(found)
+    """Check every batch and, above the level quick, every file beside the log."""
+    partition, is_quick = task.partition, task.level is Level.QUICK and _wants_log(task)
+    check = LogCheck(
+        read_context.fs,
+        read_context.limits,
+        now_ms=task.now_ms,
+        records=task.level is Level.DEEP,
+        headers_only=is_quick,
+        transactions=task.wanted is None and not is_quick,
+        advance=task.advance,
+    )
+    reports = PartitionCheck(read_context, partition.path, check, task.wanted, partition)
+    # Of a file without problems only the report itself is kept: its entries are as many as a log has batches.
+    held = [report for report in reports if report.exit_code is not ExitCode.OK or report.notes]
+    found, blind = check.findings, _unread_logs(check.findings)
     for report in held:
         told = findings_of(report, has_tail_damage=check.has_tail_damage, is_named=task.wanted is not None)
         found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
+    if is_quick:
+        found += _quick(read_context, task, reports.log)
+        return _Looked(found, reports.log, check.totals, check.has_tail_damage, check.was_cleaned)
     was_cleaned = check.was_cleaned or bool(check.gaps.count)
     # A compacted log has gaps in many places. A single gap between batches may be a separate loss.
     is_thinned = check.was_cleaned or check.gaps.count > 1
@@ -181,21 +190,20 @@ def _stem(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _quick(read_context: ReadContext, task: VerifyTask) -> _Looked:
-    """Check names, sizes, batch headers and checkpoints, for the level quick."""
+def _wants_log(task: VerifyTask) -> bool:
+    return task.wanted is None or any(task.wants(segment.log.path) for segment in task.partition.segments)
+
+
+def _quick(read_context: ReadContext, task: VerifyTask, log: LogBounds | None) -> Iterator[Finding]:
+    """Check names, sizes and checkpoints, for the level quick."""
     partition = task.partition
-    check = HeaderCheck(read_context, task)
-    found = [*check.findings()]
-    if task.advance is not None:
-        task.advance(check.totals.bytes, partition.path)
     if task.wanted is None:
-        found += size_findings(read_context.fs, partition)
-        found += bad_names(partition)
+        yield from size_findings(read_context.fs, partition)
+        yield from bad_names(partition)
     if task.wants(FileKind.LEADER_EPOCH_CHECKPOINT.value):
-        found += _epoch_faults(read_context, partition, check.log)
+        yield from _epoch_faults(read_context, partition, log)
     if task.wanted is not None and task.wants(FileKind.PARTITION_METADATA.value):  # else in TopicFacts
-        found += read_topic_id(read_context.fs, partition.path).problems
-    return _Looked(found, check.log, check.totals, check.has_tail_damage, check.was_cleaned)
+        yield from read_topic_id(read_context.fs, partition.path).problems
 
 
 def _epoch_faults(read_context: ReadContext, partition: Partition, log: LogBounds | None) -> Iterator[Finding]:

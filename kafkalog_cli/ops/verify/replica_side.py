@@ -16,8 +16,8 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.ops.checks.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
-from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 
 NO_EPOCH = -1
 

@@ -1,6 +1,5 @@
 """Verify a partition while a broker runs: findings that a repeated check does not confirm were work in progress."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -8,16 +7,14 @@ from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.log.log_dir import read_log_dir
 from kafkalog_cli.log.partition import PartitionPath, open_partition_of
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
-from kafkalog_cli.ops.checks.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.partition_check import ReadContext
+from kafkalog_cli.ops.checks.recheck import MAY_BE_UNUSED, Recheck, identity, is_doubtful, may_have_unused_entries
 from kafkalog_cli.ops.steps import Step
 from kafkalog_cli.ops.verify.partition import verify_partition
 from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask
 
 CHANGING = "what changed while it was read"
-
-_Identity = tuple[FindingKind, str, int | None, int | None, str, int | None]
 
 
 def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verification:
@@ -27,71 +24,34 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
     """
     fs, path = read_context.fs, task.partition.path
     is_live = task.root is not None and task.root.is_live
-    looks = FreshLooks(fs, path, is_live=is_live, sleep=read_context.sleep)
-    looks.begin(task.partition.entries)
+    recheck = Recheck(fs, path, is_live=is_live, sleep=read_context.sleep)
+    first: Verification | None = None
+
+    def check() -> Verification:
+        nonlocal first
+        now = task if first is None else _reopened(read_context, task._replace(advance=None))
+        recheck.begin(now.partition.entries)
+        result = verify_partition(read_context, now)
+        first = result if first is None else first
+        return replace(result, totals=first.totals)
+
     try:
-        result = verify_partition(read_context, task)
-        doubted: set[_Identity] | None = None
-        while True:
-            if doubted is None and not any(map(_is_doubtful, result.findings)):
-                return result
-            stamps = looks.stamps()
-            found = {_identity(one, stamps) for one in result.findings if _is_doubtful(one)}
-            doubted = found if doubted is None else doubted & found
-            if not doubted or not looks.wants_another(stamps):
-                settled = _without(result, doubted, stamps)
-                return _with_unused_ends(fs, settled) if is_live else settled
-            fresh = _reopened(read_context, task._replace(advance=None))
-            looks.begin(fresh.partition.entries)
-            result = replace(verify_partition(read_context, fresh), totals=result.totals)
+        result, confirmed, stamps = recheck.settle(
+            check, lambda found, stamps: {identity(one, stamps) for one in found.findings if _is_doubtful(one)}
+        )
     except (PathNotFound, NotKafkaLayout):
         gone = removed(fs, PartitionPath(path, task.partition.directory), task.level)
         if gone is None:
             raise
         return gone
-
-
-def settled_findings(looks: FreshLooks, look: Callable[[], Iterable[Finding]]) -> tuple[Finding, ...]:
-    """Return the findings of `look` in a directory where a broker replaces files.
-
-    Only findings that every repeated look has are returned. Info findings, except about temporary files, are those of
-    the last look.
-    """
-    looks.begin()
-    findings = [*look()]
-    doubted: set[_Identity] | None = None
-    while True:
-        stamps = looks.stamps()
-        found = {_identity(one, stamps) for one in findings if _is_transient(one)}
-        doubted = found if doubted is None else doubted & found
-        if not doubted or not looks.wants_another():
-            break
-        looks.begin()
-        findings = [*look()]
-    return tuple(one for one in findings if not _is_transient(one) or _identity(one, stamps) in doubted)
+    findings = tuple(one for one in result.findings if not _is_doubtful(one) or identity(one, stamps) in confirmed)
+    if len(findings) < len(result.findings):
+        result = replace(result, findings=findings, not_looked_at=(*result.not_looked_at, CHANGING))
+    return _with_unused_ends(fs, result) if is_live and findings else result
 
 
 def _is_doubtful(one: Finding) -> bool:
-    return one.severity is not Severity.INFO or one.kind is FindingKind.NOT_READ
-
-
-def _is_transient(one: Finding) -> bool:
-    return _is_doubtful(one) or one.kind is FindingKind.LEFTOVER_TEMPORARY
-
-
-def _identity(one: Finding, stamps: dict[str, FileStamp]) -> _Identity:
-    """Return a key that is equal for the same finding in different looks; a replaced file counts as another file."""
-    stamp = stamps.get(one.path.rpartition("/")[2])
-    has_place = one.position is not None or one.first_offset is not None
-    message = "" if has_place else one.message
-    return one.kind, one.path, one.position, one.first_offset, message, None if stamp is None else stamp[0]
-
-
-def _without(result: Verification, stands: set[_Identity], stamps: dict[str, FileStamp]) -> Verification:
-    findings = tuple(one for one in result.findings if not _is_doubtful(one) or _identity(one, stamps) in stands)
-    if len(findings) == len(result.findings):
-        return result
-    return replace(result, findings=findings, not_looked_at=(*result.not_looked_at, CHANGING))
+    return is_doubtful(one) and one.kind is not FindingKind.LEFTOVER_TEMPORARY
 
 
 _IN_LAST_INDEX = {

@@ -10,13 +10,14 @@ from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan, good_rows
+from kafkalog_cli.ops.checks.damaged_bytes import BadBatch, crc_findings, range_finding, range_kind
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.log_check import Totals
+from kafkalog_cli.ops.checks.partition_check import ReadContext
+from kafkalog_cli.ops.checks.records import RecordsCheck
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.verify.damaged_bytes import BadBatch, crc_findings, range_finding, range_kind
-from kafkalog_cli.ops.verify.records import RecordsCheck
-from kafkalog_cli.ops.verify.task import Totals, VerifyTask
+from kafkalog_cli.ops.verify.task import Level, VerifyTask
 
 
 class SevenCheck:
@@ -78,7 +79,7 @@ class SevenCheck:
         yield from records.findings(path)
 
     def _look_into(self, chunk: Chunk, decoder: RecordReader, records: RecordsCheck) -> None:
-        for first, end in good_rows(chunk.batches) if self._task.is_deep else ():
+        for first, end in good_rows(chunk.batches) if self._task.level is Level.DEEP else ():
             for block in decoder.blocks(chunk, first, end):
                 self.totals.records += len(block.records)
                 records.see(block)

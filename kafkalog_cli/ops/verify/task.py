@@ -1,6 +1,6 @@
 """The task of verifying a partition, and its result, a verification."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, unique
 from typing import Annotated, ClassVar, NamedTuple
@@ -10,13 +10,11 @@ from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.checks.log_check import Advance, Totals
 from kafkalog_cli.ops.choices import Level as Level  # noqa: PLC0414 - others import it from here
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.verify.places import TopicFacts
 from kafkalog_cli.results import FLAT, Before, Count, Hidden, PathName, exit_codes, of, result
-
-Advance = Callable[[int, str], None]
-"""A callback for progress: the number of bytes just checked, and the path of their file."""
 
 
 @unique
@@ -30,16 +28,6 @@ class TargetKind(Enum):
 
 CODES = (ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.NOT_FOUND)
 """The exit codes of a target."""
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts of what was checked in a partition."""
-
-    segments: Annotated[Count, "checked segments"] = 0
-    bytes: Annotated[Count, "of these segments"] = 0
-    batches: Count = 0
-    records: Annotated[Count, "read, at level deep"] = 0
 
 
 @result("kafkalog.finding/1")
@@ -136,11 +124,6 @@ class VerifyTask(NamedTuple):
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
     leftover: Finding | None = None
-
-    @property
-    def is_deep(self) -> bool:
-        """Whether records are checked, too."""
-        return self.level is Level.DEEP
 
     def wants(self, path: str) -> bool:
         """Whether a file is to be verified."""

@@ -17,8 +17,8 @@ from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.fresh_looks import FreshLooks
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.partition_check import ReadContext
+from kafkalog_cli.ops.checks.recheck import Recheck, identity, is_doubtful
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
@@ -35,7 +35,7 @@ from kafkalog_cli.ops.verify.places import (
     topic_facts,
 )
 from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
-from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_verification
+from kafkalog_cli.ops.verify.settled import removed, settled_verification
 from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
 
 if TYPE_CHECKING:
@@ -280,17 +280,21 @@ class VerifyPlanner:
     def _root_findings(self, root: LogDirRoot) -> tuple[Finding, ...]:
         """Return the findings about the root's files, except transient findings in files that a broker is writing."""
         fs = self._fs
-        looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._session.context.sleep)
+        recheck = Recheck(fs, root.path, is_live=root.is_live, sleep=self._session.context.sleep)
         seen: LogDirRoot | None = root
 
-        def look() -> tuple[Finding, ...]:
+        def check() -> tuple[Finding, ...]:
             nonlocal seen
+            recheck.begin()
             now, seen = seen, None
             if now is None:
                 now = read_root(fs, root.path, frozenset(one.path for one in partition_paths(fs, root.path)))
             return tuple(root_findings(fs, now, self.settings))
 
-        return settled_findings(looks, look)
+        found, confirmed, stamps = recheck.settle(
+            check, lambda found, stamps: {identity(one, stamps) for one in found if is_doubtful(one)}
+        )
+        return tuple(one for one in found if not is_doubtful(one) or identity(one, stamps) in confirmed)
 
     def _log_dir(self, path: str) -> str | None:
         """Return the log directory of a partition, as it was given if it was, None if there is none."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Segment
+from kafkalog_cli.disk.fs import FileStatus
+from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_walk import BatchRun
@@ -10,12 +11,11 @@ from kafkalog_cli.ops.checks.segment_walk import BatchRun
 MAX_INT32 = (1 << 31) - 1
 
 
-def size_finding(segment: Segment) -> Iterator[Finding]:
+def size_finding(log: FileStatus) -> Iterator[Finding]:
     """Yield the finding about a segment that is too large."""
-    if segment.log.size_bytes > MAX_SEGMENT_BYTES:
-        message = f"{segment.log.size_bytes} bytes"
-        kind, path = FindingKind.SEGMENT_TOO_LARGE, segment.log.path
-        yield finding(kind, path, message, expected="under 2 GiB", got=message)
+    if log.size_bytes > MAX_SEGMENT_BYTES:
+        message = f"{log.size_bytes} bytes"
+        yield finding(FindingKind.SEGMENT_TOO_LARGE, log.path, message, expected="under 2 GiB", got=message)
 
 
 def outside_finding(path: str, batch_run: BatchRun, base_offset: int) -> Finding | None:

@@ -1,10 +1,12 @@
-"""Checks of a partition's batches during the walk of its segments: damage, order, gaps, epochs, timestamps."""
+"""Checks a partition's batches while its segments are walked: damage, order, gaps, epochs, timestamps, records."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from operator import ne, sub
-from typing import Any
+from typing import Annotated, Any
 
-from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
@@ -16,122 +18,102 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
 )
 from kafkalog_cli.format.columns import is_many, least_and_largest, rows_where
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.held import DamagedBytes
-from kafkalog_cli.ops.checks.diagnose import Finding, as_kind, finding
-from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
-from kafkalog_cli.ops.checks.log_questions import NO_LEADER_EPOCH
-from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
-from kafkalog_cli.ops.verify.aborted import AbortedCheck
-from kafkalog_cli.ops.verify.chain_findings import (
+from kafkalog_cli.ops.checks.aborted import AbortedCheck
+from kafkalog_cli.ops.checks.chain_findings import (
     beyond_finding,
     disorder_finding,
     magic_finding,
     outside_finding,
     size_finding,
 )
-from kafkalog_cli.ops.verify.damaged_bytes import (
-    BadBatch,
-    crc_findings,
-    end_finding,
-    negative_magic_findings,
-    range_finding,
-)
-from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
-from kafkalog_cli.ops.verify.odd_times import TimesSeen, batch_times
-from kafkalog_cli.ops.verify.records import RecordsCheck
-from kafkalog_cli.ops.verify.task import Totals, VerifyTask
+from kafkalog_cli.ops.checks.damaged_bytes import BadBatch, crc_findings, end_finding, range_finding
+from kafkalog_cli.ops.checks.diagnose import Finding, as_kind, finding
+from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
+from kafkalog_cli.ops.checks.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
+from kafkalog_cli.ops.checks.odd_times import TimesSeen, batch_times
+from kafkalog_cli.ops.checks.records import RecordsCheck
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.results import Count
 
-NO_PRODUCER_ID = -1
+NO_LEADER_EPOCH = NO_PRODUCER_ID = -1
+MAX_EPOCH_CHANGES = 10_000
+END_OF_TIME_MS = 1 << 62
+"""A time at which no timestamp is one of the future."""
+
+Advance = Callable[[int, str], None]
+"""A callback for progress: the number of bytes just checked, and the path of their file."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts of what was checked in a partition."""
+
+    segments: Annotated[Count, "checked segments"] = 0
+    bytes: Annotated[Count, "of these segments"] = 0
+    batches: Count = 0
+    records: Annotated[Count, "read, at level deep"] = 0
 
 
 class LogCheck:
-    """Checks the batches of a partition's segments and, at the level deep, their records; a `LogObserver`.
+    """Checks the batches of a partition's segments and, with `records`, their records.
 
-    After the walk, `findings` are in the order of the log.
+    Give `count`, `begin`, `see` and `end` each segment in order. With `headers_only` only the chain of batches and
+    their offsets are checked. Afterwards `findings` are in the order of the log; `damage` are those of the last segment
+    that say that its chain is broken.
     `has_tail_damage`: the last segment has a damaged tail and no other damage. `was_cleaned`: a batch has a mark that
     only the cleaner leaves. `gaps` are offsets that no batch covers. `inner_gaps` (if records are checked) are offsets
-    that a batch or message set covers, but that no record has.
+    that a batch or message set covers, but that no record has. `epochs` are the changes of the leader epoch, as (leader
+    epoch, base offset). `with_markers` has the base offsets of segments with control batches of producers,
+    `without_producers` those of undamaged segments in which no batch has a producer id.
     """
 
-    def __init__(self, fs: Filesystem, task: VerifyTask) -> None:
-        self.wants_records = task.is_deep
+    def __init__(  # noqa: PLR0913
+        self,
+        fs: Filesystem,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        now_ms: int = END_OF_TIME_MS,
+        records: bool = False,
+        headers_only: bool = False,
+        transactions: bool = True,
+        advance: Advance | None = None,
+    ) -> None:
+        self.headers_only = headers_only
         self.findings: list[Finding] = []
         self.totals = Totals()
         self.gaps = Gaps()
         self.inner_gaps = Gaps()
         self.was_cleaned = False
         self.has_tail_damage = False
-        self._task = task
-        self._aborted = AbortedCheck(fs, tells_markers=not task.is_deep) if task.wanted is None else None
-        self._epoch = NO_LEADER_EPOCH
-        self._seen_bytes = 0
-        self._start("", 0, None)
+        self.epochs: list[tuple[int, int]] = []
+        self.with_markers: set[int] = set()
+        self.without_producers: set[int] = set()
+        self._fs = fs
+        self._now_ms = now_ms
+        self._limits = limits
+        self._reads_records = records
+        self._advance = advance
+        self._aborted = AbortedCheck(fs, tells_markers=not records) if transactions else None
+        self._epoch = self._last_epoch = NO_LEADER_EPOCH
 
-    def begin(self, segment: Segment, next_offset: int | None) -> bool:
-        """Return whether the segment is to be checked, and start it if so."""
-        path = segment.log.path
-        if not self._task.wants(path):
-            return False
-        self._start(path, segment.base_offset, next_offset)
+    def count(self, log: FileStatus) -> None:
+        """Count a segment, and check its size."""
         self.totals.segments += 1
-        self.totals.bytes += segment.log.size_bytes
-        self.findings += size_finding(segment)
-        return True
+        self.totals.bytes += log.size_bytes
+        self.findings += size_finding(log)
 
-    def see(self, batch_run: BatchRun) -> None:
-        """Check several batches."""
-        task, batches = self._task, batch_run.batches
-        if task.advance is not None:
-            task.advance(batch_run.end - self._seen_bytes, self._path)
-            self._seen_bytes = batch_run.end
-        self.totals.batches += len(batches)
-        self._look_at_crcs(batches)
-        self._times.see(batch_times(batches), batches.last_offset, batches.position)
-        is_ordinary = _are_ordinary(batches)
-        if not is_ordinary:
-            self._look_at_counts(batches)
-            self._look_at_producers(batches)
-            self.was_cleaned = self.was_cleaned or cleaner_wrote(batches)
-        self._look_at_epochs(batches)
-        self._look_at_offsets(batch_run)
-        if self._aborted is not None and not is_ordinary:
-            self._aborted.see(batch_run)
-
-    def records(self, block: RecordBlock) -> None:
-        """Check the records of several batches."""
-        self.totals.records += len(block.records)
-        self._records.see(block)
-
-    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
-        """Finish the segment: add the findings about its damage, timestamps, records and aborted transactions."""
-        told = len(self.findings)
-        self._tell_damage(walk)
-        damage = self.findings[told:]
-        worst = any(found.severity.exit_code is ExitCode.CORRUPTION for found in damage)
-        if code is ExitCode.CORRUPTION and damage and not worst:
-            self.findings[told] = as_kind(damage[0], _MID_LOG[damage[0].kind])
-        self.has_tail_damage |= bool(damage) and self._is_last and code is ExitCode.WARNINGS
-        for kind, count in self._told.items():
-            if count > MAX_TOLD:
-                self._find(kind, f"{count - MAX_TOLD} more batches of the same kind")
-        self.findings += self._times.findings(self._path)
-        self.findings += self._records.findings(self._path)
-        if self._aborted is not None:
-            self.findings += self._aborted.findings(walk.file)
-
-    # ---- one segment
-
-    def _start(self, path: str, base_offset: int, next_offset: int | None) -> None:
-        self._path = path
+    def begin(self, log: ReadableFile, base_offset: int, next_offset: int | None) -> SegmentWalk:
+        """Return the walk through a segment; `next_offset` is where the next begins, None for the last."""
+        self.damage: list[Finding] = []
+        self._path = log.path
         self._base_offset = base_offset
         self._next_offset = next_offset
         self._is_last = next_offset is None
-        self._times = TimesSeen(self._task.now_ms, "batch")
-        self._records = RecordsCheck(self._task.now_ms, InnerGaps(self.inner_gaps, path, base_offset))
+        self._times = TimesSeen(self._now_ms, "batch")
+        self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, log.path, base_offset))
         self._bad: list[BadBatch] = []
         self._bad_count = 0
         self._told: Counter[FindingKind] = Counter()
@@ -140,9 +122,64 @@ class LogCheck:
         self._seen_bytes = 0
         self._has_outside = False
         self._is_beyond = False
+        self._has_producers = False
+        records = self._see_records if self._reads_records else None
+        return SegmentWalk(log, self._limits, records=records, next_offset=next_offset, headers_only=self.headers_only)
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Check several batches."""
+        batches = batch_run.batches
+        if self._advance is not None:
+            self._advance(batch_run.end - self._seen_bytes, self._path)
+            self._seen_bytes = batch_run.end
+        self.totals.batches += len(batches)
+        is_ordinary = not self.headers_only and _are_ordinary(batches)
+        if not is_ordinary:
+            self.was_cleaned = self.was_cleaned or cleaner_wrote(batches)
+        if not self.headers_only:
+            self._look_at_crcs(batches)
+            self._times.see(batch_times(batches), batches.last_offset, batches.position)
+            self._has_producers = self._has_producers or least_and_largest(batches.producer_id)[1] >= 0
+            if not is_ordinary:
+                self._look_at_counts(batches)
+                self._look_at_producers(batches)
+            self._look_at_epochs(batches)
+        self._look_at_offsets(batch_run)
+        if self._aborted is not None and not is_ordinary and self._aborted.see(batch_run):
+            self.with_markers.add(self._base_offset)
+
+    def _see_records(self, block: RecordBlock) -> None:
+        self.totals.records += len(block.records)
+        self._records.see(block)
+
+    def end(self, walk: SegmentWalk) -> None:
+        """Finish a segment: add the findings about damage, timestamps, records and aborted transactions."""
+        damage = [*self._damage_in(walk)]
+        code = walk.exit_code(self._fs) if damage or self.damage else ExitCode.OK
+        if self.headers_only and damage:
+            code = ExitCode.CORRUPTION if walk.fault is None else damage[-1].severity.exit_code
+        worst = any(found.severity.exit_code is ExitCode.CORRUPTION for found in damage)
+        if code is ExitCode.CORRUPTION and damage and not worst:
+            damage[0] = as_kind(damage[0], _MID_LOG[damage[0].kind])
+        self.has_tail_damage |= bool(damage) and self._is_last and code is ExitCode.WARNINGS
+        self.findings += damage
+        self.damage += damage
+        if code is ExitCode.OK and not self._has_producers:
+            self.without_producers.add(self._base_offset)
+        for kind, count in self._told.items():
+            if count > MAX_TOLD:
+                self._find(kind, f"{count - MAX_TOLD} more batches of the same kind")
+        self.findings += self._times.findings(self._path)
+        self.findings += self._records.findings(self._path)
+        if self._aborted is not None:
+            self.findings += self._aborted.findings(walk.file)
 
     def _find(self, kind: FindingKind, message: str, **details: Any) -> None:
         self.findings.append(finding(kind, self._path, message, **details))
+
+    def _find_damage(self, found: Finding) -> None:
+        self.findings.append(found)
+        self.damage.append(found)
 
     def _is_told(self, kind: FindingKind) -> bool:
         """Count a batch with this kind of finding, and return whether it is among the first, which get findings."""
@@ -224,12 +261,15 @@ class LogCheck:
     def _look_at_epochs(self, batches: BatchColumns) -> None:
         """Check that the leader epoch of a batch is not below that of the batch before it; -1 means no epoch."""
         low, high = least_and_largest(batches.leader_epoch)
-        if low == high and low >= self._epoch:
-            self._epoch = high
+        if low == high == self._epoch == self._last_epoch:
             return
         kind = FindingKind.EPOCH_GOES_BACK
-        for row, epoch in enumerate(batches.leader_epoch):
-            if epoch == NO_LEADER_EPOCH or not batches.valid[row]:
+        for row, epoch in enumerate((low,) if low == high >= 0 and batches.all_valid() else batches.leader_epoch):
+            if epoch != self._last_epoch:
+                self._last_epoch = epoch
+                if epoch != NO_LEADER_EPOCH and len(self.epochs) < MAX_EPOCH_CHANGES:
+                    self.epochs.append((epoch, int(batches.base_offset[row])))
+            if epoch in {NO_LEADER_EPOCH, self._epoch} or not batches.valid[row]:
                 continue
             if epoch < max(self._epoch, 0) and self._is_told(kind):
                 message, position = f"leader epoch {epoch} comes after {self._epoch}", int(batches.position[row])
@@ -242,13 +282,13 @@ class LogCheck:
         beyond = None if self._is_beyond else batch_run.first_beyond(self._next_offset)
         if beyond is not None and self._next_offset is not None:
             self._is_beyond = True
-            self.findings.append(beyond_finding(self._path, batch_run, beyond, self._next_offset))
+            self._find_damage(beyond_finding(self._path, batch_run, beyond, self._next_offset))
         disordered = batch_run.first_disordered
         if disordered is not None:
             # Damage may have changed the offsets of a batch with a bad CRC.
             if batch_run.batches.valid[disordered] and self._disordered < MAX_TOLD:
                 self._disordered += 1  # one for each run: how many batches are out of order is not known
-                self.findings.append(disorder_finding(self._path, batch_run, disordered))
+                self._find_damage(disorder_finding(self._path, batch_run, disordered))
             return
         outside = None if self._has_outside else outside_finding(self._path, batch_run, self._base_offset)
         if outside is not None:
@@ -268,40 +308,24 @@ class LogCheck:
 
     # ---- damage
 
-    def _tell_damage(self, walk: SegmentWalk) -> None:
+    def _damage_in(self, walk: SegmentWalk) -> Iterator[Finding]:
         for damaged in walk.damaged:
-            self._tell_range(walk.file, damaged)
+            yield range_finding(walk.file, damaged.start, damaged.end)
         if walk.damaged_count > len(walk.damaged):
             more = walk.damaged_count - len(walk.damaged)
-            self._find(FindingKind.DAMAGED_RANGE, f"{more} more ranges are not batches; valid batches follow")
-        self.findings += crc_findings(walk.file, self._bad, self._bad_count, self._crc_kind)
+            yield finding(
+                FindingKind.DAMAGED_RANGE, self._path, f"{more} more ranges are not batches; valid batches follow"
+            )
+        yield from crc_findings(walk.file, self._bad, self._bad_count, self._crc_kind)
         if walk.fault is not None:
-            self._tell_end(walk.file, walk.fault)
+            yield end_finding(walk.file, walk.fault, is_last=self._is_last)
         if walk.unknown_magic_at is not None:
             header = header_at(walk.file, walk.unknown_magic_at)
-            magic = header.magic if isinstance(header, Batch) else None
-            self.findings.append(magic_finding(self._path, walk.unknown_magic_at, magic))
+            yield magic_finding(self._path, walk.unknown_magic_at, header.magic if isinstance(header, Batch) else None)
 
     def _crc_kind(self, bad: BadBatch) -> FindingKind:
         is_tail = self._is_last and bad.position > self._last_good
         return FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
-
-    def _tell_range(self, file: ReadableFile, damaged: DamagedBytes) -> None:
-        start = self._tell_negative_magics(file, damaged.start, damaged.end)
-        if start < damaged.end:
-            self.findings.append(range_finding(file, start, damaged.end))
-
-    def _tell_negative_magics(self, file: ReadableFile, start: int, end: int) -> int:
-        """Add the findings of `negative_magic_findings`, and return the position after the last message."""
-        for size_bytes, found in negative_magic_findings(file, self._path, start, end):
-            self.findings.append(found)
-            start += size_bytes
-        return start
-
-    def _tell_end(self, file: ReadableFile, fault: Fault) -> None:
-        """Add a finding for the fault that ended the last chain of the segment."""
-        if self._tell_negative_magics(file, fault.position, file.size_bytes) < file.size_bytes:
-            self.findings.append(end_finding(file, fault, is_last=self._is_last))
 
 
 _MID_LOG = {

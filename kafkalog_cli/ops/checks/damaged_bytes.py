@@ -17,7 +17,6 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.log.reading.header import negative_magics
 from kafkalog_cli.log.reading.readable import read_readable, unreadable_ranges
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -101,25 +100,6 @@ def range_finding(file: ReadableFile, start: int, end: int, what: str = "batch",
     message = f"{counted(end - start, 'byte is', 'bytes are')} not a {what}; valid {many} follow"
     got = "zeros" if kind is FindingKind.ZEROED_RANGE else f"{end - start} bytes"
     return finding(kind, file.path, message, position=start, expected=f"a {what}", got=got)
-
-
-def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int) -> Iterator[tuple[int, Finding]]:
-    """Yield sizes and findings of consecutive messages with a magic below 0 and a right CRC, from `start` to `end`."""
-    for message in negative_magics(file, start, end):
-        yield (
-            message.size_bytes,
-            finding(
-                FindingKind.UNKNOWN_MAGIC,
-                path,
-                f"a message with the magic {message.magic}, which no Kafka version writes, and a correct checksum",
-                position=message.position,
-                expected="0 to 2",
-                got=str(message.magic),
-                offsets=(message.last_offset, message.last_offset),
-                broker_effect="a broker treats it as a message of an old format and keeps it, even after an unclean"
-                " stop; consumers and the cleaner fail at it",
-            ),
-        )
 
 
 def end_finding(file: ReadableFile, fault: Fault, *, is_last: bool) -> Finding:

@@ -22,11 +22,11 @@ from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from kafkalog_cli.format.records import ODD_HEADER, RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.ops.checks.aborted import NO_MARKER
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
-from kafkalog_cli.ops.verify.aborted import NO_MARKER
-from kafkalog_cli.ops.verify.gaps import InnerGaps
-from kafkalog_cli.ops.verify.odd_times import TimesSeen, batch_times
+from kafkalog_cli.ops.checks.gaps import InnerGaps
+from kafkalog_cli.ops.checks.odd_times import TimesSeen, batch_times
 
 
 class RecordsCheck:

@@ -55,13 +55,15 @@ class AbortedCheck:
         self._replay = TransactionReplay()
         self._ended = _Markers()
 
-    def see(self, batch_run: BatchRun) -> None:
-        """Note the batches that belong to transactions."""
-        batches = batch_run.batches.of_transactions(only_valid=True)
+    def see(self, batch_run: BatchRun) -> bool:
+        """Note the batches that belong to transactions, and return whether any ends one."""
+        batches, has_marker = batch_run.batches.of_transactions(only_valid=True), False
         for marker, found in self._replay.ended(batches, only_records=True):
+            has_marker = True
             first = _NO_RECORDS if found is None else found
             if first != _NO_RECORDS or (self._tells_markers and not marker.codec):
                 self._ended.append(marker.position, marker.producer_id, first, marker.last_offset)
+        return has_marker
 
     def findings(self, log: ReadableFile) -> Iterator[Finding]:
         """Yield a finding per invalid marker, and one if the index of the segment `log` lacks aborted transactions."""

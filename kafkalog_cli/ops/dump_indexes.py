@@ -9,16 +9,15 @@ from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import (
     HEADER_SIZE_UP_TO_MAGIC_BYTES,
     LOG_OVERHEAD_BYTES,
-    MESSAGE_V1,
     MINIMUM_ENTRY_SIZE,
     NO_TIMESTAMP,
     RECORD_BATCH,
     Batch,
 )
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.log.reading.header import header_at, of_negative_magic
+from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.readable import read_readable
 from kafkalog_cli.log.reading.scan import Scan
 
@@ -105,18 +104,10 @@ def check_time_index(
 def _batch_at(log: ReadableFile, position: int, size: int) -> Batch | GivesUp:
     if not 0 <= position <= log.size_bytes or size < 0:
         return GivesUp(position, "the index points outside the segment" if size >= 0 else f"Invalid size: {size}")
-    batch = _header_at(log, position, min(position + size, log.size_bytes))
+    batch = header_at(log, position, min(position + size, log.size_bytes))
     if batch is None:
         return GivesUp(position, "an incomplete batch where the index points (NoSuchElementException)")
     return GivesUp(position, batch.message) if isinstance(batch, Fault) else batch
-
-
-def _header_at(log: ReadableFile, position: int, end: int) -> Batch | Fault | None:
-    """Return what `header_at` returns, or the batch if only its magic is negative: the tool reads its last offset."""
-    batch = header_at(log, position, end)
-    if isinstance(batch, Fault) and batch.kind is FaultKind.INVALID_MAGIC:
-        return of_negative_magic(log, position)
-    return batch
 
 
 def _first_batch_ending_at(
@@ -132,7 +123,7 @@ def _first_batch_ending_at(
     if broken is not None:
         return GivesUp(broken.position, broken.message)
     while True:
-        batch = _header_at(log, position, log.size_bytes)
+        batch = header_at(log, position, log.size_bytes)
         if isinstance(batch, Fault):
             return GivesUp(position, batch.message)
         if batch is None or batch.last_offset >= offset:
@@ -141,8 +132,6 @@ def _first_batch_ending_at(
 
 
 def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int | GivesUp:
-    if batch.magic < 0:
-        return _timestamp_of_negative_magic(log, batch)
     reader = Scan.of_batch(log, batch, limits)
     largest = NO_TIMESTAMP
     for block in reader.blocks(timestamps_only=True):
@@ -150,18 +139,6 @@ def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int |
             return GivesUp(fault.position, fault.message)
         largest = max([largest, *block.records.timestamp])
     return largest if reader.fault is None else GivesUp(reader.fault.position, reader.fault.message)
-
-
-def _timestamp_of_negative_magic(log: ReadableFile, batch: Batch) -> int | GivesUp:
-    """Return the timestamp of a message whose magic is negative: the tool looks for it where a message v1 has it."""
-    if batch.codec:
-        return GivesUp(batch.position, f"Invalid wrapper magic found in legacy deep record iterator {batch.magic}")
-    buffer = bytearray(MESSAGE_V1.size)
-    if batch.size_bytes < MESSAGE_V1.offset["key_length"]:
-        return GivesUp(batch.position, "the message ends within its timestamp (IndexOutOfBoundsException)")
-    log.read_into(batch.position, memoryview(buffer))
-    timestamp: int = MESSAGE_V1.struct.unpack(buffer)[5]
-    return max(NO_TIMESTAMP, timestamp)
 
 
 _PIECE_BYTES = 64 << 10

@@ -12,7 +12,7 @@ import pytest
 from crc32c import crc32c
 
 from tests.damage.makers import START_MS
-from tests.damage.verifying import LEVELS, verified
+from tests.damage.verifying import verified
 from tests.support.logs import COMPRESS, R, batch_v2, lz4_frame_of_old, message, message_set, zigzag
 from tests.support.naive_reader import read_batches, read_records, read_seven, seven_payloads
 
@@ -239,27 +239,6 @@ def test_sets_of_seven(codec: int) -> None:
         if body in (b"".join(entries[:count]) for count in range(1, 5)):
             continue  # whole messages: nothing tells that there were more
         assert findings_in({SEVEN_LOG: seven(COMPRESS[codec](body), codec)}), body
-
-
-@pytest.mark.parametrize("checksum_is_right", [True, False])
-@pytest.mark.parametrize("magic", [-1, -128])
-@pytest.mark.parametrize("at", [0, 1, 2])
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_negative_magic_is_what_a_broker_takes_it_for(
-    level: str, at: int, magic: int, checksum_is_right: bool
-) -> None:
-    """FileLogInputStream.nextBatch has a signed magic: with the checksum of an old message it is an old message."""
-    entries = [message(one, 1) for one in RECORDS[:3]]
-    odd = put(entries[at], 16, ">b", magic)
-    entries[at] = mended(odd) if checksum_is_right else odd
-    found = [one for one in verified({LOG: b"".join(entries)}, level) if one.path.endswith(LOG)]
-    (one,) = [one for one in found if one.position == sum(map(len, entries[:at]))]
-    assert (one.kind == "unknown-magic") is checksum_is_right
-    if checksum_is_right:
-        assert one.severity == "corruption"
-        assert (one.got, one.first_offset) == (str(magic), at)
-        assert "keeps it, even after an unclean stop" in one.broker_effect
-        assert "cuts the tail off" not in one.next_step
 
 
 @pytest.mark.parametrize(("magic", "codec"), [*product((0, 1), (1, 2, 3))])

@@ -36,16 +36,16 @@ DAMAGE = {
     "deleted": (FINE, "0.index.deleted", "offset index, deleted"),
     "empty-tail": (CORRUPT, ".index", "beyond the end"),
     "flip-epoch": (CORRUPT, "leader-epoch-checkpoint", "has leader epoch 77, the checkpoint says 0"),
-    "flip-first-seg": (CORRUPT, "00000000000000000000.log", "1 batch whose CRC does not match"),
-    "flip-len": (CORRUPT, ".log", "1 batch whose CRC does not match"),
-    "flip-magic": (CORRUPT, ".log", "unknown magic"),
-    "flip-mid": (CORRUPT, ".log", "1 batch whose CRC does not match"),
+    "flip-first-seg": (CORRUPT, "00000000000000000000.log", "the CRC of a batch of"),
+    "flip-len": (CORRUPT, ".log", "the CRC of a batch of"),
+    "flip-magic": (CORRUPT, ".log", "a magic that no Kafka version writes"),
+    "flip-mid": (CORRUPT, ".log", "the CRC of a batch of"),
     "flip-offset": (CORRUPT, ".log", "offsets do not ascend"),
-    "flip-tail": (WARN, ".log", "1 batch whose CRC does not match"),
+    "flip-tail": (WARN, ".log", "the CRC of a batch of"),
     "gap": (FINE, ".log", "no segment covers offsets"),
     "garbage-index": (CORRUPT, ".index", "beyond the end"),
     "garbage-tail": (WARN, ".log", "Found record size"),
-    "huge-len": (CORRUPT, ".log", "that are not a batch; valid batches follow"),
+    "huge-len": (CORRUPT, ".log", "are not a batch; valid batches follow"),
     "orphan-index": (WARN, "00000000000000099999.index", "there is no log beside it"),
     "plausible-index": (
         CORRUPT,
@@ -56,7 +56,7 @@ DAMAGE = {
     "swap-cleaned": (WARN, "0.index.cleaned", "offset index, cleaned"),
     "torn": (CORRUPT, ".log", "bytes are an incomplete batch"),
     "zero-index": (WARN, "00000000000000000000.index", "zero tail of 80 bytes, preallocated"),
-    "zero-tail": (WARN, ".log", "Found record size 0"),
+    "zero-tail": (WARN, ".log", "zeros where a batch should be"),
 }
 
 

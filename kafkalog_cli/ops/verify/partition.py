@@ -155,10 +155,10 @@ def _walked(read_context: ReadContext, task: VerifyTask) -> _Looked:
     for report in held:
         told = findings_of(report, has_tail_damage=check.has_tail_damage, is_named=task.wanted is not None)
         found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
+    was_cleaned = check.was_cleaned or bool(check.gaps.count)
     if is_quick:
         found += _quick(read_context, task, reports.log)
-        return _Looked(found, reports.log, check.totals, check.has_tail_damage, check.was_cleaned)
-    was_cleaned = check.was_cleaned or bool(check.gaps.count)
+        return _Looked(found, reports.log, check.totals, check.has_tail_damage, was_cleaned)
     # A compacted log has gaps in many places. A single gap between batches may be a separate loss.
     is_thinned = check.was_cleaned or check.gaps.count > 1
     return _Looked(

@@ -344,5 +344,6 @@ def place_outside(path: str) -> str:
     if os.path.basename(path.rstrip("/")) in {"", ".", ".."}:  # noqa: PTH119 (a name, links are not followed)
         path = os.path.abspath(path)  # noqa: PTH100
     parent, _, name = path.rstrip("/").rpartition("/")
-    above = os.path.normpath(f"{parent}/.." if parent else "/" if path.startswith("/") else "..")
+    # Nothing is outside of /; files in /var/tmp stay there when the machine starts again.
+    above = os.path.normpath(f"{parent}/..") if parent else "/var/tmp" if path.startswith("/") else ".."
     return os.path.join("" if above == "." else above, name)  # noqa: PTH118

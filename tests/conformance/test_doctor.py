@@ -19,7 +19,7 @@ import kafkalog_cli as kl
 from tests.support.archives import FIXTURES
 from tests.support.commands import json_of, kafkalog
 from tests.support.logs import R, batch_v2
-from tests.support.metadata_logs import batches, partition, value
+from tests.support.metadata_logs import batches, partition, topic_id, value
 from tests.support.product import Environment, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
@@ -228,6 +228,20 @@ def test_the_commands_for_a_controller_name_the_metadata_log_of_the_directory(ka
     shutil.copytree("meta/__cluster_metadata-0", kafka / "__cluster_metadata-0")
     lines = doctor(kafka, "Error while loading snapshot 00000000000000000090-0000000001", "--level", "quick")
     assert ["kafkalog", "cluster", "kafka"] in [one["argv"] for one in of_type(lines, "next-command")]
+
+
+def test_a_node_cuts_its_metadata_log_once(kafka):
+    folder = kafka / "__cluster_metadata-0"
+    folder.mkdir()
+    records = [[value("TopicRecord", name=f"t{number}", topicId=topic_id(number))] for number in range(6)]
+    for first in (0, 3):
+        log, _ = batches(records[first : first + 3], first)
+        (folder / f"{first:020}.log").write_bytes(log[:70] + b"\xff" + log[71:])
+    _, found, _ = json_of("doctor", kafka)
+    damaged = [line["path"] for line in found if line["type"] == "finding" and line["kind"] == "crc-mismatch"]
+    assert [Path(path).name for path in damaged] == [f"{first:020}.log" for first in (0, 3)]
+    steps = [line for line in found if line["type"] == "start-step" and "__cluster_metadata" in line["path"]]
+    assert [(step["action"], step["path"]) for step in steps] == [("cuts", damaged[0])]
 
 
 def test_an_unknown_text_is_a_warning(kafka):

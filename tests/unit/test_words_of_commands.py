@@ -42,7 +42,7 @@ def test_messages_of_errors_and_findings_keep_words_together(name, evidence):
     found = finding(FindingKind.ODD_ENTRY, f"/o/{HOSTILE[name]}", "m", steps=all_of(commands, ""))
     found = with_path(found, "/p q")
     own_word = shell_word(f"/o/{HOSTILE[name]}")
-    assert found.next_step == f"`mv -nT '/p q' {word}`, `rm {own_word}` and `cp -a {word} '/p q'`"
+    assert found.next_step == f"`mv -nT '/p q' {word}`, `rm {own_word}` and `cp -a {word} '/var/tmp/p q'`"
     evidence("R30", 1, 3 * len(HOSTILE))
 
 
@@ -101,6 +101,7 @@ def test_paths_that_hold_the_words_of_placeholders_stay():
         ("t-0", "../t-0"),
         ("../t-0", "../../t-0"),
         ("/kafka/t-0", "/t-0"),
+        ("/t-0", "/var/tmp/t-0"),
     ],
 )
 def test_where_a_directory_goes_that_must_leave_the_log_directory(path, place):

@@ -44,6 +44,7 @@ class SettingsSource:
         self._working = RLock()
         self._meta: dict[str, MetaProperties | None] = {}
         self._metadata: dict[str, ClusterMetadata] = {}
+        self._metadata_logs: dict[str | None, str | None] = {}
         self._topics: dict[tuple[str | None, str, bool], Settings] = {}
 
     @property
@@ -180,6 +181,11 @@ class SettingsSource:
         return next((int(text) for text in named if text.isdecimal()), None)
 
     def _metadata_log(self, log_dir: str | None) -> str | None:
+        if log_dir not in self._metadata_logs:
+            self._metadata_logs[log_dir] = self._find_metadata_log(log_dir)
+        return self._metadata_logs[log_dir]
+
+    def _find_metadata_log(self, log_dir: str | None) -> str | None:
         if self._metadata_path is not None:
             return self._named_log(self._metadata_path, log_dir)
         if log_dir is None:

@@ -60,14 +60,16 @@ def metadata_findings(
     """Yield the findings about a metadata log: `found`, with what a node does and the steps that are safe for it."""
     meta = None if root is None else root.meta
     start = _NodeStart(context, open_partition(context.fs, path), None if meta is None else meta.node_id)
-    is_told = False
+    is_told = is_cut = False
     for one in found:
         if one.kind in (FindingKind.METADATA_SNAPSHOT, FindingKind.MISSING_OFFSETS):
             continue  # said below
         commands = [step.argv for step in flat(one.steps) if step.argv]
         if one.path.endswith(FileKind.LOG.value) and any(Word.PATH in argv for argv in commands):
-            is_told = True
-            yield one._replace(broker_effect=start.effect, steps=start.steps, at_start=start.actions)
+            # The node cuts its log in one place, whichever segments are damaged after it.
+            at_start = () if is_cut and start.actions == (StartAction.CUTS,) else start.actions
+            is_told = is_cut = True
+            yield one._replace(broker_effect=start.effect, steps=start.steps, at_start=at_start)
         elif one.kind in _SMALL:
             fails = bool(start.failure) and not start.waits
             is_told |= one.severity is Severity.CORRUPTION and not start.waits

@@ -70,9 +70,13 @@ _Places = defaultdict[tuple[object, str, int], dict[str, None]]
 
 
 class PartitionPlaces:
-    """The directories of partitions, by topic name and by topic id, each with the broker and the partition number."""
+    """The directories of partitions, by topic name and by topic id, each with the broker and the partition number.
+
+    `topic_ids` has the files that were read, by the path of the partition.
+    """
 
     def __init__(self) -> None:
+        self.topic_ids: dict[str, TopicIdFile] = {}
         self._by_name: _Places = defaultdict(dict)
         self._by_id: _Places = defaultdict(dict)
         self._set_aside: set[str] = set()
@@ -91,7 +95,7 @@ class PartitionPlaces:
             return
         broker = _broker(meta)
         path = self._real_path(partition.path)
-        topic_id, problems = read_topic_id(fs, partition.path)
+        topic_id, problems = self.topic_ids[partition.path] = read_topic_id(fs, partition.path)
         node = None if meta is None else meta.node_id
         if not problems and is_set_aside(directory.partition, topic_id, metadata, node):
             self._set_aside.add(path)

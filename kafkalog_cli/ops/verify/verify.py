@@ -230,7 +230,7 @@ class VerifyPlanner:
         leftover = None if root is None else staged_finding(root, partition.directory.name)
         if leftover is not None:
             return VerifyTask(partition, level, now_ms, leftover=leftover)
-        topic_id = read_topic_id(fs, path)
+        topic_id = self._places.topic_ids.get(path) or read_topic_id(fs, path)
         facts = self._facts(target, partition, topic_id)
         meta = settings.meta(self._log_dir(path))
         facts = facts._replace(findings=tuple(self._places.beside_the_partition(facts.findings, partition, meta)))

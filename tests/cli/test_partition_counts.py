@@ -11,7 +11,7 @@ from tests.support.metadata_logs import batches, partition, topic_id, value
 
 COUNT = 6
 ID = topic_id(1)
-KEYS = [f"key-{number}" for number in range(40)]
+KEYS = [str(number) * (1 + number % 5) for number in range(40)]  # of 1 to 10 bytes, as murmur2 takes 4 at a time
 LINES = "".join(json.dumps({"key": key, "value": "v"}) + "\n" for key in KEYS)
 
 

@@ -27,10 +27,10 @@ TOOLS = ("build>=1.2", "cyclonedx-bom>=5", "pyinstaller>=6.11")
 SBOM = "sbom.cdx.json"
 
 
-def run(*command: object, **more: object) -> None:
+def run(*command: object, cwd: Path = ROOT, **more: object) -> None:
     """Run a command; it ends the build if it fails."""
     print("+", *command, flush=True)
-    subprocess.run([str(word) for word in command], check=True, cwd=ROOT, **more)
+    subprocess.run([str(word) for word in command], check=True, cwd=cwd, **more)
 
 
 def environment(name: str, *packages: object) -> Path:
@@ -73,6 +73,7 @@ def write_executable(runtime: Path, target: Path) -> None:
         *("--python-option", "X utf8=1"),  # it ignores PYTHONUTF8, with which an installation starts in other locales
         *("--exclude-module", "pyspark", "--exclude-module", "pyarrow", "--exclude-module", "zstandard._cffi"),
         ROOT / "packaging" / "kafkalog.py",
+        cwd=BUILD,  # from the root, it would take the package of this clone, which may have no library in C
         env={**os.environ, "PYTHONHASHSEED": "0"},
     )
 

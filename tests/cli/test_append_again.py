@@ -127,31 +127,6 @@ def line(**fields):
     return json.dumps(fields)
 
 
-@pytest.mark.parametrize(
-    ("lines", "exit_code", "reason"),
-    [
-        ([line(value="a")], 1, "record 1: it has no offset"),
-        ([line(offset=4), line(offset=4)], 1, "record 2: offset 4 is too low: the log already ends at 5"),
-        ([line(offset=4, leader_epoch=3), line(offset=5, leader_epoch=2)], 1, "record 2: leader epoch 2 comes after 3"),
-        ([line(offset=-1)], 2, "line 1: offset must be a number from 0"),
-        ([line(offset=True)], 2, "line 1: offset must be a number from 0"),
-        ([line(offset=1, leader_epoch="x")], 2, "line 1: leader_epoch must be"),
-        ([line(offset=1, timestamp_type="x")], 2, "line 1: timestamp_type must be"),
-    ],
-)
-def test_what_cannot_be_kept(tmp_path, lines, exit_code, reason):
-    partition = new_partition(tmp_path)
-    argv = ("append", partition, "--keep-offsets", *FROM_THEN_ON)
-    code, _, err = kafkalog(*argv, stdin="\n".join(lines).encode())
-    assert (code, reason in err) == (exit_code, True), err
-    assert (partition / f"{0:020d}.log").read_bytes() == b""
-
-
-@pytest.mark.parametrize("more", [("--input", "lines"), ("--producer-id", 1), ("--leader-epoch", 1)])
-def test_options_that_contradict_it(tmp_path, more):
-    assert kafkalog("append", new_partition(tmp_path), "--keep-offsets", *more, stdin=b"{}")[0] == 2
-
-
 def test_a_follower_asks_for_no_keys_and_times(tmp_path):
     """Its leader did; a record that is larger than a segment has no place all the same."""
     partition = new_partition(tmp_path)

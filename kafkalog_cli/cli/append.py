@@ -178,7 +178,7 @@ def _append(run: "VerbRun", appending: "Appending", partitions: "list[Partition]
             session.interruptions.ask()
             run.metrics, summary = None, Summary(ExitCode.INTERRUPTED)
         else:
-            run.begin("append", appending.total_bytes)
+            run.progress.begin("append", appending.total_bytes)
             summary = run.run(appending.append, partitions)
     if summary.code is ExitCode.INTERRUPTED and session.interruptions.are_asked_for and not session.options.dry_run:
         run.report(interruption(appending, session.argv))

@@ -1,8 +1,7 @@
 """`kafkalog compact`: keep only the last record of each key, as a broker's log cleaner does."""
 
-from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Context, Option
 
@@ -14,6 +13,10 @@ from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSett
 from kafkalog_cli.errors import ExitCode, UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.ops.option_values import parse_size_bytes
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.compact.plan import CompactPlan
+    from kafkalog_cli.ops.session.work import Changed
 
 EXAMPLES = (
     ("Estimate the effect of compaction", "kafkalog compact /var/lib/kafka --dry-run --estimate"),
@@ -78,7 +81,9 @@ def compact(  # noqa: PLR0913
         keys_to_explain,
     )
     from kafkalog_cli.ops.decoding import Decoding
-    from kafkalog_cli.output.compact_view import ErasureWatch, compact_view
+    from kafkalog_cli.output.compact_text import DRY_RUN_COLUMNS
+    from kafkalog_cli.output.compact_view import compact_view, note_of_missing
+    from kafkalog_cli.output.human import write_table
 
     if estimate and not safety.dry_run:
         raise UsageError(reason="--estimate needs --dry-run")
@@ -101,8 +106,9 @@ def compact(  # noqa: PLR0913
     explains, erases = explain is not None, erase_keys is not None
     run = VerbRun(context, COMPACT, compact_view(explains=explains, erases=erases), options, printing, metrics)
     partitions = run.session.writable_partitions(paths or [])
+    rows: list[CompactPlan] = []
     if safety.dry_run and not explains and not erases and len(partitions) > 1:
-        run.view = compact_view(has_table=True)
+        run.view = compact_view(rows=rows)
     keys = None if erase_keys is None else keys_to_erase(
         environment.fs, erase_keys, partitions, decoding, is_ndjson=input.is_json
     )  # fmt: skip
@@ -111,14 +117,18 @@ def compact(  # noqa: PLR0913
     ordered = dirtiest_first(run.session, partitions, request)
     explained = None if explain is None else keys_to_explain(environment.fs, explain, partitions, decoding)
     what = CompactWork(request, keys, estimate, explained, removes_others=remove_other_records)
-    do = partial(compact_partition, what=what)
-    if keys is None:
-        return run.complete(do, ordered)
-    found = ErasureWatch()
-    run.view = replace(run.view, listener=found)
-    summary = run.run(do, ordered)
-    note = found.note_of_missing(keys, erase_keys or "")
-    if note is not None:
-        run.report(note)
+    missing: list[set[int]] = []  # the lines with keys that no log so far has a record of
+
+    def show(changed: "Changed[CompactPlan]") -> None:
+        run.show(changed)
+        erasure = changed.plan.erasure
+        if erasure is not None and not changed.plan.is_refused:
+            missing[:] = [set(erasure.lines_without_record).intersection(*missing)]
+
+    summary = run.run(partial(compact_partition, what=what), ordered, show)
+    if keys is not None and any(missing):
+        run.report(note_of_missing(keys, missing[0], erase_keys or ""))
         summary = summary._replace(code=summary.code or ExitCode.WARNINGS)
+    if rows:
+        write_table(run.out, DRY_RUN_COLUMNS, rows)
     return run.finish(summary, ordered)

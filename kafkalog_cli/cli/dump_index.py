@@ -1,5 +1,7 @@
 """`kafkalog dump-index`: print index and sidecar files, with each entry checked against the log."""
 
+from collections import Counter
+
 from typer import Context
 
 from kafkalog_cli.cli.exit_codes import READ
@@ -31,13 +33,14 @@ def dump_index(
     if not paths:
         raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
     from kafkalog_cli.cli.run import Run
+    from kafkalog_cli.ops.checks.file_report import Verdict
     from kafkalog_cli.ops.checks.partition_check import ReadContext
     from kafkalog_cli.ops.checks.root_reports import Ignored, Trouble, index_reports
-    from kafkalog_cli.output.index_view import IndexJson, report_lines
+    from kafkalog_cli.output.index_view import counts_of, report_lines, write_report
 
     run = Run(context, output)
     run.show_reads(prints_while_reading=True)
-    json = None if run.lines is None else IndexJson(run.lines)
+    files, verdicts = 0, Counter[Verdict]()
     read_context = ReadContext(run.fs, decoding.limits, run.environment.sleep)
     for reported in index_reports(read_context, paths, topics.selection):  # a failure ends only its file or partition
         if isinstance(reported, Ignored):
@@ -49,9 +52,11 @@ def dump_index(
             continue
         run.lock_warnings.about_partitions(reported.path.rpartition("/")[0] or ".")
         run.codes.append(reported.exit_code)
-        if json is not None:
-            json.report(reported)
+        files += 1
+        verdicts.update(reported.counts)
+        if run.lines is not None:
+            write_report(run.lines, reported)
         else:
             for line in report_lines(reported):
                 run.out.write(line)
-    return run.end(**({} if json is None else json.counts))
+    return run.end(files=files, entries=verdicts.total(), verdicts=counts_of(verdicts))

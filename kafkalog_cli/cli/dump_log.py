@@ -294,7 +294,7 @@ class Dump:
         from kafkalog_cli.ops.checks.file_report import FileReport
         from kafkalog_cli.ops.checks.partition_check import ReadContext
         from kafkalog_cli.ops.checks.root_reports import index_reports
-        from kafkalog_cli.output.index_view import IndexJson
+        from kafkalog_cli.output.index_view import write_report
 
         tool = self._tool
         read_context = ReadContext(self._run.fs, self._limits, self._run.environment.sleep)
@@ -304,7 +304,7 @@ class Dump:
                 if tool.index_sanity_check or tool.verify_index_only:
                     wrong = (entry for entry in report.entries if entry.exit_code is not ExitCode.OK)
                     shown = replace(report, entries=() if tool.index_sanity_check else tuple(wrong))
-                IndexJson(lines).report(shown)
+                write_report(lines, shown)
         lines.flush()
 
     def _segment(self, path: str, name: str) -> None:
@@ -344,7 +344,7 @@ class Dump:
     def _print_objects(self, path: str, dump: SegmentDump, name: str) -> None:
         printer = self._json_printer(path, name)
         self._print(path, dump, printer)
-        failures = [] if printer.values is None else printer.values.failures()
+        failures = [] if printer.values is None else printer.values.undecoded.failures()
         for one in failures:
             self._run.warn("undecoded", one.message, path)
         if failures:

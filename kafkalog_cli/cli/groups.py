@@ -112,8 +112,7 @@ def _print_assignment(run: Run, log_dirs: Copies, request: GroupsRequest) -> dic
     groups, topics = list(describe_groups(log_dirs, request)), request.topics
     found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
     if run.lines is not None:
-        for one in found:
-            run.lines.result(one)
+        run.lines.results(found)
     elif found:
         write_table(run.out, ASSIGNMENT_COLUMNS, found)
     return {"groups": len(groups), "assignments": len(found)}

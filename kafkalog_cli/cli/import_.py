@@ -197,8 +197,7 @@ def _print(run: Run, options: ImportOptions, result: ImportResult, seconds: floa
     for note in result.notes:
         run.messages.warn(note.kind, note.message, path=note.path)
     if run.lines is not None:
-        for partition in result.partitions(log_dir, dry_run=dry_run):
-            run.lines.result(partition)
+        run.lines.results(result.partitions(log_dir, dry_run=dry_run))
     elif result.plan is not None:
         run.write_lines(import_lines(result, log_dir, seconds, dry_run=dry_run))
     records = sum(one.built.records for one in result.done)

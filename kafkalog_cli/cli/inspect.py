@@ -1,14 +1,18 @@
 """`kafkalog inspect`: partitions and segments on a time axis."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context
 
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, output_option
 from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
 from kafkalog_cli.errors import ExitCode
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.inspect import InspectedPartition
 
 EXAMPLES = (
     (
@@ -49,19 +53,26 @@ def inspect(  # noqa: PLR0913
     from kafkalog_cli.cli.verbs import VerbRun
     from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
     from kafkalog_cli.ops.inspect import INSPECT, inspect_partition
-    from kafkalog_cli.output.inspect_view import InspectListener, inspect_view
+    from kafkalog_cli.output.inspect_view import inspect_view, write_inspected
 
-    environment, listener = context.obj, InspectListener()
+    environment: Environment = context.obj
+    inspected: list[InspectedPartition] = []
     options = session_options(environment, topics, Safety(now=now, dry_run=True), settings=settings)
-    view = inspect_view(listener, as_text=not output.is_json)
-    run = VerbRun(context, INSPECT, view, options, Printing(output=output))
+    run = VerbRun(context, INSPECT, inspect_view(), options, Printing(output=output))
     if html is not None:
         check_named_file(environment.fs, html)
     partitions = run.session.partitions(paths)
-    summary = run.run(inspect_partition, partitions)
+
+    def show(found: "InspectedPartition") -> None:
+        inspected.append(found)
+        run.show(found)
+
+    summary = run.run(inspect_partition, partitions, show)
     if html is not None:
         from kafkalog_cli.output.inspect_page import inspect_page
 
-        page = inspect_page(listener.partitions, run.session.clock.now_ms)
+        page = inspect_page(inspected, run.session.clock.now_ms)
         replace_named_file(environment.fs, html, page, "page")
+    if not output.is_json:
+        write_inspected(run.out, inspected)
     return run.finish(summary, partitions)

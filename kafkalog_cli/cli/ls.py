@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -18,13 +19,12 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.choices import SortKey
 from kafkalog_cli.ops.listing.listing import Freeable
-from kafkalog_cli.ops.listing.paths import Lister, Listing
+from kafkalog_cli.ops.listing.paths import Lister, Listing, LogDirListing
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
 from kafkalog_cli.ops.listing.usage import Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.ops.selection import expand, nothing_selected
 from kafkalog_cli.ops.session.observer import lock_sentence
 from kafkalog_cli.output.listing import ListingText, UsageText
-from kafkalog_cli.output.listing_json import ListingJson, UsageJson
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.listing.listing import PartitionListing
@@ -112,13 +112,9 @@ class Listed:
     def __init__(self, run: Run, options: LsOptions, planning: "SessionOptions | None") -> None:
         """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
         self._run, self._planning, self._selection = run, planning, options.topics.selection
-        segments = options.segments
-        self._usage = None
-        if options.space.is_wanted:
-            self._usage = UsageOfListed(run, options, planning)
-        self._printer: ListingText | ListingJson = (
-            ListingText(run.out, segments=segments) if run.lines is None else ListingJson(run.lines, segments=segments)
-        )
+        segments = self._segments = options.segments
+        self._usage = UsageOfListed(run, options, planning) if options.space.is_wanted else None
+        self._text = ListingText(run.out, segments=segments)
         # The tables of space have no transactions, the objects of partitions have.
         transactions = options.transactions and (self._usage is None or run.as_json)
         self._lister = Lister(run.fs, self._selection, segments=segments, transactions=transactions)
@@ -134,10 +130,8 @@ class Listed:
                     self._path(found)
             except KafkalogError as error:
                 self._fail(error)
-        self._printer.end()
-        usage = {}
-        if self._usage is not None:
-            usage = self._usage.print_all(self._fail)
+        self._text.end()
+        usage = {} if self._usage is None else self._usage.print_all(self._fail)
         if not run.codes:
             self._fail(nothing_selected(run.fs, list(paths), self._selection))
         return run.end(**self._counts, **usage)
@@ -146,7 +140,7 @@ class Listed:
         run = self._run
         try:
             listing = self._lister.list(path)
-            (self._usage or self._printer).listing(listing)
+            self._show(listing)
         except KafkalogError as error:
             self._fail(error)
             return
@@ -164,6 +158,16 @@ class Listed:
         run.codes += [_code(faults) for faults in listing.faults_of_targets()]
         run.codes += [ExitCode.OK] * len(listing.files)
         self._count(listing)
+
+    def _show(self, listing: Listing) -> None:
+        if self._usage is not None:
+            self._usage.listing(listing)
+        elif self._run.lines is None:
+            self._text.listing(listing)
+        else:
+            log_dir = () if listing.log_dir is None else (LogDirListing(listing.log_dir, listing.partitions),)
+            rows = (*listing.files, *(() if self._segments else listing.partitions), *listing.segments, *log_dir)
+            self._run.lines.results(rows)
 
     def _count(self, listing: Listing) -> None:
         counts, partitions = self._counts, listing.partitions
@@ -288,9 +292,9 @@ class UsageOfListed:
         log_dirs = by_log_dir(rows)
         topics = by_topic(rows, self._sort)
         if run.lines is not None:
-            json = UsageJson(run.lines)
-            json.topics(topics) if self._has_topics else json.partitions(in_order(rows, self._sort))
-            json.end(self._roots, log_dirs)
+            partitions = (replace(found, usage=usage) for found, usage in in_order(rows, self._sort))
+            run.lines.results(topics if self._has_topics else partitions)
+            run.lines.results(LogDirListing(*one, log_dirs.get(path, Usage())) for path, one in self._roots.items())
         else:
             text = UsageText(run.out, shows_freeable=self._planning is not None)
             if self._has_topics:

@@ -88,7 +88,7 @@ class PartitionPrinter:
 
     def report_undecoded(self) -> bool:
         """Report the keys and values that were not decoded so far; return whether there are any."""
-        failures = [] if self._values is None else self._values.failures()
+        failures = [] if self._values is None else self._values.undecoded.failures()
         for one in failures:
             self._run.warn("undecoded", one.message, self._partition.path)
         return bool(failures)

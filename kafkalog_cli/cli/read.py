@@ -156,7 +156,7 @@ def read(context: Context, options: ReadOptions) -> int:
 def _print_in_turn(logs: "_Logs", chosen: "Sequence[Partition]", request: ReadRequest, *, is_fetch: bool) -> None:
     left = request.max_records
     for partition in chosen:
-        read = logs.open(partition, request._replace(max_records=left))
+        read = logs.take(partition, request._replace(max_records=left))
         if read is None:
             continue
         if is_fetch:
@@ -174,7 +174,7 @@ def _print_merged(logs: "_Logs", chosen: "Sequence[Partition]", request: ReadReq
     chunk_bytes = min(request.chunk_bytes, max(LEAST_CHUNK_BYTES, MERGE_BYTES // len(chosen)))
     request = request._replace(max_records=None, chunk_bytes=chunk_bytes, read_ahead=False)
     for partition in chosen:
-        logs.open(partition, request)
+        logs.take(partition, request)
     with ExitStack() as stack:
         sources = [stack.enter_context(closing(read.blocks())) for read in logs.opened]
         for number, block in merged_by_time(sources, most, most_bytes):
@@ -224,7 +224,7 @@ class _Logs:
         self._outside: list[NoRecordAtTime] = []
         self._keys: list[tuple[str, WantedKey]] = []
 
-    def open(self, partition: "Partition", request: ReadRequest) -> "_Read | None":
+    def take(self, partition: "Partition", request: ReadRequest) -> "_Read | None":
         """Return the log of a partition; None if it cannot be read, or has no record of the time.
 
         Raises as LogRead if it is the only partition.

@@ -114,8 +114,7 @@ def replay(context: Context, options: ReplayOptions) -> int:
     if run.lines is None:
         run.write_lines(plan_lines(replay.plan, None if replay.groups is None else replay.groups.count))
     else:
-        for one in planned:
-            run.lines.result(one)
+        run.lines.results(planned)
     return run.end(partitions=len(planned), topics=len(replay.plan.topics))
 
 

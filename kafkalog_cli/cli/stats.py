@@ -89,8 +89,7 @@ def stats(context: Context, options: StatsOptions) -> int:
     sums = [*sums_of(measured, options.top)]
     counts = {}
     if run.lines is not None:
-        for row in sums:
-            run.lines.result(row)
+        run.lines.results(sums)
         topics = sum(row.scope == "topic" for row in sums)
         counts = {"partitions": len(measured), "topics": topics, "records": sums[-1].contents.records}
     else:

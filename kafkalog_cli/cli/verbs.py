@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View,
 from kafkalog_cli.results import PathText
 
 if TYPE_CHECKING:
+    from kafkalog_cli.cli.verify import VerifyOutput
     from kafkalog_cli.log.partition import Partition
 
 
@@ -33,7 +33,7 @@ class VerbRun(Observer):
     """One call of a command with a session: the session's `Observer`, which prints its results as the view says.
 
     A dry run writes no metrics. `only_plans`: the session makes plans only, and its caller applies them unless
-    `options` ask for a dry run.
+    `options` ask for a dry run. `listener` gets all results and errors first.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -50,11 +50,12 @@ class VerbRun(Observer):
         run = self._run = Run(context, printing.output, outlives_reader=verb.changes)
         self.view = view
         self.metrics = None if options.dry_run else metrics
-        self.progress = run.progress
+        self.progress, self.out = run.progress, run.out
         self._printing, self._is_dry_run = printing, options.dry_run
         interruptions, terminal = Interruptions(), run.environment.terminal
         self._consent = None if terminal is None else Consent(terminal, interruptions.safe_point)
         self._counts: Counter[str] = Counter()
+        self.listener: VerifyOutput | None = None
         self._changes = RunCounts()
         self._paint = paint_of(run.out)
         planned = options._replace(dry_run=options.dry_run or only_plans)
@@ -77,7 +78,6 @@ class VerbRun(Observer):
     def finish(self, summary: Summary, partitions: Sequence[Partition] = ()) -> int:
         """Print the end of the output; return the exit code. Raises BrokenPipeError if the reader is gone."""
         run, session, number = self._run, self.session, len(partitions)
-        self.view.last(run.out)
         if self.metrics is not None:
             counts = self._summary_counts(number)
             counts["failed_partitions"] = summary.failed + self._counts[FAILED]
@@ -100,27 +100,6 @@ class VerbRun(Observer):
 
     # -- Observer
 
-    @property
-    def counts_bytes(self) -> bool:
-        """See Observer."""
-        return self.progress.is_shown
-
-    def working(self) -> AbstractContextManager[object]:
-        """See Observer."""
-        return self.progress
-
-    def begin(self, work: str, total_bytes: int | None) -> None:
-        """See Observer."""
-        self.progress.begin(work, total_bytes)
-
-    def expect_more(self, size_bytes: int) -> None:
-        """See Observer."""
-        self.progress.expect_more(size_bytes)
-
-    def advance(self, size_bytes: int, subject: str = "") -> None:
-        """See Observer."""
-        self.progress.advance(size_bytes, subject)
-
     def report(self, note: Note) -> None:
         """See Observer."""
         if note.kind in ("skipped", "locked") and self._printing.quiet:
@@ -134,8 +113,8 @@ class VerbRun(Observer):
     def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
         """See Observer."""
         self._counts[FAILURES] += 1
-        if self.view.listener is not None:
-            self.view.listener.fail(path, error)
+        if self.listener is not None:
+            self.listener.fail(path, error)
         if not is_told:
             self._run.messages.exception(error)
 
@@ -143,8 +122,8 @@ class VerbRun(Observer):
         """See Observer."""
         view = self.view
         counts = view.counts(result)
-        if view.listener is not None:
-            view.listener.show(result)
+        if self.listener is not None:
+            self.listener.show(result)
         if self._run.lines is not None:
             for kind, fields in view.objects(result):
                 self._run.lines.object(kind, fields)
@@ -162,12 +141,12 @@ class VerbRun(Observer):
             indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
             text = self._paint.wrapped(line, indent=indent)
             is_bad = is_refused and not number
-            self._run.out.write(f"{self._paint.bad(text) if is_bad else self._paint.commands(text)}\n")
+            self.out.write(f"{self._paint.bad(text) if is_bad else self._paint.commands(text)}\n")
 
     def consent(self, path: str, plan: Any) -> None:
         """See Observer."""
         if self._consent is not None:
-            with self.progress.paused():
+            with self._run.progress.paused():
                 self._consent.need(printable(path), self.view.question(plan))
 
 

@@ -94,7 +94,8 @@ def verify(  # noqa: PLR0913
     options = session_options(environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), engine=engine)
     printing = Printing(verbose, quiet, output)
     shown = VerifyOutput(environment, report or (), level, printing)
-    run = VerbRun(context, VERIFY, verify_view(shown, quiet=quiet), options, printing)
+    run = VerbRun(context, VERIFY, verify_view(quiet=quiet), options, printing)
+    run.listener = shown
     request = VerifyRequest(level, decoding.limits)
     with shown.of_whole_run():
         if against is not None:

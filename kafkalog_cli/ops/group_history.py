@@ -81,20 +81,13 @@ def group_history(log_dirs: Copies, request: GroupsRequest) -> Iterator[OffsetCh
     found = GroupsFound(topic, request.groups)
     for number in numbers_to_read(topic, request.groups):
         ids: set[str] = set()
-        for change in offset_changes(topic.stream(number), number, request.retention):
+        for change in _History(number, request.retention).changes(topic.stream(number)):
             ids.add(change.group_id)
             if request.takes(change.group_id) and request.takes_topic(change.topic):
                 yield change
         found.see(ids)
         topic.forget()
     found.check()
-
-
-def offset_changes(
-    entries: Iterable[CoordinatorEntry], log_partition: int, retention: OffsetsRetention
-) -> Iterator[OffsetChange]:
-    """Yield the changes that the entries of one partition make, in their order."""
-    return _History(log_partition, retention).changes(entries)
 
 
 class _Last(NamedTuple):

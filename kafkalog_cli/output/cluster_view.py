@@ -30,7 +30,14 @@ class ClusterText:
         for line in _heading(found):
             self._line(self._paint.wrapped(printable(line), indent="  "))
         if found.changes is not None:
-            self._changes(found, parts)
+            changes = [one for one in found.changes or () if one.part in parts]
+            self._line("")
+            if not changes:
+                self._line("no differences")
+            for change in changes:
+                self._line(printable(f"{change.part.value}: {change.name}: {change.change}"))
+                for one in change.fields if change.change == "changed" else ():
+                    self._line(printable(f"  {one.field}: {one.before or NOTHING} -> {one.after or NOTHING}"))
         elif found.entries is not None:
             for part in parts:
                 self._table(part.value, [*found.entries[part].values()])
@@ -39,16 +46,6 @@ class ClusterText:
 
     def _line(self, text: str) -> None:
         self._out.write(f"{text}\n")
-
-    def _changes(self, found: ClusterDescription, parts: Collection[ClusterPart]) -> None:
-        changes = [one for one in found.changes or () if one.part in parts]
-        self._line("")
-        if not changes:
-            self._line("no differences")
-        for change in changes:
-            self._line(printable(f"{change.part.value}: {change.name}: {change.change}"))
-            for one in change.fields if change.change == "changed" else ():
-                self._line(printable(f"  {one.field}: {one.before or NOTHING} -> {one.after or NOTHING}"))
 
     def _table(self, title: str, entries: Sequence[Entry | tuple[object, ...]]) -> None:
         if not entries:
@@ -115,6 +112,5 @@ def write_objects(lines: JsonLines, found: ClusterDescription, parts: Collection
     if found.changes is None and found.entries is not None:
         entries = [entry for part in parts for entry in found.entries[part].values()]
     state = () if found.metadata is None else (ClusterState(found.metadata),)
-    for one in (*state, *found.brokers, *entries, *found.local_partitions, *found.misplaced):
-        lines.result(one)
+    lines.results((*state, *found.brokers, *entries, *found.local_partitions, *found.misplaced))
     return {"entries": len(entries), "misplaced": len(found.misplaced)}

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 
-from kafkalog_cli.errors import KafkalogError, counted
+from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.compact.erasing import KeyFile
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.compact_text import (
-    DRY_RUN_COLUMNS,
     causes_lines,
     compaction_undo_words,
     compaction_words,
@@ -17,10 +16,9 @@ from kafkalog_cli.output.compact_text import (
     erasure_lines,
     explain_lines,
 )
-from kafkalog_cli.output.human import write_table
 from kafkalog_cli.output.log_plan_view import changed_lines, plan_objects, remark_lines
 from kafkalog_cli.output.retain_view import unlinked
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
 _NAMES = (
@@ -30,20 +28,20 @@ _NAMES = (
 
 
 def compact_view(
-    *, explains: bool = False, erases: bool = False, has_table: bool = False
+    *, explains: bool = False, erases: bool = False, rows: list[CompactPlan] | None = None
 ) -> View[Changed[CompactPlan]]:
     """Return the View of compact.
 
-    `explains`: the fate of a key's records is shown; `erases`: keys are erased; `has_table`: a table at the end.
+    `explains`: the fate of a key's records is shown; `erases`: keys are erased; `rows`: the plans come here, for a
+    table at the end.
     """
-    rows: list[CompactPlan] = []
 
     def lines(changed: Changed[CompactPlan]) -> Iterable[str]:
         """Return a partition's lines; none for a topic that is not compacted, unless it was named or has remarks."""
         plan = changed.plan
         if plan.choice is Choice.NOT_COMPACTED and not plan.remarks and not changed.is_named:
             return
-        if has_table:
+        if rows is not None:
             rows.append(plan)
             for remark in plan.remarks:
                 for line in remark_lines(plan.path, remark):
@@ -57,48 +55,25 @@ def compact_view(
         yield from explain_lines(plan)
         yield from erasure_lines(plan)
 
-    def write_rows(out: ResultStream) -> None:
-        if rows:
-            write_table(out, DRY_RUN_COLUMNS, rows)
-
     return View(
         lines,
         (*_NAMES, *(("records_erased",) if erases else ())),
         lambda changed: change_counts(changed, _counts(changed.plan)),
         change_is_idle,
         lambda plan: f"Compact {printable(plan.path)}: {consent_words(plan)}",
-        write_rows,
         change_has_work,
         plan_objects,
     )
 
 
-class ErasureWatch:
-    """The Listener that finds out which keys no partition has a record of."""
-
-    def __init__(self) -> None:
-        self._missing: set[int] | None = None
-
-    def show(self, result: Changed[CompactPlan]) -> None:
-        """See Listener."""
-        erasure = result.plan.erasure
-        if erasure is not None and not result.plan.is_refused:
-            lines = set(erasure.lines_without_record)
-            self._missing = lines if self._missing is None else self._missing & lines
-
-    def fail(self, path: str | None, error: KafkalogError) -> None:
-        """See Listener."""
-
-    def note_of_missing(self, keys: KeyFile, path: str) -> Note | None:
-        """Return a warning with the keys that are in no record; None if there are none, or no partition was read."""
-        if not self._missing:
-            return None
-        missing = [f"line {line}: {key}" for line, key in keys.shown() if line in self._missing]
-        more = f", and {len(missing) - _MOST_MISSING} more" if len(missing) > _MOST_MISSING else ""
-        shown = ", ".join(missing[:_MOST_MISSING])
-        what = f"{len(missing)} of {counted(len(keys.shown()), 'key')} in no record: {shown}{more}"
-        why = "Quotes and blanks are part of a key, and --input has to fit the file"
-        return Note("keys", f"{what}. {why}", path)
+def note_of_missing(keys: KeyFile, lines: set[int], path: str) -> Note:
+    """Return a warning with the keys in these lines, which are in no record."""
+    missing = [f"line {line}: {key}" for line, key in keys.shown() if line in lines]
+    more = f", and {len(missing) - _MOST_MISSING} more" if len(missing) > _MOST_MISSING else ""
+    shown = ", ".join(missing[:_MOST_MISSING])
+    what = f"{len(missing)} of {counted(len(keys.shown()), 'key')} in no record: {shown}{more}"
+    why = "Quotes and blanks are part of a key, and --input has to fit the file"
+    return Note("keys", f"{what}. {why}", path)
 
 
 _MOST_MISSING = 1000

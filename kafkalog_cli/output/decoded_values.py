@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkalog_cli.format.records import header_views, view_of
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
-from kafkalog_cli.ops.values import Failures, UndecodedCounts
+from kafkalog_cli.ops.values import UndecodedCounts
 from kafkalog_cli.output.ndjson import json_text
 
 
@@ -17,10 +17,6 @@ class DecodedValues:
     decoder: ValueDecoder
     topic: str
     undecoded: UndecodedCounts = field(default_factory=UndecodedCounts)
-
-    def failures(self) -> list[Failures]:
-        """Return what was not decoded so far, by reason, and forget it."""
-        return self.undecoded.failures()
 
     def json_object(self, buffer: memoryview, row: tuple[int, ...]) -> dict[str, dict[str, Any]]:
         """Return the member `decoded`: key and value, as far as a decoder applies to them."""

@@ -27,8 +27,7 @@ def write_objects(lines: JsonLines, found: Examination) -> dict[str, int]:
         for one in verification.located:
             counts[one.finding.severity] += 1
             lines.result(one)
-    for line in found.lines:
-        lines.result(line)
+    lines.results(found.lines)
     for number, command in enumerate(found.commands, 1):
         lines.result(command, number=number)
     of_severity = {name: counts[severity] for severity, name in OF_SEVERITY.items()}

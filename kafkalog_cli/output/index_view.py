@@ -11,7 +11,7 @@ from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict
 from kafkalog_cli.output.ndjson import AnyExitCode, JsonLines
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.results import Count, Hidden, PathName, PathText, Positive, each, keywords, of, result
+from kafkalog_cli.results import FLAT, Before, Count, Hidden, PathName, PathText, Positive, each, keywords, of, result
 
 KIND_NAMES: dict[FileKind, str] = {
     FileKind.LOG: "log",
@@ -122,7 +122,8 @@ def _value(value: object) -> str:
 _STYLE_NAMES = {Style.FIRST_OFFSET: "first-offset", Style.APPEND_CALL: "append-call", Style.PER_BATCH: "per-batch"}
 
 
-def _verdicts(counts: Counter[Verdict]) -> dict[str, int]:
+def counts_of(counts: Counter[Verdict]) -> dict[str, int]:
+    """Return the number of entries by verdict."""
     return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
 
 
@@ -131,9 +132,14 @@ def _styles(style: Style) -> list[str]:
 
 
 StyleWords = list[Annotated[str, keywords(enum=tuple(_STYLE_NAMES.values()))]]
-EntryVerdict = Annotated[Verdict, "the state of the entry, compared with the log"]
-Tolerable = Annotated[bool, "a broker's look-ups are right with this entry"]
-Detail = Annotated[str, "a sentence; empty if the verdict is enough"]
+
+
+class Judged(NamedTuple):
+    """What is said of an entry."""
+
+    verdict: Annotated[Verdict, "the state of the entry, compared with the log"]
+    is_tolerable: Annotated[bool, "a broker's look-ups are right with this entry"]
+    detail: Annotated[str, "a sentence; empty if the verdict is enough"]
 
 
 @dataclass(frozen=True)
@@ -159,10 +165,12 @@ class IndexEntryObject(EntryObject):
 
     offset: int
     position: Annotated[int, "the byte of the segment, as stored"]
-    verdict: EntryVerdict
-    styles: Annotated[StyleWords, "rules by which a broker would have written the entry: before 2.0, to 4.0, since 4.1"]
-    is_tolerable: Tolerable
-    detail: Detail
+    judged: Annotated[Judged, FLAT]
+    styles: Annotated[
+        StyleWords,
+        Before("is_tolerable"),
+        "rules by which a broker would have written the entry: before 2.0, to 4.0, since 4.1",
+    ]
 
 
 @result("kafkalog.time-index-entry/1")
@@ -172,9 +180,7 @@ class TimeIndexEntryObject(EntryObject):
 
     timestamp_ms: int
     offset: int
-    verdict: EntryVerdict
-    is_tolerable: Tolerable
-    detail: Detail
+    judged: Annotated[Judged, FLAT]
 
 
 @result("kafkalog.aborted-txn/1")
@@ -187,9 +193,7 @@ class AbortedTxnObject(EntryObject):
     first_offset: int
     last_offset: int
     last_stable_offset: int
-    verdict: EntryVerdict
-    is_tolerable: Tolerable
-    detail: Detail
+    judged: Annotated[Judged, FLAT]
 
 
 @result("kafkalog.producer/1")
@@ -205,9 +209,7 @@ class ProducerObject(EntryObject):
     timestamp_ms: Annotated[int, "of its last batch"]
     coordinator_epoch: int
     current_txn_first_offset: Annotated[int, "-1: no open transaction"]
-    verdict: EntryVerdict
-    is_tolerable: Tolerable
-    detail: Detail
+    judged: Annotated[Judged, FLAT]
 
 
 @result("kafkalog.leader-epoch/1")
@@ -217,9 +219,7 @@ class LeaderEpochObject(EntryObject):
 
     epoch: int
     start_offset: int
-    verdict: EntryVerdict
-    is_tolerable: Tolerable
-    detail: Detail
+    judged: Annotated[Judged, FLAT]
 
 
 @result("kafkalog.checkpoint-offset/1")
@@ -233,9 +233,7 @@ class CheckpointOffsetObject:
     topic: Annotated[PathName, "the topic of the line"]
     partition: int
     offset: int
-    verdict: EntryVerdict
-    is_tolerable: Tolerable
-    detail: Detail
+    judged: Annotated[Judged, FLAT]
 
 
 @result("kafkalog.metadata-file/1")
@@ -280,7 +278,7 @@ class IndexFile:
     )
     entries: ClassVar[Count] = of(lambda file: sum(file.report.counts.values()))
     verdicts: ClassVar[Annotated[dict[str, Positive], keywords(propertyNames=Verdict), "entries by verdict"]] = of(
-        lambda file: _verdicts(file.report.counts)
+        lambda file: counts_of(file.report.counts)
     )
     styles: ClassVar[Annotated[StyleWords, "styles that fit all right entries; empty: no single style does"]] = of(
         lambda file: _styles(file.report.style)
@@ -309,45 +307,29 @@ _UNITS = {"timestamp": "timestamp_ms"}
 """Fields whose name in JSON has a unit."""
 
 
-class IndexJson:
-    """Writes reports, and counts files and verdicts for the summary."""
+def write_report(lines: JsonLines, report: FileReport) -> None:
+    """Write the lines of one file."""
+    topic = None if report.topic is None else PathText(report.topic)
+    place = {"path": PathText(report.path), "topic": topic, "partition": report.partition}
+    kind = _ENTRY_KINDS.get(report.kind)
+    for entry in report.entries:
+        if kind is not None:
+            lines.object(kind.schema, _entry_fields(kind, report, place, entry))
+            continue
+        fields = {**place, "kind": report.kind.value, "fields": dict(entry.fields)}
+        lines.object(MetadataFileObject.schema, fields)  # type: ignore[attr-defined]
+    lines.result(IndexFile(report))
 
-    def __init__(self, lines: JsonLines) -> None:
-        self._lines = lines
-        self._files = 0
-        self._verdicts: Counter[Verdict] = Counter()
 
-    def report(self, report: FileReport) -> None:
-        """Write the lines of one file."""
-        topic = None if report.topic is None else PathText(report.topic)
-        place = {"path": PathText(report.path), "topic": topic, "partition": report.partition}
-        if report.kind in _ENTRY_KINDS:
-            kind = _ENTRY_KINDS[report.kind]
-            for entry in report.entries:
-                self._entry(kind, report, place, entry)
-        else:
-            for entry in report.entries:
-                fields = {**place, "kind": report.kind.value, "fields": dict(entry.fields)}
-                self._lines.object(MetadataFileObject.schema, fields)  # type: ignore[attr-defined]
-        self._lines.result(IndexFile(report))
-        self._files += 1
-        self._verdicts.update(report.counts)
-
-    @property
-    def counts(self) -> dict[str, object]:
-        """The counts of the summary."""
-        verdicts = _verdicts(self._verdicts)
-        return {"files": self._files, "entries": self._verdicts.total(), "verdicts": verdicts}
-
-    def _entry(self, kind: Any, report: FileReport, place: dict[str, Any], entry: Entry) -> None:
-        fields: dict[str, object] = {**place, "number": entry.number}
-        if kind is CheckpointOffsetObject:
-            fields = {"path": place["path"], "kind": report.kind.value, "number": entry.number}
-        for name, value in entry.fields.items():
-            fields[_UNITS.get(name, name)] = PathText(value) if name == "topic" else value
-        fields["verdict"] = entry.verdict
-        if kind is IndexEntryObject:
-            fields["styles"] = _styles(entry.style)
-        fields["is_tolerable"] = entry.is_tolerable or entry.exit_code is ExitCode.OK
-        fields["detail"] = entry.detail
-        self._lines.object(kind.schema, fields)
+def _entry_fields(kind: Any, report: FileReport, place: dict[str, Any], entry: Entry) -> dict[str, object]:
+    fields: dict[str, object] = {**place, "number": entry.number}
+    if kind is CheckpointOffsetObject:
+        fields = {"path": place["path"], "kind": report.kind.value, "number": entry.number}
+    for name, value in entry.fields.items():
+        fields[_UNITS.get(name, name)] = PathText(value) if name == "topic" else value
+    fields["verdict"] = entry.verdict
+    if kind is IndexEntryObject:
+        fields["styles"] = _styles(entry.style)
+    fields["is_tolerable"] = entry.is_tolerable or entry.exit_code is ExitCode.OK
+    fields["detail"] = entry.detail
+    return fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kafkalog_cli.errors import KafkalogError, counted
+from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.inspect import InspectedPartition, InspectedSegment, common_span
 from kafkalog_cli.output.human import Column, CountColumn, NumberColumn, iso_time, number_of, time_span, write_table
 from kafkalog_cli.output.progress import size_or_0, sized
@@ -13,29 +13,10 @@ from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 from kafkalog_cli.output.views import View
 
 
-class InspectListener:
-    """Keeps all results: the time axis is known only when the last partition is inspected."""
-
-    def __init__(self) -> None:
-        self.partitions: list[InspectedPartition] = []
-
-    def show(self, result: InspectedPartition) -> None:
-        """See Listener."""
-        self.partitions.append(result)
-
-    def fail(self, path: str | None, error: KafkalogError) -> None:
-        """See Listener: an error has been reported, and has no place on the axis."""
-
-
-def inspect_view(listener: InspectListener, *, as_text: bool) -> View[InspectedPartition]:
-    """Return how the partitions are shown: objects one by one, and text after the last partition."""
-
-    def last(out: ResultStream) -> None:
-        if as_text:
-            write_inspected(out, listener.partitions)
-
+def inspect_view() -> View[InspectedPartition]:
+    """Return how the partitions are shown: objects one by one. The text has one time axis for all of them."""
     names = ("segments", "bytes", "holes", "open_transactions", "removable_bytes")
-    return View(lambda _: (), (*names, "failures"), _counts, listener=listener, last=last)
+    return View(lambda _: (), (*names, "failures"), _counts)
 
 
 def _counts(found: InspectedPartition) -> Mapping[str, int]:

@@ -107,6 +107,11 @@ class JsonLines:
         """Write a result as one line; the fields that are `given` do not come from its attributes."""
         self.object(type(found).schema, object_of(found, **given))
 
+    def results(self, found: Iterable[Any]) -> None:
+        """Write each result as one line."""
+        for one in found:
+            self.result(one)
+
     def object(self, kind: Schema, fields: Mapping[str, object]) -> None:
         """Write one line: `{"schema":"kafkalog.record/1","type":"record",…}`, the fields in their order.
 

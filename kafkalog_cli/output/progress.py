@@ -9,6 +9,7 @@ from io import RawIOBase
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from kafkalog_cli.ops.session.observer import NoProgress
 from kafkalog_cli.output.stream import ResultStream, columns_of, has_styles, printable, terminal_columns
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _ERASE_LINE = "\r\x1b[K"
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
-class Progress:
+class Progress(NoProgress):
     """Counts processed bytes, from any thread. Shows nothing in short runs, and in a pipe only with `as_json`.
 
     `work` names the work in one word. `total_bytes` None: the total is unknown, so no remaining time is shown. Leave

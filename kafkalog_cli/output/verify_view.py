@@ -13,20 +13,19 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.task import TargetKind, Verification
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, ResultStream, paint_of, printable
-from kafkalog_cli.output.views import FAILURES, Listener, View, one_object
+from kafkalog_cli.output.views import FAILURES, View, one_object
 
 OF_SEVERITY = {Severity.CORRUPTION: "corruptions", Severity.WARNING: "warnings", Severity.INFO: "infos"}
 
 
-def verify_view(listener: Listener, *, quiet: bool) -> View[Verification]:
-    """Return the view; with `quiet` only warnings and worse are shown. `listener` writes the text and the reports."""
+def verify_view(*, quiet: bool) -> View[Verification]:
+    """Return the view of the objects; with `quiet` only warnings and worse are shown."""
     return View(
         lambda _: (),
         ("targets", FAILURES, *OF_SEVERITY.values(), "batches", "records", "bytes"),
         _counts,
         objects=partial(_objects, quiet=quiet),
         counts_partitions=False,
-        listener=listener,
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kafkalog_cli.errors import ExitCode, KafkalogError, counted
+from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.progress import sized, spent
-from kafkalog_cli.output.stream import NO_PAINT, Paint, ResultStream
+from kafkalog_cli.output.stream import NO_PAINT, Paint
 from kafkalog_cli.results import object_of
 
 if TYPE_CHECKING:
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
 
 ResultT = TypeVar("ResultT")
-
-
-def _nothing(_out: ResultStream) -> None:
-    """Write nothing: the default of `last`."""
-
-
-def _never_idle(_result: Any) -> bool:
-    return False
 
 
 def one_object(result: Any, /, **given: object) -> list[tuple[Any, Mapping[str, object]]]:
@@ -38,38 +30,26 @@ class Detail(str):
     __slots__ = ()
 
 
-class Listener(Protocol):
-    """Gets results and errors as they come."""
-
-    def show(self, result: Any) -> None:
-        """Take a result."""
-
-    def fail(self, path: str | None, error: KafkalogError) -> None:
-        """Take the error of a partition or of another path."""
-
-
 @dataclass(frozen=True, slots=True)
 class View(Generic[ResultT]):
     """How the results of a verb are shown.
 
     `is_idle`: whether a result reports that nothing was done.
     `names` are the counts of the summary; `counts` returns a result's part of these, and of FAILED. `question`
-    asks for consent to a plan, without a question mark. `last` writes the output after all results. `has_work`: whether
+    asks for consent to a plan, without a question mark. `has_work`: whether
     a result reports a change, also in a dry run; None: text output has no summary. `objects` returns the JSON objects
     of a result, each with its schema. `counts_partitions`: whether the summary has the number of
-    partitions. `listener` gets all results and errors first, and may write them itself.
+    partitions.
     """
 
     lines: Callable[[ResultT], Iterable[str]]
     names: tuple[str, ...] = ()
     counts: Callable[[ResultT], Mapping[str, int]] = lambda _: {}
-    is_idle: Callable[[ResultT], bool] = _never_idle
+    is_idle: Callable[[ResultT], bool] = lambda _: False
     question: Callable[[Any], str] = str
-    last: Callable[[ResultStream], None] = _nothing
     has_work: Callable[[ResultT], bool] | None = None
     objects: Callable[[ResultT], Iterable[tuple[Any, Mapping[str, object]]]] = one_object
     counts_partitions: bool = True
-    listener: Listener | None = None
 
 
 FAILURES = "failures"

@@ -39,18 +39,14 @@ class SettingsSource:
         self._command_line = command_line
         self._has_broker_properties = broker_properties is not None
         self._broker_properties = broker_properties or {}
-        self._metadata_path = metadata_path
+        self.metadata_option = metadata_path
+        """The value of `--metadata`, None without it."""
         self.log_dirs = log_dirs
         self._working = RLock()
         self._meta: dict[str, MetaProperties | None] = {}
         self._metadata: dict[str, ClusterMetadata] = {}
         self._metadata_logs: dict[str | None, str | None] = {}
         self._topics: dict[tuple[str | None, str, bool], Settings] = {}
-
-    @property
-    def metadata_option(self) -> str | None:
-        """The value of `--metadata`, None without it."""
-        return self._metadata_path
 
     def meta(self, log_dir: str | None) -> MetaProperties | None:
         """Return the `meta.properties` of a log directory, None if the file is missing or unreadable."""
@@ -186,8 +182,8 @@ class SettingsSource:
         return self._metadata_logs[log_dir]
 
     def _find_metadata_log(self, log_dir: str | None) -> str | None:
-        if self._metadata_path is not None:
-            return self._named_log(self._metadata_path, log_dir)
+        if self.metadata_option is not None:
+            return self._named_log(self.metadata_option, log_dir)
         if log_dir is None:
             return None
         own = metadata_log_in(self._fs, log_dir)

@@ -69,7 +69,7 @@ class AppendInputs:
     def _watched(self, name: str, pieces: Iterator[Piece], safe_point: Callable[[], None]) -> Iterator[Piece]:
         for piece in pieces:
             safe_point()
-            self._observer.advance(len(piece), name)
+            self._observer.progress.advance(len(piece), name)
             yield piece
 
     def _stdin(self) -> Iterator[Piece]:

@@ -158,21 +158,18 @@ class Appending:
         options = self._options
         lines = SortedLines(Partitioner(numbers, count, options.writing.batch_bytes, hashing=options.hashing), numbers)
         try:
-            self._read_into(lines)
+            sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._session.interruptions
+            self._session.observer.progress.begin("reading", self._files.total_bytes())
+            with interruptions.watched(), self._session.observer.progress:
+                for name, pieces in self._files.each(interruptions.safe_point):
+                    for _ in read_records(PieceLines(pieces), name, sort):
+                        pass
+                interruptions.safe_point()
         except BaseException:
             lines.close()
             raise
         self._sorted = lines
         return lines
-
-    def _read_into(self, lines: SortedLines) -> None:
-        sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._session.interruptions
-        self._session.observer.begin("reading", self._files.total_bytes())
-        with interruptions.watched(), self._session.observer.working():
-            for name, pieces in self._files.each(interruptions.safe_point):
-                for _ in read_records(PieceLines(pieces), name, sort):
-                    pass
-            interruptions.safe_point()
 
     @property
     def _files(self) -> AppendInputs:
@@ -294,11 +291,7 @@ class Appending:
 
     def _ahead(self, records: Records) -> AbstractContextManager[Arriving]:
         """Return the records, read ahead in a thread, except a program's own: those are read in its thread."""
-        return closing(records) if self._is_of_a_program else Ahead(records)
-
-    @property
-    def _is_of_a_program(self) -> bool:
-        return isinstance(self._inputs, ArrowInput)
+        return closing(records) if isinstance(self._inputs, ArrowInput) else Ahead(records)
 
     def _records(self, work: Work) -> Records:
         """Yield the records for a partition, without those to skip. Raises BadInput, and as `open_read` does."""
@@ -322,7 +315,7 @@ class Appending:
 
     def _sorted_pieces(self, work: Work, lines: SortedLines) -> Iterator[Piece]:
         for piece in lines.pieces(work.partition.number):
-            self._session.observer.advance(len(piece), work.partition.path)
+            self._session.observer.progress.advance(len(piece), work.partition.path)
             yield piece
 
     def _taken_apart(self, name: str, pieces: Iterator[Piece]) -> Iterator[NewRecord | RecordRun | None]:

@@ -48,20 +48,16 @@ class CommittedStore:
         self._held: dict[OffsetKey, Commit] = {}
         self._new: dict[OffsetKey, Commit] = {}
         self._changing = Lock()
-        self._loading = Thread(target=self._load, name="kafkalog-load-offsets", daemon=True)
-
-    def start(self) -> None:
-        """Begin to load the offsets on the disk."""
-        self._loading.start()
+        self.loading = Thread(target=self._load, name="kafkalog-load-offsets", daemon=True)
 
     @property
     def is_loading(self) -> bool:
         """Whether the offsets on the disk are not all known yet."""
-        return self._loading.is_alive()
+        return self.loading.is_alive()
 
     def wait(self, seconds: float) -> bool:
         """Wait until the offsets are loaded; return whether they are."""
-        self._loading.join(seconds)
+        self.loading.join(seconds)
         return not self.is_loading
 
     def of_group(self, group_id: str) -> dict[tuple[str, int], Commit]:

@@ -56,7 +56,7 @@ class Serving:
             if options.old_clients_port is not None:
                 listeners.append((options.old_clients_port, of_old_clients))
             self.server = Server(options.host, listeners, broker, options.limits, context.clock, report)
-            self.committed.start()
+            self.committed.loading.start()
             largest = max(self.catalog.partitions, key=lambda one: one.segments[0].log.size_bytes)
             warming = Thread(target=largest.warm_up, name="kafkalog-warm-up", daemon=True)
             opened.callback(warming.join)

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -25,20 +24,17 @@ class Note(NamedTuple):
     exit_code: ExitCode | None = None
 
 
-class Observer:
-    """Receives results, notes and progress; this class discards them, and agrees to every change.
+class NoProgress:
+    """Shows no progress. The session enters it while it works; any thread may call `advance` and `expect_more`."""
 
-    Only `advance`, `expect_more`, `report_now` and `consent` may be called from other threads than the session's own.
-    """
+    is_shown = False
+    """If progress is not shown, a total that costs reads is not computed."""
 
-    @property
-    def counts_bytes(self) -> bool:
-        """Whether progress is shown. If not, a total that costs reads is not computed."""
-        return False
+    def __enter__(self) -> object:
+        return self
 
-    def working(self) -> AbstractContextManager[object]:
-        """Return a context manager that is open while the session works."""
-        return nullcontext()
+    def __exit__(self, *_: object) -> None:
+        """Leave the work."""
 
     def begin(self, work: str, total_bytes: int | None) -> None:
         """Start progress for `work`: `total_bytes` are to be read, None if the total is unknown."""
@@ -48,6 +44,15 @@ class Observer:
 
     def advance(self, size_bytes: int, subject: str = "") -> None:
         """Report that `size_bytes` more were read from the file or directory `subject`."""
+
+
+class Observer:
+    """Receives results, notes and progress; this class discards them, and agrees to every change.
+
+    Only `report_now` and `consent` may be called from other threads than the session's own.
+    """
+
+    progress = NoProgress()
 
     def report(self, note: Note) -> None:
         """Report a fact, before the next result."""

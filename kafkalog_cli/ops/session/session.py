@@ -203,7 +203,7 @@ class Session:
             self.places = places_of_partitions(self.fs, self.log_dirs(partitions))
         total_bytes = sum(map(log_bytes, partitions))
         if verb.counts_logs:
-            self.observer.begin(verb.name, total_bytes)
+            self.observer.progress.begin(verb.name, total_bytes)
         works = (Work(partition, self.log_dir(partition.path)) for partition in partitions)
         self._run(do, works, min(self.options.pace.jobs, len(partitions)), show)
         return self._summary(self._not_done(partitions))
@@ -238,7 +238,13 @@ class Session:
         verb = self.verb
         watched = self.interruptions.watched() if verb.stops_safely else nullcontext()
         with self._locks:
-            self._lock_alone()
+            # The directories of `log_dirs_alone` are locked too, for what the verb does with them.
+            for log_dir in () if self.only_reads else self.log_dirs_alone:
+                error = self._locked[log_dir] = self._lock(log_dir)
+                if error is not None:
+                    self._codes.append(error.exit_code)
+                    self._failed += 1
+                    self.observer.fail(error, path=log_dir, is_told=False)
             named = f"kafkalog-{verb.name}"
             tasks: InOrder[Outcome[Any]]
             if forks and may_fork(jobs):
@@ -246,7 +252,7 @@ class Session:
                 tasks = InForks(self._tasks(works), jobs, named, apart)
             else:
                 tasks = self.options.engine.in_order(self._tasks(works), jobs, named)
-            with watched, self.observer.working(), tasks as outcomes:
+            with watched, self.observer.progress, tasks as outcomes:
                 for outcome in outcomes:
                     if self.is_over:
                         outcomes.stop()
@@ -266,15 +272,6 @@ class Session:
             if log_dir is not None and self.only_reads:
                 warnings.about(log_dir)
             yield self._task(work)
-
-    def _lock_alone(self) -> None:
-        """Lock the directories of `log_dirs_alone`, for what the verb does then, and report errors."""
-        for log_dir in () if self.only_reads else self.log_dirs_alone:
-            error = self._locked[log_dir] = self._lock(log_dir)
-            if error is not None:
-                self._codes.append(error.exit_code)
-                self._failed += 1
-                self.observer.fail(error, path=log_dir, is_told=False)
 
     def _task(self, work: Work) -> Sized[Outcome[Any]]:
         """Lock the partition's log directory and return its task. Called in partition order, in the main thread."""
@@ -309,7 +306,7 @@ class Session:
     def _taken(self, task: Sized[Outcome[Any]], packed: tuple[Any, KafkalogError | None]) -> Outcome[Any]:
         """Return the outcome of work that a fork has done."""
         work: Work = task.about
-        self.observer.advance(work.size_bytes, work.partition.path)
+        self.observer.progress.advance(work.size_bytes, work.partition.path)
         return Outcome(work, *packed)
 
     # -- one partition, in any thread

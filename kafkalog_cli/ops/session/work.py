@@ -290,13 +290,13 @@ class Meter:
             return
         if not left:
             left = self._sizes[path]
-            self._observer.expect_more(left)
+            self._observer.progress.expect_more(left)
         self._left[path] = left - min(left, size_bytes)
-        self._observer.advance(min(left, size_bytes), path)
+        self._observer.progress.advance(min(left, size_bytes), path)
 
     def finish(self) -> None:
         """End the count for the partition: log bytes that were not read are taken off the expected total."""
-        self._observer.expect_more(-sum(self._left.values()))
+        self._observer.progress.expect_more(-sum(self._left.values()))
         self._left.clear()
 
 

@@ -131,8 +131,8 @@ class VerifyPlanner:
                 log_dir = self._log_dir(target.directory.path)
                 self._places.add(self._fs, target.directory, settings.meta(log_dir), settings.metadata(log_dir))
         # A listing of each directory that only the sum needs
-        total_bytes = sum(map(self._size_bytes, targets)) if session.observer.counts_bytes else None
-        session.observer.begin(session.verb.name, total_bytes)
+        total_bytes = sum(map(self._size_bytes, targets)) if session.observer.progress.is_shown else None
+        session.observer.progress.begin(session.verb.name, total_bytes)
         roots = [root for path in log_dirs if (root := self._root(path)) is not None]
         across = findings_across(self._fs, roots, settings)
         yield from self._failed
@@ -337,14 +337,16 @@ def _run(work: Work, request: VerifyRequest) -> Verification:
     root = None if work.log_dir is None else request.roots[work.log_dir]
     if work.session.options.engine.elsewhere is None:
         read_context = ReadContext(work.fs, request.limits, context.sleep)
-        return settled_verification(read_context, work.task._replace(root=root, advance=work.session.observer.advance))
+        return settled_verification(
+            read_context, work.task._replace(root=root, advance=work.session.observer.progress.advance)
+        )
     partition = work.partition
     task = work.task._replace(root=None if root is None else root.about(partition.topic, partition.number))
     verification = partial(settled_verification, ReadContext(context.fs, request.limits))
     try:
         return work.session.options.engine.elsewhere(verification, task, context.fs, partition.path)
     finally:
-        work.session.observer.advance(work.size_bytes, partition.path)
+        work.session.observer.progress.advance(work.size_bytes, partition.path)
 
 
 VERIFY = Verb("verify", changes=False, counts_logs=False, stops_safely=False)

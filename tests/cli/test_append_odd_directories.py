@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_append import MARKER, NOW, records
 from tests.support.commands import kafkalog
 
-ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 METADATA = f"version: 0\ntopic_id: {ID}".encode()
 CHOICES = {
     "partition.metadata": (METADATA, METADATA, METADATA, METADATA[:-9], b""),
@@ -98,32 +98,6 @@ def test_several_files(tmp_path, part, evidence):
     taken = [check_undo(made(tmp_path / str(number), state)) for number, state in enumerate(states)]
     assert any(taken)
     evidence("R76", len(taken), 8)
-
-
-def test_the_topic_id_of_the_directory_stays(tmp_path):
-    """The bytes too: an append wrote it again, with the id of its option."""
-    path = made(tmp_path, {"partition.metadata": METADATA + b"\n"})
-    code, _, err = kafkalog("append", path, *NOW, "--topic-id", OTHER_ID, stdin=LINE)
-    assert code == 2, err
-    assert f"has the topic id {ID} already" in err
-    code, _, err = kafkalog("append", path, *NOW, stdin=LINE)
-    assert code == 0, err
-    assert "-stray" not in err
-    assert (path / "partition.metadata").read_bytes() == METADATA + b"\n"
-
-
-def test_a_dry_run_names_the_state(tmp_path):
-    path = made(tmp_path, {"partition.metadata": METADATA})
-    code, _, err = kafkalog("append", path, *NOW, "--dry-run", stdin=LINE)
-    assert (code, "the directory has no segment yet" in err) == (1, True), err
-
-
-def test_an_empty_directory_is_a_partition_by_its_own_path_too(tmp_path):
-    """It was one only where its log directory was given."""
-    path = made(tmp_path, {})
-    for argv in (("verify", path.parent), ("verify", path)):
-        _, out, _ = kafkalog(*argv)
-        assert f"{path}: " in out, argv
 
 
 @pytest.mark.parametrize("state", [{"leader-epoch-checkpoint": b"0\n1\n3 0\n"}, {f"{0:020d}.index": bytes(8)}])

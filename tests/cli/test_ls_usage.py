@@ -296,29 +296,9 @@ def test_a_topic_in_several_log_directories_and_a_path_given_twice(tmp_path):
     assert "2 topics, 3 partitions, 3 segments: " in out.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--sort", "freeable"], ["--sort", "age"], ["--segments", "--topics"], ["--now", "0"],
-        ["--config", "retention.ms=1"], ["--broker-config", "x"], ["--metadata", "x"],
-        ["--freeable", "--config", "retention.ms=x"], ["--freeable", "--config", "no"],
-    ],
-)  # fmt: skip
-def test_options_that_do_not_go_together(options):
-    code, out, err = kafkalog("ls", EXAMPLE, *options)
-    assert (code, out) == (2, "")
-    assert options[-1].split("=")[0] in err or options[0] in err
-
-
-def test_files_and_places_that_are_missing(tmp_path):
-    assert kafkalog("ls", EXAMPLE, "--freeable", "--broker-config", tmp_path / "no")[0] == 10
+def test_what_is_freeable_is_unknown_without_a_metadata_log(tmp_path):
     code, found, _ = objects(EXAMPLE, "--freeable", "--metadata", tmp_path / "no")
     assert (code, {each["freeable"]["unknown_partitions"] for each in found["partition"]}) == (0, {1})
-    code, _, err = kafkalog("ls", EXAMPLE / "meta.properties", "--topics")
-    assert (code, "is a file" in err) == (2, True)
-    assert kafkalog("ls", tmp_path / "no", "--topics")[0] == 10
-    code, _, _ = kafkalog("ls", EXAMPLE, "--topics", "--topic", "none")
-    assert code == 10
 
 
 def test_names_reach_no_terminal_raw(tmp_path):

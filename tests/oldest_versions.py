@@ -11,12 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 REQUIREMENT = re.compile(r'^ +"([a-z0-9-]+)>=([0-9.]+)[,0-9.<]*(?:; [^"]*)?",$', re.MULTILINE)
-TESTS = [
-    "tests/unit",
-    "tests/library",
-    "tests/cli/test_help.py",
-    "tests/cli/test_read.py",
-]
+TESTS = ["tests/unit", "tests/library", "tests/cli/test_help.py", "tests/cli/test_read.py"]
 TESTS += [
     "tests/cli/test_startup.py",
     "tests/cli/test_surroundings.py",

@@ -16,12 +16,7 @@ import pytest
 
 from tests.support import commands
 from tests.support.effort import DIAL
-from tests.support.product import (
-    KafkalogError,
-    LockPolicy,
-    RealFilesystem,
-    lock_partition,
-)
+from tests.support.product import KafkalogError, LockPolicy, RealFilesystem, lock_partition
 from tests.support.watched_fs import Swapping
 
 NOW_MS = 1_895_000_000_000

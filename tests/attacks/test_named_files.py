@@ -98,13 +98,7 @@ def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-FILES = {
-    "--metrics": metrics,
-    "--output": result_file,
-    "--state": state,
-    "--html": page,
-    "--state of replay": progress,
-}
+FILES = {"--metrics": metrics, "--output": result_file, "--state": state, "--html": page, "--state of replay": progress}
 LOCKED = ("--state of replay",)
 """The run holds FILE.lock, which stays."""
 
@@ -149,12 +143,7 @@ def test_a_named_file_is_not_written_through_a_link(place, option, attack, evide
     assert facts(place / "victim") == before
     assert facts(place / "ld" / PARTITION) == log
     assert (target.lstat().st_mode if os.path.lexists(target) else None) == kind
-    assert names(target.parent) in (
-        [],
-        ["out"],
-        sorted(names(place / "victim")),
-        names(place / "victim"),
-    )
+    assert names(target.parent) in ([], ["out"], sorted(names(place / "victim")), names(place / "victim"))
     evidence("R27", 1, len(FILES) * len(REFUSED) + len(FILES))
 
 

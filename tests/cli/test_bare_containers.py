@@ -21,10 +21,7 @@ READERS = {
     "recover": ("recover", "big-0", "--dry-run"),
     "compact": ("compact", "big-0", "--dry-run", "--config", "cleanup.policy=compact", "--force"),
 }
-NEED_SPARK = {
-    "sql": ("sql", ".", "select count(*) as n from big"),
-    "verify": ("verify", ".", "--engine", "spark"),
-}
+NEED_SPARK = {"sql": ("sql", ".", "select count(*) as n from big"), "verify": ("verify", ".", "--engine", "spark")}
 
 
 @pytest.fixture(scope="module")

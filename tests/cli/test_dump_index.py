@@ -126,11 +126,7 @@ def test_a_device_error_in_the_log_leaves_what_is_behind_it_checked():
 
 def test_files_too_large_to_be_true_are_not_read(tmp_path):
     (tmp_path / "t-0").mkdir()
-    for name, size in (
-        ("00.index", 65 << 20),
-        ("00.timeindex", 65 << 20),
-        ("00.txnindex", 17 << 20),
-    ):
+    for name, size in (("00.index", 65 << 20), ("00.timeindex", 65 << 20), ("00.txnindex", 17 << 20)):
         with (tmp_path / "t-0" / name).open("wb") as file:
             file.seek(size - 1)
             file.write(b"\1")  # a broker preallocates indexes, and their zeros are no reason

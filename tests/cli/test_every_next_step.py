@@ -740,10 +740,7 @@ def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
     ends = [line for line in left if line["severity"] != "info"]
     assert is_clean or all(
         STATED.search(line["next_step"]) or "--metadata DIR" in line["next_step"] for line in ends
-    ), (
-        ends,
-        done,
-    )
+    ), (ends, done)
 
 
 def test_recover_is_not_advised_for_the_metadata_log_that_it_refuses(tmp_path, monkeypatch):

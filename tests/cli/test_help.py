@@ -117,12 +117,7 @@ def test_a_misspelt_setting(setting, meant):
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [
-        ("recovr", "recover"),
-        ("dump-lg", "dump-log"),
-        ("delete-record", "delete-records"),
-        ("undelete", None),
-    ],
+    [("recovr", "recover"), ("dump-lg", "dump-log"), ("delete-record", "delete-records"), ("undelete", None)],
 )
 def test_a_name_that_is_none(name, meant):
     code, out, err = kafkalog(name, "x")

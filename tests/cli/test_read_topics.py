@@ -110,17 +110,7 @@ def test_partitions_are_read_in_turn_or_merged_as_the_naive_twin_says(seed):
         *lines, summary = map(json.loads, out.splitlines())
         assert [(line["partition"], line["offset"]) for line in lines] == [(n, r[0]) for n, r in records[:most]]
         assert summary["records"] == len(lines)
-        text = call(
-            files,
-            "read",
-            "/logs",
-            "--topic",
-            "orders",
-            "--print",
-            "partition,offset",
-            *options,
-            *order,
-        )
+        text = call(files, "read", "/logs", "--topic", "orders", "--print", "partition,offset", *options, *order)
         assert text[1] == b"".join(b"Partition:%d\tOffset:%d\n" % (n, r[0]) for n, r in records[:most])
 
 

@@ -15,10 +15,7 @@ import pytest
 
 from tests.support.product import Environment, run
 
-REFUSED = {
-    "crash-flip-offset": "IllegalArgumentException",
-    "clean-zero-tail": "CorruptRecordException",
-}
+REFUSED = {"crash-flip-offset": "IllegalArgumentException", "clean-zero-tail": "CorruptRecordException"}
 """With these the broker did not start, and left no directory to compare with: the finding says so."""
 
 ODD_EPOCH = "crash-flip-epoch"

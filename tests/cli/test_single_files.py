@@ -122,13 +122,7 @@ def test_a_file_in_which_nothing_is_of_kafka_ends_with_10(name, copy_of):
     assert kafkalog("read", path)[0] == 10
 
 
-KINDS = (
-    "index",
-    "index.swap",
-    "timeindex.deleted",
-    "txnindex",
-    "snapshot.deleted",
-)
+KINDS = ("index", "index.swap", "timeindex.deleted", "txnindex", "snapshot.deleted")
 
 
 @pytest.mark.parametrize("suffix", KINDS)

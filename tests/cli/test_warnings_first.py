@@ -9,11 +9,7 @@ import pytest
 from tests.support.product import Environment, replace_point, run
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
-COMMANDS = {
-    "truncate": ("--to", "60"),
-    "delete-records": ("--before", "60"),
-    "append": ("--input", "lines"),
-}
+COMMANDS = {"truncate": ("--to", "60"), "delete-records": ("--before", "60"), "append": ("--input", "lines")}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -67,12 +67,7 @@ PLANS: dict[str, tuple[Any, ...]] = {
     "two replaced": (Put("50.index", OTHER, True), Put("00.index", EMPTY, True)),
     "moved and made anew": (Move("00.log", "00.log.deleted"), Put("00.log", OTHER, False)),
     "dropped and made anew": (Drop("00.log"), Put("00.log", OTHER, False)),
-    "swap": (
-        Put("00.log.swap", NEW, False),
-        Drop("00.log"),
-        Drop("50.log"),
-        Put("00.index", OTHER, True),
-    ),
+    "swap": (Put("00.log.swap", NEW, False), Drop("00.log"), Drop("50.log"), Put("00.index", OTHER, True)),
     "moved, then cut": (Move("50.log", "40.log"), Cut("40.log", 1260, 13)),
     "cut, moved, made anew": (Cut("50.log", 1260, 13), Move("50.log", "40.log"), Put("50.log", EMPTY, False)),
     "cut, then dropped": (Cut("50.log", 1260, 13), Drop("50.log")),

@@ -37,10 +37,7 @@ DISCARDS = [
     (replace(TRUNCATE, name="truncate-discard", argv=(*TRUNCATE.argv, "--discard")), "sound"),
     (replace(TRUNCATE, name="truncate-discard", argv=(*TRUNCATE.argv, "--discard")), "old"),
 ]
-KILLED = [
-    *((writer, fixture) for writer, fixture in (*CASES, *APPENDS) if writer.kind is not Kind.COPIES),
-    *DISCARDS,
-]
+KILLED = [*((writer, fixture) for writer, fixture in (*CASES, *APPENDS) if writer.kind is not Kind.COPIES), *DISCARDS]
 
 
 def left(disk):

@@ -192,11 +192,7 @@ def test_odd_times_of_records_are_told_beside_those_of_batches() -> None:
     log = batch_v2(odd) + hidden + negative
     found = [one for one in verified({LOG: log}) if one.kind.endswith(("timestamp", "timestamp-unit"))]
     told = {(one.kind, one.first_offset, one.got) for one in found}
-    assert told == {
-        ("timestamp-unit", 0, str(far)),
-        ("negative-timestamp", 8, "-9"),
-        ("negative-timestamp", 6, "-7"),
-    }
+    assert told == {("timestamp-unit", 0, str(far)), ("negative-timestamp", 8, "-9"), ("negative-timestamp", 6, "-7")}
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -435,10 +435,7 @@ def test_files_are_verified_alone(disk):
     assert (log_result.findings, log_result.segments, log_result.batches) == ([], 1, 10)
     index.write_bytes(struct.pack(">ii", 3, 99))
     assert told(folder / f"{0:020}.log") == []
-    assert told(index) == [
-        ("end-not-seen", f"topic-0/{0:020}.log"),
-        ("offset-index-wrong", f"topic-0/{0:020}.index"),
-    ]
+    assert told(index) == [("end-not-seen", f"topic-0/{0:020}.log"), ("offset-index-wrong", f"topic-0/{0:020}.index")]
 
 
 def test_in_parallel_the_order_is_the_same(disk):

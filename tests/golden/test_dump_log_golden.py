@@ -56,10 +56,7 @@ def outputs(folder):
 
 def dump(argv):
     stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run(
-        ["dump-log", "--kafka-version", "4.2", *argv],
-        Environment(stdout=stdout, stderr=stderr),
-    )
+    code = run(["dump-log", "--kafka-version", "4.2", *argv], Environment(stdout=stdout, stderr=stderr))
     return code, stdout.getvalue(), stderr.getvalue()
 
 

@@ -95,10 +95,7 @@ def test_topics_that_the_server_matches(newest_kafka, corpus, tmp_path):
     pytest.importorskip("pyarrow")
     log_dir, file = corpus / "txn" / "data", tmp_path / "records"
     records = {name: read_records(log_dir, name) for name in ("idem", "tx", "tx2")}
-    with (
-        serving(log_dir) as server,
-        GroupClients(server.bootstrap, newest_kafka.class_path, tmp_path) as clients,
-    ):
+    with serving(log_dir) as server, GroupClients(server.bootstrap, newest_kafka.class_path, tmp_path) as clients:
         for expression, topics in (("tx.*", ["tx", "tx2"]), ("x2|i[a-z]{3}", ["idem"])):
             wanted = sorted(
                 f"{name} {number} {offset}"

@@ -333,9 +333,7 @@ def test_the_last_matches_are_searched_from_the_end(tmp_path):
     path = partition(tmp_path, [numbered(0, 10)])
     for base in (10, 20, 30):
         write_segment(path, base, [(*numbered(base, 10), BASE_TIME_MS)])
-    fs = FaultyFilesystem(
-        {str(one): one.read_bytes() for one in path.iterdir()},
-    )
+    fs = FaultyFilesystem({str(one): one.read_bytes() for one in path.iterdir()})
     opened = []
     below = fs.open_read
     fs.open_read = lambda name: (opened.append(name), below(name))[1]

@@ -7,14 +7,7 @@ import pytest
 
 from tests.spark.exporting import pa, pq
 from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
-from tests.support.product import (
-    BadInput,
-    ExitCode,
-    KafkalogError,
-    NothingSelected,
-    PathNotFound,
-    UsageError,
-)
+from tests.support.product import BadInput, ExitCode, KafkalogError, NothingSelected, PathNotFound, UsageError
 
 VALUES = pa.array([b"x", b"y"])
 PLACES = pa.array([0, 0], pa.int32())

@@ -55,18 +55,8 @@ from kafkalog_cli.format.protocol.messages import PRODUCE, apis_for_old_clients
 from kafkalog_cli.format.varint import encode_unsigned
 from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.settings.cluster_metadata import read_cluster_metadata
-from kafkalog_cli.log.settings.topic_config import (
-    Origin,
-    read_broker_properties,
-    resolve,
-)
-from kafkalog_cli.log.settings.topic_config_table import (
-    BROKER_KEYS,
-    TOPIC_KEYS,
-    NumberRange,
-    config_text,
-    parse_config,
-)
+from kafkalog_cli.log.settings.topic_config import Origin, read_broker_properties, resolve
+from kafkalog_cli.log.settings.topic_config_table import BROKER_KEYS, TOPIC_KEYS, NumberRange, config_text, parse_config
 from kafkalog_cli.ops.append.partitioning import murmur2, partition_of_key
 from kafkalog_cli.ops.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
 from kafkalog_cli.log.log_dir import LogDirs
@@ -155,10 +145,7 @@ class OnePartition:
     def compact(self, *, force, most_keys, version):
         """(plan, what was done); the text of a batch that cannot be cleaned as ValueError."""
         request = CompactRequest(
-            Clock(self.now_ms, is_given=True),
-            is_forced=force,
-            most_keys=most_keys,
-            version=version,
+            Clock(self.now_ms, is_given=True), is_forced=force, most_keys=most_keys, version=version
         )
         try:
             plan = plan_compact(FS, self.partition, request)

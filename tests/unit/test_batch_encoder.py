@@ -11,15 +11,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.support.faulty_fs import BytesFile
-from tests.support.logs import (
-    BASE_TIME_MS,
-    COMPRESS,
-    LOG_APPEND_TIME,
-    R,
-    batch_v2,
-    end_marker,
-    lz4_frame_of_old,
-)
+from tests.support.logs import BASE_TIME_MS, COMPRESS, LOG_APPEND_TIME, R, batch_v2, end_marker, lz4_frame_of_old
 from tests.support.naive_reader import read_batches, read_records
 from tests.support.strategies import batches_v2, logs, producers, records, timestamps
 

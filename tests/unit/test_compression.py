@@ -75,8 +75,7 @@ def test_zstd_came_with_magic_2(magic: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("codec", "level"),
-    [(GZIP, 0), (GZIP, 10), (SNAPPY, 1), (LZ4, 0), (LZ4, 18), (ZSTD, 23), (ZSTD, -(1 << 17) - 1)],
+    ("codec", "level"), [(GZIP, 0), (GZIP, 10), (SNAPPY, 1), (LZ4, 0), (LZ4, 18), (ZSTD, 23), (ZSTD, -(1 << 17) - 1)]
 )
 def test_a_level_that_kafka_refuses_is_a_mistake(codec: int, level: int) -> None:
     with pytest.raises(ValueError, match="level"):

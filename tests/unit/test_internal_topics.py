@@ -257,10 +257,7 @@ def versions_in(release):
     return [message_schema(name, release).versions for name in messages if is_in(messages[name], release)]
 
 
-@pytest.mark.parametrize(
-    ("release", "fields"),
-    [((4, 2), 0), ((4, 3), 1), ((4, 4), 3)],
-)
+@pytest.mark.parametrize(("release", "fields"), [((4, 2), 0), ((4, 3), 1), ((4, 4), 3)])
 def test_a_release_reads_the_fields_that_it_has(release, fields):
     """Fields that a release does not know are kept aside as unknown tags; the group epoch is in all."""
     new = {"assignmentTimestamp": 7}

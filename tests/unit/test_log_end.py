@@ -125,8 +125,7 @@ def test_an_index_longer_than_the_part_that_is_read_gives_the_right_end(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("entries", "clean_end"),
-    [([(90, 0)], 0), ([(5, 1 << 20)], 0), ([(5, -8)], 0), ([(1, 7)], 0), ([], 3), (None, 3)],
+    ("entries", "clean_end"), [([(90, 0)], 0), ([(5, 1 << 20)], 0), ([(5, -8)], 0), ([(1, 7)], 0), ([], 3), (None, 3)]
 )
 def test_an_index_that_lies_decides_the_end_after_a_clean_stop_only(tmp_path, entries, clean_end):
     segment = segment_of(tmp_path, batch(0) + batch(1) + batch(2), entries)

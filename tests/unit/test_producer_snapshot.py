@@ -101,9 +101,7 @@ def test_bytes_after_the_entries_are_told_and_the_entries_kept():
     body = real_bytes()[6:] + b"more"
     entries, faults = decode(b"\x00\x01" + struct.pack(">I", crc32c(body)) + body)
     assert len(entries) == 3
-    assert [(f.kind, f.position, f.size_bytes) for f in faults] == [
-        (FaultKind.TRAILING_BYTES, len(real_bytes()), 4),
-    ]
+    assert [(f.kind, f.position, f.size_bytes) for f in faults] == [(FaultKind.TRAILING_BYTES, len(real_bytes()), 4)]
 
 
 def test_first_sequence_wraps_at_31_bits():

@@ -225,14 +225,7 @@ def test_a_file_that_is_no_state_or_of_another_run_is_refused():
     disk = empty_disk()
     run(disk, CONTENTS, 1)
     content = json.loads(disk.tree("/home")[STATE][0])
-    for wrong in (
-        b"",
-        b"[]",
-        b"{}",
-        b"\xff",
-        b'{"version":9}',
-        json.dumps({**content, "coming": 3}),
-    ):
+    for wrong in (b"", b"[]", b"{}", b"\xff", b'{"version":9}', json.dumps({**content, "coming": 3})):
         other = empty_disk()
         other.add(STATE, wrong if isinstance(wrong, bytes) else wrong.encode())
         with pytest.raises(UnsupportedFormat, match="no earlier run wrote this content") as caught:

@@ -27,10 +27,7 @@ from tests.support.serving import read_records
 
 T = BASE_TIME_MS
 NOW_MS = T + 60_000
-COMMITTED = {
-    "orders": {0: [0, 1, 2, 6, 9, 10], 1: [0, 1]},
-    "payments": {0: [5, 6, 7]},
-}
+COMMITTED = {"orders": {0: [0, 1, 2, 6, 9, 10], 1: [0, 1]}, "payments": {0: [5, 6, 7]}}
 """The offsets of committed records in the log directory of `disk`."""
 
 

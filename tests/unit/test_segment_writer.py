@@ -88,10 +88,7 @@ batches_of = (rising | st.lists(offsets, max_size=12)).flatmap(
 @example(batches=[(100, BASE + row, row) for row in range(12)], interval=200, slots=60, split=0)
 @example(batches=[(100, BASE + row, 9 - row) for row in range(10)], interval=60, slots=60, split=1)
 @given(
-    batches=batches_of,
-    interval=st.integers(0, 900) | st.just(60),
-    slots=st.integers(2, 60),
-    split=st.integers(0, 40),
+    batches=batches_of, interval=st.integers(0, 900) | st.just(60), slots=st.integers(2, 60), split=st.integers(0, 40)
 )
 def test_index_entries_are_those_of_the_plain_copy_of_recover(batches, interval, slots, split):
     index_bytes = slots * 12

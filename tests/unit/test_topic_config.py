@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
-from kafkalog_cli.log.settings.topic_config import (
-    Origin,
-    parse_topic_settings,
-    read_broker_properties,
-    resolve,
-)
+from kafkalog_cli.log.settings.topic_config import Origin, parse_topic_settings, read_broker_properties, resolve
 from kafkalog_cli.log.settings.topic_config_table import (
     BROKER_KEYS,
     FIXED_SETTINGS,
@@ -193,13 +188,7 @@ def test_internal_segment_bytes_wins_but_not_over_the_command_line():
 
 
 def test_roll_and_local_retention_are_derived():
-    config = resolved(
-        topic={
-            "cleanup.policy": "compact",
-            "max.compaction.lag.ms": "5",
-            "segment.ms": "9",
-        }
-    )
+    config = resolved(topic={"cleanup.policy": "compact", "max.compaction.lag.ms": "5", "segment.ms": "9"})
     assert config.max_segment_ms == 5
     assert resolved(topic={"max.compaction.lag.ms": "5", "segment.ms": "9"}).max_segment_ms == 9
     assert resolved(topic={"retention.ms": "5"}).local_retention_ms == 5

@@ -91,7 +91,10 @@ def find_owner(
 
 def owner_of(partition: Partition) -> Ownership:
     """Return whether the broker of its log directory owns a partition. Raises as `SettingsSource.metadata` does."""
-    return find_owner(partition.cluster, partition.topic, partition.number, partition.topic_id, partition.broker_id)
+    cluster = partition.cluster
+    if cluster is None:  # the two files with the ids are not read then
+        return find_owner(None, partition.topic, partition.number, None, None)
+    return find_owner(cluster, partition.topic, partition.number, partition.topic_id, partition.broker_id)
 
 
 def replication_of(partition: Partition) -> tuple[Replication | None, str]:

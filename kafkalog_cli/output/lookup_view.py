@@ -100,7 +100,7 @@ def _crc(valid: int) -> str:
     return {1: "good", 0: "BAD"}.get(valid, "not checked")
 
 
-def write_found(lines: JsonLines, found: Found, partition: Partition, **given: object) -> None:
+def write_found(lines: JsonLines, found: Found, partition: Partition, /, **given: object) -> None:
     """Write the object of a look-up; `record` is null if only a batch was requested or could be read."""
     shown = None
     if found.block is not None:

@@ -116,7 +116,7 @@ def test_a_device_error_in_the_log_leaves_what_is_behind_it_checked():
     fs.fail_read("/t-0/00.log", 20000, 20001)
     code, out, _ = dump_index("/t-0", fs=fs)
     assert code == 4
-    assert "1940 bytes that are not a batch; valid batches follow" in out
+    assert "at byte 19968: cannot be read: Input/output error" in out
     found = re.findall(r"offset: (\d+) position: (\d+) (right|unverified)", out)
     assert len(found) == len(offsets)
     assert {int(p) // 4096 for _, p, verdict in found if verdict == "unverified"} <= {4, 20000 // 4096}

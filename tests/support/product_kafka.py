@@ -170,7 +170,7 @@ class PlannedAppend:
         """The batches as a producer would send them, and the marker as the coordinator would."""
         request, plan = self._request, self.plan
         settings = load_settings(self._to.partition, request.now_ms)
-        log = OpenLog(Draft(FS, plan.path), settings, self._to.state.log_start, log_end, is_clean=True)
+        log = OpenLog(Draft(FS, plan.path), settings, self._to.partition.log_start, log_end, is_clean=True)
         sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, request.writing)
         style = replace(plan.style, append_time_ms=None)
         maker, data = BatchMaker(style, sequence), b""

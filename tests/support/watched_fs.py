@@ -127,7 +127,7 @@ class _Watched:
 
 class WatchedReader(_Watched):
     def data_from(self, position: int) -> int:
-        return position
+        return self.file.data_from(position)
 
     send_to = ReadableFile.send_to
 

@@ -161,7 +161,9 @@ class LogCheck:
         worst = any(found.severity.exit_code is ExitCode.CORRUPTION for found in damage)
         if code is ExitCode.CORRUPTION and damage and not worst:
             damage[0] = as_kind(damage[0], _MID_LOG[damage[0].kind])
-        self.has_tail_damage |= bool(damage) and self._is_last and code is ExitCode.WARNINGS
+        # Headers do not show whether a batch that ends the chain is the last one, so the end of the log is not known.
+        is_end_lost = self.headers_only and walk.fault is not None
+        self.has_tail_damage |= bool(damage) and self._is_last and (code is ExitCode.WARNINGS or is_end_lost)
         self.findings += damage
         self.damage += damage
         if code is ExitCode.OK and not self._has_producers:

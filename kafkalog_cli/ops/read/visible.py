@@ -81,7 +81,8 @@ class Visibility:
     def chunks(self, chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
         """Yield the chunks of a scan as VisibleChunks; a chunk without visible batches gives an empty one."""
         with closing(chunks):
-            for chunk in chunks:
+            # A transaction that is open before the start ends the reading before it begins.
+            for chunk in () if self.is_over else chunks:
                 yield from self._parts(chunk)
                 if self.is_over:
                     return

@@ -44,9 +44,8 @@ def record_form_of(
         if run.as_json:
             from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
 
-            directory, name = partition.directory, segment.log.path.rpartition("/")[2]
-            context = SegmentContext(directory.topic, directory.partition, name, segment.is_seven)
-            options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic), values=values)
+            context = SegmentContext.of_segment(partition, segment)
+            options = RecordJsonOptions(with_batches=False, decode=topic_decode(context.topic), values=values)
             return record_form(context, options, is_match=is_match if has_context else None)
         if tokens is not None:
             return kcat_form(tokens, partition.topic, partition.number, escape=escape, values=values)

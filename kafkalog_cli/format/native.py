@@ -158,15 +158,18 @@ def library() -> Any:
     return _library
 
 
+def _untouched(size_bytes: int) -> Memory:
+    """Return memory of which only the pages that a call writes to are taken. A fork does not share them."""
+    return Memory(mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+
+
 class _Scratch:
     """Memory of one thread for the results of a call: the system would clear new memory at each call."""
 
     def __init__(self) -> None:
         self.results = (ctypes.c_int64 * 8)()
         self.results_at = ctypes.addressof(self.results)
-        # Only pages that a call writes to take memory, and a fork must not share them.
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self.batches = Memory(mmap.mmap(-1, BATCH_COLUMNS * SCAN_ROWS * 8, flags=flags))
+        self.batches = _untouched(BATCH_COLUMNS * SCAN_ROWS * 8)
 
 
 def _scratch() -> _Scratch:
@@ -235,7 +238,7 @@ class BatchSearch:
     """A search for the first right batch, see kafkalog_search. The bytes of the next `add` begin at `position`."""
 
     def __init__(self, position: int, capacity: int, **given: int) -> None:
-        self._heaps = [Memory(bytearray(_CANDIDATE_BYTES * capacity)) for _ in range(2)]
+        self._heaps = [_untouched(_CANDIDATE_BYTES * capacity) for _ in range(2)]
         lanes = [_SearchLane(heap=heap.address) for heap in self._heaps]
         self._state = _Search(position=position, found=-1, resume=-1, capacity=capacity, lanes=tuple(lanes), **given)
 
@@ -654,7 +657,6 @@ class _RenderState(ctypes.Structure):
 
 
 RENDER_MORE, RENDER_DONE, RENDER_STOPPED, RENDER_NEEDS_READY = range(4)
-LEAST_OUTPUT_BYTES = 256
 
 
 class RenderProgram:

@@ -106,9 +106,8 @@ def write_found(lines: JsonLines, found: Found, partition: Partition, /, **given
     if found.block is not None:
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
 
-        directory, name = partition.directory, found.segment.log.path.rpartition("/")[2]
-        context = SegmentContext(directory.topic, directory.partition, name, found.segment.is_seven)
-        options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
+        context = SegmentContext.of_segment(partition, found.segment)
+        options = RecordJsonOptions(with_batches=False, decode=topic_decode(context.topic))
         pieces = BlockLines(record_form(context, options)).pieces(found.block)
         shown = Rendered(str(piece, "utf-8").removesuffix("\n") for piece in pieces)  # no string has a raw line end
     lines.result(LookupRecord(found), record=shown, how=how(found), **given)

@@ -37,6 +37,7 @@ from kafkalog_cli.results import OPEN, SOMETIMES, Count, PathName, PathText, key
 if TYPE_CHECKING:
     from kafkalog_cli.format.batch import Batch
     from kafkalog_cli.format.records import RecordBlock, Row
+    from kafkalog_cli.log.partition import Partition, Segment
     from kafkalog_cli.output.decoded_values import DecodedValues
 
 TimestampType = Annotated[str, keywords(enum=("CreateTime", "LogAppendTime", "NoTimestampType"))]
@@ -165,6 +166,12 @@ class SegmentContext:
     partition: int | None
     segment: str
     is_seven: bool = False
+
+    @classmethod
+    def of_segment(cls, partition: Partition, segment: Segment) -> SegmentContext:
+        """Return the context of a segment of a partition."""
+        directory = partition.directory
+        return cls(directory.topic, directory.partition, segment.log.path.rpartition("/")[2], segment.is_seven)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ BEHIND = batch(1, [record(0, b"k", b"w")])
 LONGEST = varint(-(1 << 31))
 """Five bytes."""
 
-BUFFERS_BYTES = 14 << 20
+BUFFERS_BYTES = 12 << 20
 """Of a command, whatever it reads."""
 
 CASES = 358

@@ -23,7 +23,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import Header, headers_end, read_headers
 from kafkalog_cli.format.varint import encode_zigzag
-from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, negative_magics
+from kafkalog_cli.log.reading.header import checked_negative_magic, header_at
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.output.dump_text import control_text
 from tests.damage.makers import message, seven
@@ -89,14 +89,6 @@ def test_the_smallest_message_of_negative_magic():
         assert (found.last_offset, found.size_bytes, found.max_timestamp) == (3, 26, 5)
     with opened(smallest[:-1]) as log:
         assert checked_negative_magic(log, 0) is None
-
-
-def test_messages_of_negative_magic_up_to_an_end():
-    data = negative(0) + negative(1) + negative(2)
-    size = len(data) // 3
-    with opened(data) as log:
-        for end, count in ((3 * size, 3), (3 * size - 1, 2), (2 * size, 2), (2 * size + 1, 2), (0, 0)):
-            assert [one.base_offset for one in negative_magics(log, 0, end)] == list(range(count)), end
 
 
 def test_no_batch_begins_in_the_last_17_bytes():

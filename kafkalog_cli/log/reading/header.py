@@ -224,16 +224,3 @@ def checked_negative_magic(log: ReadableFile, position: int) -> Batch | None:
 
 
 _PIECE_BYTES = 64 << 10
-
-
-def negative_magics(log: ReadableFile, start: int, end: int) -> Iterator[Batch]:
-    """Yield the consecutive messages that `checked_negative_magic` accepts, from byte `start` up to `end`."""
-    while start < end:
-        header = header_at(log, start)
-        if not isinstance(header, Fault) or header.kind is not FaultKind.INVALID_MAGIC:
-            return
-        message = checked_negative_magic(log, start)
-        if message is None or start + message.size_bytes > end:
-            return
-        yield message
-        start += message.size_bytes

@@ -321,11 +321,9 @@ class SegmentRead:
     def _left_out(self, fault: Fault) -> Fault:
         """Return the fault for damage that ended a chain of batches."""
         self._damage.fault(fault)
-        return (
-            fault
-            if fault is self._stuck
-            else fault._replace(message=f"{fault.message}: what cannot be read is left out")
-        )
+        if fault is self._stuck:
+            return fault
+        return fault._replace(message=f"{fault.message}: what cannot be read is left out")
 
 
 def _invalid(batches: BatchColumns) -> list[Batch]:

@@ -119,14 +119,7 @@ class AppendedLog:
                 self._write(made, rows, first, at)
                 self._roll(max(self.end_offset, batch.base_offset), cause)
                 first = at
-            # The indexes and the size know a batch before it is written (LogSegment.append).
-            if not self._size_bytes:
-                self._first_timestamp = batch.max_timestamp
-            failed = self._indexes.add_one(self._size_bytes, batch.last_offset, batch.max_timestamp)
-            if failed is not None:
-                raise failed
-            self._size_bytes += batch.size_bytes
-            self.end_offset = batch.last_offset + 1
+            self._take(batch)
         self._write(made, rows, first, len(rows))
 
     def flush(self) -> None:
@@ -148,6 +141,16 @@ class AppendedLog:
             self._now_ms,
             *self._indexes.entries,
         )
+
+    def _take(self, batch: Batch) -> None:
+        """Add a batch that is about to be written to the indexes and the size (LogSegment.append)."""
+        if not self._size_bytes:
+            self._first_timestamp = batch.max_timestamp
+        failed = self._indexes.add_one(self._size_bytes, batch.last_offset, batch.max_timestamp)
+        if failed is not None:
+            raise failed
+        self._size_bytes += batch.size_bytes
+        self.end_offset = batch.last_offset + 1
 
     def _write(self, made: EncodedBatches, rows: list[Batch], first: int, end: int) -> None:
         if first == end:

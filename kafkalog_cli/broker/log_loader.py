@@ -184,11 +184,7 @@ class LogLoader:
 
     def load(self) -> LoadedLog:
         """Load the partition. Raises LoadFailed if the broker cannot; the draft keeps the changes made until then."""
-        name = FileKind.LEADER_EPOCH_CHECKPOINT.value
-        if name not in self._draft:
-            self._draft.put(name, b"")
-        data = self._draft.read(name)
-        self._epochs = LeaderEpochs.from_file(data) if data else LeaderEpochs()
+        self._epochs = self._read_epochs()
         drop_deleted(self._draft)
         complete_swaps(self._draft, self._settings)
         self._retry_after_splits(self._open_segments)
@@ -226,6 +222,13 @@ class LogLoader:
     def _active(self) -> LoadedSegment:
         return self._segments[max(self._segments)]
 
+    def _read_epochs(self) -> LeaderEpochs:
+        name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+        if name not in self._draft:
+            self._draft.put(name, b"")
+        data = self._draft.read(name)
+        return LeaderEpochs.from_file(data) if data else LeaderEpochs()
+
     def _retry_after_splits(self, step: Callable[[], ResultT]) -> ResultT:
         while True:
             try:
@@ -260,12 +263,15 @@ class LogLoader:
             elif name.endswith(FileKind.LOG.value):
                 segment = LoadedSegment(self._draft, _offset(name), self._settings)
                 if segment.check_opened():
-                    # Its indexes are missing or bad. Later segments stay even if the recovery cuts it.
-                    try:
-                        self._recover_segment(segment)
-                    except InvalidOffset as error:
-                        raise LoadFailed("InvalidOffsetException", str(error)) from error
+                    self._recover_opened(segment)
                 self._segments[segment.base_offset] = segment
+
+    def _recover_opened(self, segment: LoadedSegment) -> None:
+        """Recover a segment whose indexes are missing or bad; later segments stay even if this cuts the segment."""
+        try:
+            self._recover_segment(segment)
+        except InvalidOffset as error:
+            raise LoadFailed("InvalidOffsetException", str(error)) from error
 
     def _recover_segment(self, segment: LoadedSegment) -> int:
         """Rebuild the producer state up to a segment and recover the segment; return the number of bytes cut."""

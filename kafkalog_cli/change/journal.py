@@ -185,11 +185,7 @@ class _Application:
             raise not_changed(self._directory, error) from error
         try:
             self._make(manifest)
-            log_dir = None if self._checkpoints is None else self._checkpoints.log_dir
-            after = snapshot(self._fs, self._directory, log_dir, manifest.edits)
-            done = replace(manifest, state=RunState.DONE, after=after, finished_ms=self._info.now_ms)
-            write_manifest(self._fs, self._directory, done, self._attributes_of_new)
-            return done
+            return self._finish(manifest)
         except SyncFailed as error:  # the state of the disk is unknown: write nothing more
             raise self._half(error) from error
         except BaseException as error:
@@ -347,16 +343,19 @@ class _Application:
         for change in manifest.changes:
             if change.kind is ChangeKind.CUT:
                 names.sync()
-                path = f"{self._directory}/{change.name}"
-                links = links_of_run(self._fs, path, self._run_directory)
-                with self._fs.open_write(path, most_links=links) as file:
-                    file.truncate(change.to_bytes)
-                    sync(file)
+                self._cut(change)
             else:
                 self._rename(change, names)
         names.sync()
         if self._checkpoints is not None:
             change_lines(self._fs, self._checkpoints.log_dir, self._checkpoints.edits)
+
+    def _cut(self, change: PlannedChange) -> None:
+        path = f"{self._directory}/{change.name}"
+        links = links_of_run(self._fs, path, self._run_directory)
+        with self._fs.open_write(path, most_links=links) as file:
+            file.truncate(change.to_bytes)
+            sync(file)
 
     def _rename(self, change: PlannedChange, names: NameChanges) -> None:
         path, kept = f"{self._directory}/{change.name}", f"{self._run_directory}/{change.kept}"
@@ -377,6 +376,13 @@ class _Application:
             self._fs.rename(path, kept)
 
     # -- after them
+
+    def _finish(self, manifest: Manifest) -> Manifest:
+        log_dir = None if self._checkpoints is None else self._checkpoints.log_dir
+        after = snapshot(self._fs, self._directory, log_dir, manifest.edits)
+        done = replace(manifest, state=RunState.DONE, after=after, finished_ms=self._info.now_ms)
+        write_manifest(self._fs, self._directory, done, self._attributes_of_new)
+        return done
 
     def _take_back(self, manifest: Manifest, error: BaseException) -> None:
         """Undo all changes after `error`. Raises HalfChanged if the undo fails too."""

@@ -233,10 +233,7 @@ class OutputDirectory:
     def begin(self, run: str) -> str:
         """Remove the files of earlier runs, and create the staging directory. Raises NotChanged, NoSpace."""
         try:
-            with suppress(*_ABSENT):
-                for entry in self._fs.list_directory(self._own):
-                    if entry.is_directory:
-                        self._remove(entry.path)
+            self._sweep()
             self._make(self.staging(run))
         except (OSError, SyncFailed) as error:
             raise not_changed(self.path, error) from error
@@ -258,9 +255,7 @@ class OutputDirectory:
                 for directory in (self.staging(record.run), self._own, self.path):
                     sync_directory(self._fs, directory)
             for one in record.coming:
-                path = f"{self.path}/{one.path}"
-                if self._fs.status(path) is not None:
-                    raise Refused(path=path, reason="a file has this name already, and is not replaced")
+                self._must_be_free(one)
             self._write(record)
         except (OSError, SyncFailed) as error:
             raise not_changed(self.path, error) from error
@@ -290,6 +285,11 @@ class OutputDirectory:
 
     def _write(self, record: RunRecord) -> None:
         replace_output(self._fs, self._record_path, record_bytes(record))
+
+    def _must_be_free(self, one: ComingFile) -> None:
+        path = f"{self.path}/{one.path}"
+        if self._fs.status(path) is not None:
+            raise Refused(path=path, reason="a file has this name already, and is not replaced")
 
     def _place(self, record: RunRecord, one: ComingFile) -> set[str]:
         """Move a file to its place and return the directories in which names changed. Raises Refused.
@@ -341,6 +341,12 @@ class OutputDirectory:
                 if lock is not None and [one.path for one in self._fs.list_directory(made)] == [lock]:
                     self._fs.unlink(lock)
                 self._fs.remove_directory(made)
+
+    def _sweep(self) -> None:
+        with suppress(*_ABSENT):
+            for entry in self._fs.list_directory(self._own):
+                if entry.is_directory:
+                    self._remove(entry.path)
 
     def _remove(self, directory: str) -> None:
         with suppress(*_ABSENT):

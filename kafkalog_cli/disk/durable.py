@@ -107,7 +107,7 @@ class NameChanges:
 
     def announce(self, *, filled: str, left: str | None = None) -> None:
         """Prepare for a file to get the path `filled`. `left`: its present path in a rename, None for other files."""
-        state = classify_file(filled.rpartition("/")[2]).state
+        state = _state_of(filled)
         if (self._last_state, state) in _STEPS:
             self.sync()
         self._last_state = state
@@ -145,6 +145,10 @@ _STEPS = (
     (WorkState.SWAP, WorkState.DELETED),
 )
 """Pairs of work states between which all names are synced."""
+
+
+def _state_of(path: str) -> WorkState:
+    return classify_file(path.rpartition("/")[2]).state
 
 
 def _is_log(path: str) -> bool:
@@ -330,17 +334,21 @@ def write_with_holes(file: WritableFile, position: int, pieces: Iterable[bytes])
     The file must not extend beyond `position` yet.
     """
     for piece in pieces:
-        start = 0  # of the bytes that are not written yet
-        for at in range(0, len(piece), _HOLE_BYTES):
-            if piece[at : at + _HOLE_BYTES] == _ZEROS:
-                if at > start:
-                    file.write(position + start, memoryview(piece)[start:at])
-                start = at + _HOLE_BYTES
-        if start < len(piece):
-            file.write(position + start, memoryview(piece)[start:])
-        position = position + len(piece)
+        position = _write_block(file, position, piece)
     file.truncate(position)
     return position
+
+
+def _write_block(file: WritableFile, position: int, block: bytes) -> int:
+    start = 0  # of the bytes that are not written yet
+    for at in range(0, len(block), _HOLE_BYTES):
+        if block[at : at + _HOLE_BYTES] == _ZEROS:
+            if at > start:
+                file.write(position + start, memoryview(block)[start:at])
+            start = at + _HOLE_BYTES
+    if start < len(block):
+        file.write(position + start, memoryview(block)[start:])
+    return position + len(block)
 
 
 def read_pieces(fs: Filesystem, path: str, start: int, end: int) -> Generator[bytes, None, None]:

@@ -94,9 +94,7 @@ def take_lock(directory: Directory, name: str, path: str, *, first_byte: int, ex
                 raise BlockingIOError(errno.EAGAIN, "another part of this process holds the lock", path)
             if not same:
                 _system_lock(path, file.descriptors[0], first_byte, exclusive)
-                # The last holder may have removed the locked file: the next run locks a new file.
-                if not os.fstat(file.descriptors[0]).st_nlink:
-                    raise BlockingIOError(errno.EAGAIN, "another process removed this lock", path)
+                _check_name(path, file.descriptors[0])
         except BaseException:
             _close_unused(key)
             raise
@@ -174,6 +172,12 @@ def _system_lock(path: str, descriptor: int, first_byte: int, exclusive: bool) -
         if error.errno in _HELD:
             raise BlockingIOError(errno.EAGAIN, "another process holds the lock", path) from error
         raise
+
+
+def _check_name(path: str, descriptor: int) -> None:
+    """Raise BlockingIOError if the locked file was removed by its last holder: the next run locks a new file."""
+    if not os.fstat(descriptor).st_nlink:
+        raise BlockingIOError(errno.EAGAIN, "another process removed this lock", path)
 
 
 def _give_up(key: tuple[int, int], lock: PosixLock) -> None:

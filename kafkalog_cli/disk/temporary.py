@@ -39,12 +39,7 @@ class SpooledFile:
     def write(self, data: bytes) -> None:
         """Write at the position. Raises OSError if the disk of a temporary file is full."""
         if self._held_bytes is not None and self._memory.tell() + len(data) > self._held_bytes:
-            self._held_bytes = None
-            with suppress(OSError):
-                file = temporary_file()
-                file.write(self._memory.getbuffer())
-                file.seek(self._memory.tell())
-                self._file, self._memory = file, io.BytesIO()
+            self._move_out()
         self._file.write(data)
 
     def seek(self, position: int) -> None:
@@ -62,3 +57,11 @@ class SpooledFile:
     def close(self) -> None:
         """Remove the temporary file."""
         self._file.close()
+
+    def _move_out(self) -> None:
+        self._held_bytes = None
+        with suppress(OSError):
+            file = temporary_file()
+            file.write(self._memory.getbuffer())
+            file.seek(self._memory.tell())
+            self._file, self._memory = file, io.BytesIO()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import CONTROL_MASK, BatchColumns
@@ -107,9 +107,7 @@ class TransactionEnds:
         while True:
             known = self._markers.get(producer_id)
             marker = None if known is None else known.next_after(last_offset)
-            entries = self._lost.get(producer_id, ())
-            of_it = (e.last_offset for e in entries if e.first_offset <= base_offset and e.last_offset > last_offset)
-            lost = min(of_it, default=None)
+            lost = self._lost_marker(producer_id, base_offset, last_offset)
             if lost is not None and (marker is None or lost < marker.offset):
                 return Ending.ABORTED
             if marker is not None:
@@ -122,6 +120,11 @@ class TransactionEnds:
     def close(self) -> None:
         """Close the file that is being read."""
         self._steps.close()
+
+    def _lost_marker(self, producer_id: int, base_offset: int, last_offset: int) -> int | None:
+        entries = self._lost.get(producer_id, ())
+        of_it = (e.last_offset for e in entries if e.first_offset <= base_offset and e.last_offset > last_offset)
+        return min(of_it, default=None)
 
     def _tell_of_missing(self, producer_id: int, offset: int) -> None:
         """Report an aborted transaction without an entry in the index: a broker's consumers see its records."""
@@ -148,14 +151,7 @@ class TransactionEnds:
                 index = _IndexOfSegment(segment, entries, self._say)
                 reader = Scan(log, DamagePolicy.RESYNC, start=position, limits=self._limits)
                 for batches in reader.batches():
-                    for row in _marker_rows(batches):
-                        offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
-                        aborts = control_type_at(log, int(batches.position[row])) == ABORT
-                        is_indexed = aborts and index.has_marker(producer, offset)
-                        self._markers.setdefault(producer, _Markers()).append(
-                            offset, aborts=aborts, is_indexed=is_indexed
-                        )
-                    self._take(index.passed(batches))
+                    self._note(log, batches, index)
                     yield True
                 self._take(index.rest(following))
                 yield True
@@ -173,6 +169,14 @@ class TransactionEnds:
         if faults:
             self._say(path, faults[0].message)
         return entries
+
+    def _note(self, log: ReadableFile, batches: BatchColumns, index: "_IndexOfSegment") -> None:
+        for row in _marker_rows(batches):
+            offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
+            aborts = control_type_at(log, int(batches.position[row])) == ABORT
+            is_indexed = aborts and index.has_marker(producer, offset)
+            self._markers.setdefault(producer, _Markers()).append(offset, aborts=aborts, is_indexed=is_indexed)
+        self._take(index.passed(batches))
 
     def _take(self, lost: list[AbortedTxn]) -> None:
         for entry in lost:

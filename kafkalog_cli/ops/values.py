@@ -105,21 +105,25 @@ def value_decoder(
     found, notes = SchemaSet(), list[ReadNote]()
     if any(one.needs_schemas for one in (key_format, value_format) if one is not None):
         if schemas is not None:
-            status = fs.status(schemas)
-            if status is None or not status.is_directory:
-                raise PathNotFound(path=schemas)
-            entries = fs.list_directory(schemas)
-            if looks_like_partition(entries) or directory_name(schemas).topic == SCHEMAS_TOPIC:
-                _read_partition(fs, schemas, found, notes)
-            elif not _read_log_dir(fs, schemas, found, notes):
-                found.places[:] = [schemas]
-                _SchemaFiles(fs, schemas, found, notes).read()
+            _read_given(fs, schemas, found, notes)
         else:
             for log_dir in dict.fromkeys(os.path.dirname(os.path.abspath(path)) for path in partitions):  # noqa: PTH100, PTH120
                 _read_log_dir(fs, log_dir, found, notes)
         if found.is_full:
             notes.append(ReadNote("schemas", found.places[-1], "there are more schemas than fit into memory"))
     return ValueDecoder(found, key_format, value_format), notes
+
+
+def _read_given(fs: Filesystem, path: str, found: SchemaSet, notes: list[ReadNote]) -> None:
+    status = fs.status(path)
+    if status is None or not status.is_directory:
+        raise PathNotFound(path=path)
+    entries = fs.list_directory(path)
+    if looks_like_partition(entries) or directory_name(path).topic == SCHEMAS_TOPIC:
+        _read_partition(fs, path, found, notes)
+    elif not _read_log_dir(fs, path, found, notes):
+        found.places[:] = [path]
+        _SchemaFiles(fs, path, found, notes).read()
 
 
 def _read_log_dir(fs: Filesystem, log_dir: str, found: SchemaSet, notes: list[ReadNote]) -> bool:

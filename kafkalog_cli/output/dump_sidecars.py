@@ -41,11 +41,7 @@ class Sidecars(NamedTuple):
     def text(self, path: str, suffix: str) -> Iterator[str | GivesUp | Corrupt]:
         """Yield the text of the file, whose name ends in `suffix`."""
         if suffix == ".snapshot":
-            entries, faults = producer_snapshot.decode(read_all(self.fs, path))
-            for entry in entries:
-                yield producer_line(entry, self.reports.version)
-            corrupt = (Corrupt(fault.message) for fault in faults if fault.kind is not FaultKind.TRAILING_BYTES)
-            yield from islice(corrupt, 1)
+            yield from self._snapshot(path)
             return
         directory, slash, name = path.rpartition("/")
         number = name.split(".", maxsplit=1)[0]
@@ -100,6 +96,13 @@ class Sidecars(NamedTuple):
                         reports.add(reports.out_of_order, absolute, (timestamp, checked.previous_timestamp))
                 if not self.only_mismatches:
                     yield f"timestamp: {timestamp} offset: {checked.offset}\n"
+
+    def _snapshot(self, path: str) -> Iterator[str | Corrupt]:
+        entries, faults = producer_snapshot.decode(read_all(self.fs, path))
+        for entry in entries:
+            yield producer_line(entry, self.reports.version)
+        corrupt = (Corrupt(fault.message) for fault in faults if fault.kind is not FaultKind.TRAILING_BYTES)
+        yield from islice(corrupt, 1)
 
     def _txn_index(self, path: str, base: str, base_offset: int) -> Iterator[str | GivesUp]:
         """Yield the text of a transaction index; if it has an unknown version, the real tool prints none of it."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_offset import Found, LookupRecord
 from kafkalog_cli.ops.lookup_time import BrokerAnswer
@@ -30,16 +31,7 @@ from kafkalog_cli.output.stream import printable
 def found_lines(found: Found) -> Iterator[str]:
     """Return lines `name: value`, the record first, in pieces: a piece with a final line feed ends a line."""
     if found.block is not None:
-        # The lines of the block's only record, in pieces.
-        timestamp = int(found.block.records.timestamp[0])
-        timed: list[Item] = ["timestamp: ", record("timestamp"), f" ({iso_time(timestamp)}), ", TIME_TYPE, "\n"]
-        items: list[Item] = [
-            "offset: ", record("offset"), "\n", *(timed if timestamp != NO_TIMESTAMP else []),
-            "key: ", *_shown(Part.KEY), "value: ", *_shown(Part.VALUE),
-            headers("header: ", stored(Part.HEADER_KEY, Form.JAVA_ESCAPED), " = ", *_shown(Part.HEADER_VALUE)),
-        ]  # fmt: skip
-        for piece in BlockLines(LineForm(program([], items), escape=True)).pieces(found.block):
-            yield str(piece, "utf-8")
+        yield from _record_lines(found.block)
     batch = found.batch
     first = "?" if batch.base_offset == NO_OFFSET else batch.base_offset
     yield f"segment: {printable(found.segment.log.path)}\n"
@@ -89,6 +81,19 @@ def broker_note(answer: BrokerAnswer) -> str:
         return f"a broker would answer with an error: {answer.reason}: {answer.failure}"
     said = "that there is none" if answer.offset is None else f"offset {answer.offset}"
     return f"a broker would answer {said}: {answer.reason}"
+
+
+def _record_lines(block: RecordBlock) -> Iterator[str]:
+    """Return the lines of a block's only record, in pieces."""
+    timestamp = int(block.records.timestamp[0])
+    timed: list[Item] = ["timestamp: ", record("timestamp"), f" ({iso_time(timestamp)}), ", TIME_TYPE, "\n"]
+    items: list[Item] = [
+        "offset: ", record("offset"), "\n", *(timed if timestamp != NO_TIMESTAMP else []),
+        "key: ", *_shown(Part.KEY), "value: ", *_shown(Part.VALUE),
+        headers("header: ", stored(Part.HEADER_KEY, Form.JAVA_ESCAPED), " = ", *_shown(Part.HEADER_VALUE)),
+    ]  # fmt: skip
+    for piece in BlockLines(LineForm(program([], items), escape=True)).pieces(block):
+        yield str(piece, "utf-8")
 
 
 def _shown(part: Part) -> list[Item]:

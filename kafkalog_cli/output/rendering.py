@@ -200,7 +200,7 @@ class BlockLines:
         output = self._take()
         try:
             for block in read():
-                if block.is_usual and not (self._form.texts is not None and self._form.needs_texts(block)):
+                if block.is_usual and not self._needs_texts(block):
                     lines = Lines(self._form, block)
                     yield RenderedBlock(
                         block.buffer, block.batches, block.first_row, block.end_row, block.record_ends, block.records,
@@ -240,6 +240,9 @@ class BlockLines:
         output = self._take()
         yield from lines.pieces(output)
         self._free.append(output)
+
+    def _needs_texts(self, block: RecordBlock) -> bool:
+        return self._form.texts is not None and self._form.needs_texts(block)
 
     def _take(self) -> _Output:
         try:

@@ -120,13 +120,7 @@ def remote_log_text(record: ApiMessage) -> str | UnreadableRecord:
     if state is None or problem is not None:
         return UnreadableRecord(problem or "state can not be null")
     if record.name == "RemoteLogSegmentMetadataRecord":
-        return (
-            f"RemoteLogSegmentMetadata{{remoteLogSegmentId={_segment_id(message['remoteLogSegmentId'])}, "
-            f"startOffset={message['startOffset']}, endOffset={message['endOffset']}, brokerId={message['brokerId']}, "
-            f"maxTimestampMs={message['maxTimestampMs']}, eventTimestampMs={message['eventTimestampMs']}, "
-            f"segmentLeaderEpochs={_epochs(message)}, segmentSizeInBytes={message['segmentSizeInBytes']}, "
-            f"customMetadata={_custom(message)}, state={state}, txnIdxEmpty={_txn_index_empty(message)}}}"
-        )
+        return _segment(message, state)
     if record.name == "RemoteLogSegmentMetadataUpdateRecord":
         return (
             f"RemoteLogSegmentMetadataUpdate{{remoteLogSegmentId={_segment_id(message['remoteLogSegmentId'])}, "
@@ -164,6 +158,16 @@ def _segment_problem(record: ApiMessage, state: str | None) -> str | None:
     elif state is None:
         return None
     return None if message["segmentLeaderEpochs"] else "segmentLeaderEpochs can not be null or empty"
+
+
+def _segment(message: Message, state: str) -> str:
+    return (
+        f"RemoteLogSegmentMetadata{{remoteLogSegmentId={_segment_id(message['remoteLogSegmentId'])}, "
+        f"startOffset={message['startOffset']}, endOffset={message['endOffset']}, brokerId={message['brokerId']}, "
+        f"maxTimestampMs={message['maxTimestampMs']}, eventTimestampMs={message['eventTimestampMs']}, "
+        f"segmentLeaderEpochs={_epochs(message)}, segmentSizeInBytes={message['segmentSizeInBytes']}, "
+        f"customMetadata={_custom(message)}, state={state}, txnIdxEmpty={_txn_index_empty(message)}}}"
+    )
 
 
 def _segment_id(entry: Message) -> str:

@@ -117,15 +117,19 @@ class _Answer(Generic[ResultT]):
 def _in_a_task(task: _Task) -> _Answer[Any]:
     try:
         if task.cwd is not None:
-            try:
-                os.chdir(task.cwd)
-            except OSError as error:
-                raise PathNotFound(path=task.cwd) from error
+            _go_to(task.cwd)
         work, item, fs, seen = pickle.loads(task.work)
         PartitionIdentities(fs, socket.gethostname()).check(seen)
         return _Answer(work(item))
     except KafkalogError as error:
         return _Answer(error=error)
+
+
+def _go_to(cwd: str) -> None:
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise PathNotFound(path=cwd) from error
 
 
 class _LargestFirst(InOrder[ResultT]):

@@ -44,14 +44,7 @@ def partitions_of(fs: Filesystem, options: SourceOptions) -> list[Partition]:
     Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable; UsageError if a partition is found twice.
     """
     chosen = served_partitions(fs, list(map(local_path, options.paths)), partial(_chooses, options))
-    topics = options.topics
-    missing = sorted(str(one) for one in (topics.assigned or frozenset()) - {name_of(one) for one in chosen})
-    missing += sorted((topics.subscribed or frozenset()) - {one.topic for one in chosen})
-    if missing:
-        raise NothingSelected(reason=f"{', '.join(missing)} not found under {', '.join(options.paths)}")
-    if not chosen:
-        what = "no topic matches the pattern" if topics.pattern is not None else "there is no partition"
-        raise NothingSelected(reason=f"{what} under {', '.join(options.paths)}")
+    _check_chosen(options, chosen)
     return unique(chosen)
 
 
@@ -80,15 +73,7 @@ def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOption
     found = []
     for one in partitions:
         if one.segments:
-            log = _log(fs, one, options)
-            first = _start(fs, log, options)
-            end = _end(fs, log, options)
-            if end is not None and first > end:
-                raise UsageError(
-                    reason=f"The resolved start offset {first} is greater than the resolved end offset {end}"
-                    f" for topic {one.topic} partition {one.number}."
-                )
-            whole = OffsetRange(one, first, end, log.bounds.end)
+            whole = _range(fs, one, options)
             wanted = wanted_part(fs, whole, options.records)
             if wanted is not None:
                 found.append(wanted)
@@ -105,6 +90,17 @@ def _chooses(options: SourceOptions, directory: DirectoryName) -> bool:
     if topics.pattern is not None:
         return topic not in _NEVER_MATCHED and re.search(topics.pattern, topic) is not None
     return True
+
+
+def _check_chosen(options: SourceOptions, chosen: list[Partition]) -> None:
+    topics = options.topics
+    missing = sorted(str(one) for one in (topics.assigned or frozenset()) - {name_of(one) for one in chosen})
+    missing += sorted((topics.subscribed or frozenset()) - {one.topic for one in chosen})
+    if missing:
+        raise NothingSelected(reason=f"{', '.join(missing)} not found under {', '.join(options.paths)}")
+    if not chosen:
+        what = "no topic matches the pattern" if topics.pattern is not None else "there is no partition"
+        raise NothingSelected(reason=f"{what} under {', '.join(options.paths)}")
 
 
 def check_limit(limit: OffsetLimit, assigned: set[TopicPartition], position: str) -> None:
@@ -141,6 +137,18 @@ def _log(fs: Filesystem, one: Partition, options: SourceOptions) -> _Log:
     if options.isolation is Isolation.READ_COMMITTED and kinds:
         bounds = bounds._replace(end=min(bounds.end, growing_end(fs, one, options.isolation)))
     return _Log(one, bounds)
+
+
+def _range(fs: Filesystem, one: Partition, options: SourceOptions) -> OffsetRange:
+    log = _log(fs, one, options)
+    first = _start(fs, log, options)
+    end = _end(fs, log, options)
+    if end is not None and first > end:
+        raise UsageError(
+            reason=f"The resolved start offset {first} is greater than the resolved end offset {end}"
+            f" for topic {one.topic} partition {one.number}."
+        )
+    return OffsetRange(one, first, end, log.bounds.end)
 
 
 def start_of(fs: Filesystem, one: Partition, options: SourceOptions) -> int:

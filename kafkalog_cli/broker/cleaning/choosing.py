@@ -126,9 +126,7 @@ def find_dirt(  # noqa: PLR0913, PLR0917
         young = next((at for at in dirty if times.largest_ms(at) > young_ms), None)
         if young is not None and segments[young].base_offset < limit:
             limit, up_to = segments[young].base_offset, UpTo.MIN_COMPACTION_LAG
-    # The base offset of the segment that contains the limit.
-    closed = _closed_from(segments, max(first_dirty, limit))
-    first_uncleanable = segments[closed[0] if closed else -1].base_offset
+    first_uncleanable = _rounded(segments, max(first_dirty, limit))
     cleanable = places_between(segments, min(first_dirty, first_uncleanable), first_uncleanable)
     return Dirt(
         first_dirty,
@@ -155,6 +153,12 @@ def _closed_from(segments: Sequence[LogSegmentSize], offset: int) -> range:
     """Return the positions of closed segments from that with `offset` on (UnifiedLog.nonActiveLogSegmentsFrom)."""
     active = segments[-1].base_offset
     return range(0) if offset > active else places_between(segments, offset, active)
+
+
+def _rounded(segments: Sequence[LogSegmentSize], limit: int) -> int:
+    """Return the base offset of the segment that contains `limit`."""
+    closed = _closed_from(segments, limit)
+    return segments[closed[0] if closed else -1].base_offset
 
 
 def _delay_ms(dirty: range, max_lag_ms: int, now_ms: int, times: SegmentTimes) -> int:

@@ -135,10 +135,7 @@ class Cleaner:
                 self._transactions.expect(aborted_between(aborts, segment.base_offset, upper))
                 if request.only_erases:
                     self._out.note_aborted(log.aborted_in(segment))
-                place = self._marks.start_of(segment.base_offset)
-                self.counts.bytes_read += segment.log.size_bytes
-                for chunk in SegmentChunks(self._log, segment):
-                    place = self._clean_chunk(segment, chunk, place)
+                self._clean(segment)
             if self._out.is_all_below:
                 message = (
                     "the cleaned records have offsets below the segment's base offset: a broker's"
@@ -149,6 +146,12 @@ class Cleaner:
 
     def _next_offset(self, segment: Segment) -> int:
         return segment_end(self._log.fs, segment, like_clean_start=False).next_offset
+
+    def _clean(self, segment: Segment) -> None:
+        place = self._marks.start_of(segment.base_offset)
+        self.counts.bytes_read += segment.log.size_bytes
+        for chunk in SegmentChunks(self._log, segment):
+            place = self._clean_chunk(segment, chunk, place)
 
     def _clean_chunk(self, segment: Segment, chunk: Chunk, place: int) -> int:
         """Write the kept records of a chunk, whose first mark is at `place`; return the position after its marks."""
@@ -264,9 +267,7 @@ class Cleaner:
         counts, count = self.counts, end - first
         if fate is _Fate.COPY:
             counts.batches_copied += count
-            batches = chunk.batches.part(first, end)
-            begin, last = batches.position[0] - chunk.position, batches.end_position - chunk.position
-            self._write(chunk.view[begin:last], batches.moved(self._out.position))
+            self._copy(chunk, first, end)
         elif fate is _Fate.REWRITE:
             counts.batches_rewritten += count
             self._rewrite(segment, chunk, first, end, place)
@@ -282,6 +283,11 @@ class Cleaner:
         self.counts.bytes_written += len(data)
         self._out.write(data, batches)
 
+    def _copy(self, chunk: Chunk, first: int, end: int) -> None:
+        batches = chunk.batches.part(first, end)
+        begin, last = batches.position[0] - chunk.position, batches.end_position - chunk.position
+        self._write(chunk.view[begin:last], batches.moved(self._out.position))
+
     def _blocks(self, segment: Segment, chunk: Chunk, first: int, end: int) -> Iterator[RecordBlock]:
         return sound(self._reader.blocks(chunk, first, end), segment.log.path)
 
@@ -289,8 +295,7 @@ class Cleaner:
         """Encode batches again: some records are removed, or a delete horizon is set, or v0 and v1 become v2."""
         large = _LargeBatch(self._encoder)
         for block in self._blocks(segment, chunk, first, end):
-            # A byte per record of the block, whose first mark is at `place`: 1 if the record stays, else 0.
-            keep = self._marks.part(place, place + block.record_count).translate(_STAYS)
+            keep = self._keep(block, place)
             _check_values(segment, block, keep)
             if block.begun or block.goes_on:
                 if any(keep):
@@ -327,6 +332,10 @@ class Cleaner:
             fate = _Fate.REWRITE if kept or self._is_retained(batch) else _Fate.DROP
         self._do(segment, chunk, (row, row + 1), begin, fate)
         return place
+
+    def _keep(self, block: RecordBlock, place: int) -> bytes | bytearray:
+        """Return a byte per record of a block, whose first mark is at `place`: 1 if the record stays, else 0."""
+        return self._marks.part(place, place + block.record_count).translate(_STAYS)
 
     def _unchanged(self, block: RecordBlock, place: int) -> BatchColumns | None:
         """Return the headers of a block of whole batches if none of them changes, else None."""

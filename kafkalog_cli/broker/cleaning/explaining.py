@@ -15,6 +15,7 @@ from kafkalog_cli.broker.cleaning.log import (
 )
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest
 from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.records import RecordReader
 
@@ -91,14 +92,7 @@ class _Search:
             for chunk in SegmentChunks(self._log, segment):
                 aborted = set(transactions.unkeyed_rows(self._reader, chunk, segment.log.path))
                 for block in sound(self._reader.blocks(chunk), segment.log.path):
-                    columns = block.records
-                    for row in self._finder.rows(block):
-                        batch_row = block.first_row + bisect_right(block.record_ends, row)
-                        batch = block.batches.row(batch_row)
-                        if not batch.is_control:
-                            offset, timestamp_ms = int(columns.offset[row]), int(columns.timestamp[row])
-                            size = int(columns.value_size[row])
-                            yield _Found(segment, offset, timestamp_ms, size, batch, batch_row in aborted)
+                    yield from self._in_block(segment, block, aborted)
 
     def is_known(self, found: _Found) -> bool:
         """Whether a broker's key table contains the record."""
@@ -130,3 +124,13 @@ class _Search:
             else horizon_ms is not None and horizon_ms <= self._request.now_ms
         )
         return fate._replace(reason=Reason.EXPIRED if is_over else Reason.TOMBSTONE, due_ms=horizon_ms)
+
+    def _in_block(self, segment: Segment, block: RecordBlock, aborted: set[int]) -> Iterator[_Found]:
+        columns = block.records
+        for row in self._finder.rows(block):
+            batch_row = block.first_row + bisect_right(block.record_ends, row)
+            batch = block.batches.row(batch_row)
+            if not batch.is_control:
+                offset, timestamp_ms = int(columns.offset[row]), int(columns.timestamp[row])
+                size = int(columns.value_size[row])
+                yield _Found(segment, offset, timestamp_ms, size, batch, batch_row in aborted)

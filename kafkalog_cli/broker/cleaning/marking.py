@@ -103,7 +103,7 @@ class _Marking:
                     raise KafkalogError(
                         reason=f"a key is larger than the memory for keys, {request.memory_bytes} bytes"
                     )
-                slices += part.split(max(1, min(6, (dirty_bytes // max(1, seen)).bit_length())))
+                slices += part.split(_bits_for(seen, dirty_bytes))
                 continue
             self._read_clean(table)
         self._marks.end_offset = self._latest + 1
@@ -300,3 +300,11 @@ def _rows_with_horizon(block: RecordBlock, *, with_legacy: bool) -> list[int]:
     return rows_where(
         lambda bits, magic: (bits & DELETE_HORIZON_MASK != 0) | (magic < modern), batches.attributes, batches.magic
     )
+
+
+def _bits_for(read_bytes: int, all_bytes: int) -> int:
+    """Return the number of bits that split the keys into slices that may fit, 1 to 6.
+
+    The table was full after `read_bytes` of `all_bytes`.
+    """
+    return max(1, min(6, (all_bytes // max(1, read_bytes)).bit_length()))

@@ -83,10 +83,7 @@ def read_header(data: bytes, served: Mapping[int, Api]) -> tuple[RequestHeader, 
         client = reader.string(size) if size >= 0 else None
         api = served.get(key)
         if api is not None and version in api.versions and version in api.request.flexible:
-            for _ in range(reader.unsigned_varint()):
-                reader.unsigned_varint()
-                reader.claim(1)
-                reader.array(reader.unsigned_varint())
+            _skip_tags(reader)
     except Undecodable as error:
         raise BadRequest(f"its header cannot be read: {error}") from error
     return RequestHeader(key, version, correlation, client), reader
@@ -121,3 +118,10 @@ def response_pieces(api: Api, version: int, correlation_id: int, message: Messag
     first = pieces[0]
     assert isinstance(first, bytes)
     return [_INT32.pack(size - _INT32.size) + first[_INT32.size :], *pieces[1:]]
+
+
+def _skip_tags(reader: WireReader) -> None:
+    for _ in range(reader.unsigned_varint()):
+        reader.unsigned_varint()
+        reader.claim(1)
+        reader.array(reader.unsigned_varint())

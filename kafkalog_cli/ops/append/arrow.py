@@ -61,9 +61,7 @@ class ArrowReader:
         columns = {name: part.column(name) for name in part.schema.names}
         timestamps, headers = self._timestamps(columns.get("timestamp"), part.num_rows), columns.get("headers")
         if headers is not None:
-            keys = headers.flatten().flatten()[0]
-            if keys.null_count:
-                raise BadInput(path=f"records from {self._records + 1} on", reason="a header's key is null")
+            self._check_headers(headers)
         origins = _Origins(columns, part.num_rows) if self._with_origin else None
         run = _run(columns, timestamps)
         yield from (run,) if origins is None else origins.parted(run)
@@ -81,6 +79,11 @@ class ArrowReader:
             reason = f"timestamp {found[wrong[0]]} is not possible in a record"
             raise BadInput(path=f"record {self._records + int(wrong[0]) + 1}", reason=reason)
         return found
+
+    def _check_headers(self, column: Any) -> None:
+        keys = column.flatten().flatten()[0]
+        if keys.null_count:
+            raise BadInput(path=f"records from {self._records + 1} on", reason="a header's key is null")
 
 
 def as_records(parts: Iterable[Any], schema: Any, now_ms: int, append_time_ms: int | None = None) -> Iterator[Any]:

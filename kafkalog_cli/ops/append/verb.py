@@ -158,18 +158,21 @@ class Appending:
         options = self._options
         lines = SortedLines(Partitioner(numbers, count, options.writing.batch_bytes, hashing=options.hashing), numbers)
         try:
-            sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._session.interruptions
-            self._session.observer.progress.begin("reading", self._files.total_bytes())
-            with interruptions.watched(), self._session.observer.progress:
-                for name, pieces in self._files.each(interruptions.safe_point):
-                    for _ in read_records(PieceLines(pieces), name, sort):
-                        pass
-                interruptions.safe_point()
+            self._read_into(lines)
         except BaseException:
             lines.close()
             raise
         self._sorted = lines
         return lines
+
+    def _read_into(self, lines: SortedLines) -> None:
+        sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._session.interruptions
+        self._session.observer.progress.begin("reading", self._files.total_bytes())
+        with interruptions.watched(), self._session.observer.progress:
+            for name, pieces in self._files.each(interruptions.safe_point):
+                for _ in read_records(PieceLines(pieces), name, sort):
+                    pass
+            interruptions.safe_point()
 
     @property
     def _files(self) -> AppendInputs:

@@ -255,9 +255,7 @@ def missing_start(
         return
     first = partition.segments[0].base_offset
     line = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
-    # The start offset of the first leader epoch, None if the file is missing, empty, damaged or unreadable.
-    entries, faults = try_leader_epochs(fs, partition)
-    epochs = None if faults or not entries else entries[0].start_offset
+    epochs = _first_epoch_offset(fs, partition)
     is_final = root is not None and root.shutdown is Shutdown.CLEAN
     sources = []
     if epochs is not None and epochs < first:
@@ -288,6 +286,12 @@ def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str],
         " crashed while it deleted old segments leaves the same traces",
         steps=tuple(steps),
     )
+
+
+def _first_epoch_offset(fs: Filesystem, partition: Partition) -> int | None:
+    """Return the start offset of the first leader epoch, None if the file is missing, empty, damaged or unreadable."""
+    entries, faults = try_leader_epochs(fs, partition)
+    return None if faults or not entries else entries[0].start_offset
 
 
 def _has_deleted(partition: Partition, start: int, end: int) -> bool:

@@ -130,11 +130,7 @@ class IndexCheck(ABC):
         # The file's bytes, possibly 10 MiB of zeros, are not kept.
         self._is_read, self._read_notes = content.is_whole, content.notes
         self._faults = tuple(length_faults(whole, used))
-        # The bytes after the entries in use if all are zero, as in a preallocated index; else 0.
-        start, end = used * whole.layout.size, len(whole) * whole.layout.size
-        self._zero_tail_bytes = (
-            end - start + content.zero_bytes if whole.data.count(0, start, end) == end - start else 0
-        )
+        self._zero_tail_bytes = _zero_tail(whole, used, content.zero_bytes)
         self._first, self._second = self.index(content.data[: used * whole.layout.size], self._base_offset).columns()
         self._finding = bytearray(used)
         self._next = 0
@@ -449,3 +445,12 @@ def _in_use(whole: SegmentIndex[Any]) -> int:
     used = whole.in_use_count()
     lone_zero = used == 1 and not any(whole.data[: whole.layout.size])
     return 0 if lone_zero and (isinstance(whole, OffsetIndex) or len(whole) > 1) else used
+
+
+def _zero_tail(whole: SegmentIndex[Any], used: int, zero_bytes: int) -> int:
+    """Return the bytes after the entries in use if all are zero, as in a preallocated index; else 0.
+
+    `zero_bytes` follow the entries of `whole` in the file.
+    """
+    start, end = used * whole.layout.size, len(whole) * whole.layout.size
+    return end - start + zero_bytes if whole.data.count(0, start, end) == end - start else 0

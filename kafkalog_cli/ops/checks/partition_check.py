@@ -100,11 +100,7 @@ class PartitionCheck:
         self._questions = LogQuestions(UNKNOWN_RANGE)
         self._is_range_walked = wanted is None and self._is_first_of_one_segment()
         if not log_check.headers_only:
-            # Files that a broker appends to or replaces are read before the log end: so they are not newer.
-            last = max(self._segments, default=None)
-            for file in self._in_place(FileKind.TXN_INDEX, FileKind.LEADER_EPOCH_CHECKPOINT):
-                if file.name.kind is FileKind.LEADER_EPOCH_CHECKPOINT or file.name.offset == last:
-                    self._files.hold(file, MAX_STATE_BYTES)
+            self._hold_changing()
             if not self._is_range_walked:
                 self._questions.log = self._range()
             self._ask()
@@ -159,6 +155,13 @@ class PartitionCheck:
         return self._wanted is None or segment.log.name in self._wanted
 
     # ---- what is asked of the log before it is walked
+
+    def _hold_changing(self) -> None:
+        """Read files that a broker appends to or replaces, before the log end is read: so they are not newer."""
+        last = max(self._segments, default=None)
+        for file in self._in_place(FileKind.TXN_INDEX, FileKind.LEADER_EPOCH_CHECKPOINT):
+            if file.name.kind is FileKind.LEADER_EPOCH_CHECKPOINT or file.name.offset == last:
+                self._files.hold(file, MAX_STATE_BYTES)
 
     def _ask(self) -> None:
         files, questions = self._files, self._questions

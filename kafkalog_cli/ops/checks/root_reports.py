@@ -68,22 +68,18 @@ def _of_glob(read_context: ReadContext, path: str, selection: Selection) -> Iter
         yield Trouble(path, error)
         return
     for match in found:
-        status = read_context.fs.status(match)
-        try:
-            if status is not None and status.is_directory:
-                yield from _of_directory(read_context, match.rstrip("/") or "/", selection)
-            else:
-                parent, _, name = match.rpartition("/")
-                parent = parent or ("/" if match.startswith("/") else ".")
-                kind = classify_file(name).kind
-                if kind not in KINDS or kind is FileKind.LOG:
-                    yield Ignored(match)
-                elif kind in ROOT_SIDECARS:
-                    yield from _of_root(read_context, parent, selection, frozenset({name}))
-                elif selection.takes(directory_name(parent)):
-                    yield from _of_partition(read_context, parent, frozenset({name}))
-        except KafkalogError as error:
-            yield Trouble(match, error)
+        yield from _of_path(read_context, match, selection)
+
+
+def _of_path(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
+    status = read_context.fs.status(path)
+    try:
+        if status is not None and status.is_directory:
+            yield from _of_directory(read_context, path.rstrip("/") or "/", selection)
+        else:
+            yield from _of_file(read_context, path, selection)
+    except KafkalogError as error:
+        yield Trouble(path, error)
 
 
 def _of_directory(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
@@ -114,6 +110,18 @@ def _of_root(
     read_context: ReadContext, path: str, selection: Selection, wanted: frozenset[str] | None = None
 ) -> Iterator[FileReport]:
     yield from settled_reports(read_context, path, lambda: RootReports(read_context, path, selection, wanted))
+
+
+def _of_file(read_context: ReadContext, path: str, selection: Selection) -> Iterator[Reported]:
+    parent, _, name = path.rpartition("/")
+    parent = parent or ("/" if path.startswith("/") else ".")
+    kind = classify_file(name).kind
+    if kind not in KINDS or kind is FileKind.LOG:
+        yield Ignored(path)
+    elif kind in ROOT_SIDECARS:
+        yield from _of_root(read_context, parent, selection, frozenset({name}))
+    elif selection.takes(directory_name(parent)):
+        yield from _of_partition(read_context, parent, frozenset({name}))
 
 
 class RootReports:

@@ -359,10 +359,7 @@ class _CleanedLog:
         log_end = whole_end_of(self.fs, partition)
         log_start = max(partition.log_start, partition.segments[0].base_offset)
         high_watermark = partition.high_watermark(log_end)
-        # The producer state of a broker that starts now.
-        draft = Draft(self.fs, self.partition.path)
-        log = open_log(draft, self.partition, load_settings(self.partition, self.request.now_ms), log_end)
-        producers = log.producers_at_end(draft.fork()).state
+        producers = self._producers(log_end)
         sizes = CleanableLog(self.fs, partition.segments).sizes
         ends = LogEnds(log_start, log_end, producers.stable_below(high_watermark.offset))
         checkpoint = partition.line(FileKind.CLEANER_CHECKPOINT)
@@ -436,6 +433,12 @@ class _CleanedLog:
             return self.partition.edit(FileKind.CLEANER_CHECKPOINT, max(dirt.first_dirty, dirt.first_uncleanable))
         is_wrong = dirt.checkpoint in (CheckpointState.BELOW_LOG_START, CheckpointState.ABOVE_LOG_END)
         return self.partition.edit(FileKind.CLEANER_CHECKPOINT, dirt.first_dirty) if is_wrong else ()
+
+    def _producers(self, log_end: int) -> ProducerState:
+        """Return the producer state of a broker that starts now. Raises LoadFailed."""
+        draft = Draft(self.fs, self.partition.path)
+        log = open_log(draft, self.partition, load_settings(self.partition, self.request.now_ms), log_end)
+        return log.producers_at_end(draft.fork()).state
 
     def _largest_ms(self, at: int) -> int:
         enough_ms = self.request.now_ms - self.config.min_compaction_lag_ms + 1

@@ -117,12 +117,7 @@ def effect_of(argv: Sequence[str]) -> Effect:
     if program == "sudo":
         return effect_of(arguments) if arguments else Effect.PERMANENT
     if program == "kafkalog":
-        verb = arguments[0] if arguments else ""
-        if verb in _READING_VERBS or "--dry-run" in arguments:
-            return Effect.NOTHING
-        if verb == "recover" and "--salvage" in arguments:
-            return Effect.COPIES
-        return Effect.REVERSIBLE if verb in _JOURNALED_VERBS and "--discard" not in arguments else Effect.PERMANENT
+        return _effect_of_verb(arguments)
     if program in _READING_PROGRAMS:
         return Effect.PERMANENT if {"-delete", "-exec"} & {*arguments} else Effect.NOTHING
     if program == "cp":
@@ -130,6 +125,15 @@ def effect_of(argv: Sequence[str]) -> Effect:
     if program == "mv" or (program == "sed" and any(one.startswith("-i.") for one in arguments)):
         return Effect.REVERSIBLE
     return Effect.PERMANENT
+
+
+def _effect_of_verb(arguments: Sequence[str]) -> Effect:
+    verb = arguments[0] if arguments else ""
+    if verb in _READING_VERBS or "--dry-run" in arguments:
+        return Effect.NOTHING
+    if verb == "recover" and "--salvage" in arguments:
+        return Effect.COPIES
+    return Effect.REVERSIBLE if verb in _JOURNALED_VERBS and "--discard" not in arguments else Effect.PERMANENT
 
 
 def _undo(argv: Sequence[str]) -> str:

@@ -110,9 +110,7 @@ class Plans:
         """Return the bytes of due files, those of files that retention removes, and the segments that go."""
         work, plan = self.work, self.retain_plan()
         due = [] if plan.due is None else [due.file for due in plan.due.files]
-        # The files that retention removes or renames to `.deleted`.
-        moved = {c.name for c in plan.changes if isinstance(c, Move) and c.new_name.endswith(WorkState.DELETED.value)}
-        names = moved | {change.name for change in plan.changes if isinstance(change, Drop)}
+        names = _names_that_go(plan)
         files = [file for file in work.fs.list_directory(plan.path) if file.name in names]
         gone = frozenset(fate.base_offset for fate in plan.removed)
         return _space(work.fs, due), _space(work.fs, files), gone
@@ -124,14 +122,7 @@ class Plans:
         for group in measured(work.fs, self.compact_plan(), CompactRequest(work.clock)):
             if gone.isdisjoint(group.sources):
                 new_bytes = sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in group.file_bytes)
-                # A cleaning replaces the files of its source segments, and snapshots of merged segments.
-                found: list[FileStatus | None] = []
-                for segment in work.partition.segments:
-                    if segment.base_offset in group.sources:
-                        found += [segment.log, segment.offset_index, segment.time_index, segment.txn_index]
-                merged = set(group.sources) - set(group.base_offsets)
-                found += [file.status for file in work.partition.snapshots if file.name.offset in merged]
-                replaced = [file for file in found if file is not None]
+                replaced = _replaced(work.partition, group.sources, group.base_offsets)
                 freed_bytes += _space(work.fs, replaced) - new_bytes
         return max(freed_bytes, 0)
 
@@ -146,6 +137,23 @@ def _reason(error: KafkalogError | OSError) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return str(error.details.get("reason", error))
+
+
+def _names_that_go(plan: RetainPlan) -> set[str]:
+    """Return the names of the files that retention removes or renames to `.deleted`."""
+    moved = {c.name for c in plan.changes if isinstance(c, Move) and c.new_name.endswith(WorkState.DELETED.value)}
+    return moved | {change.name for change in plan.changes if isinstance(change, Drop)}
+
+
+def _replaced(partition: Partition, sources: Sequence[int], made: Sequence[int]) -> list[FileStatus]:
+    """Return the files that a cleaning replaces: those of its source segments, and snapshots of merged segments."""
+    found: list[FileStatus | None] = []
+    for segment in partition.segments:
+        if segment.base_offset in sources:
+            found += [segment.log, segment.offset_index, segment.time_index, segment.txn_index]
+    merged = set(sources) - set(made)
+    found += [file.status for file in partition.snapshots if file.name.offset in merged]
+    return [file for file in found if file is not None]
 
 
 def _space(fs: WritableFilesystem, files: Iterable[FileStatus]) -> int:

@@ -57,18 +57,7 @@ class LogRead:
         self.rows_to_read = rows_to_read
         self._visibility: Visibility | None = None
         self._committed: Committed | None = None
-        bounds, path = self.range.bounds, self.partition.path
-        if bounds.remote_start is not None and self.request.start is Start.EARLIEST:
-            self.notes.append(ReadNote("remote-storage", path, f"left out: {bounds.remote_offsets}"))
-        if bounds.broker_end is not None and bounds.broker_end < self.range.end:
-            message = (
-                f"a broker uses {bounds.broker_end} as the end of the log, from its index; batches"
-                f" continue to {bounds.end}"
-            )
-            self.notes.append(ReadNote("broker-end", path, message))
-        elif bounds.high_watermark is not None and bounds.high_watermark < min(bounds.end, self.range.end):
-            message = f"the high watermark is {bounds.high_watermark}: a broker may not show records from there on"
-            self.notes.append(ReadNote("high-watermark", path, message))
+        self._note_bounds()
 
     @property
     def next_offset(self) -> int:
@@ -128,6 +117,20 @@ class LogRead:
                 self.range.first, self.range.end, self._committed, with_control=self.request.with_control
             )
         return self._visibility
+
+    def _note_bounds(self) -> None:
+        bounds, path = self.range.bounds, self.partition.path
+        if bounds.remote_start is not None and self.request.start is Start.EARLIEST:
+            self.notes.append(ReadNote("remote-storage", path, f"left out: {bounds.remote_offsets}"))
+        if bounds.broker_end is not None and bounds.broker_end < self.range.end:
+            message = (
+                f"a broker uses {bounds.broker_end} as the end of the log, from its index; batches"
+                f" continue to {bounds.end}"
+            )
+            self.notes.append(ReadNote("broker-end", path, message))
+        elif bounds.high_watermark is not None and bounds.high_watermark < min(bounds.end, self.range.end):
+            message = f"the high watermark is {bounds.high_watermark}: a broker may not show records from there on"
+            self.notes.append(ReadNote("high-watermark", path, message))
 
 
 class SegmentRead:
@@ -231,17 +234,7 @@ class SegmentRead:
             last = self._stuck or reader.damage
             if last is not None:
                 yield self._left_out(last)
-            if self._incomplete_sets:
-                sets = counted(len(self._incomplete_sets), "compressed message set ends", "compressed message sets end")
-                message = (
-                    f"{sets} with an incomplete message, the first at byte {self._incomplete_sets[0]}."
-                    " A consumer skips such messages without an error"
-                )
-                self._log.notes.append(ReadNote("incomplete-message", file.path, message))
-            if self._log.is_stuck:
-                self._log.codes.append(ExitCode.FAILURE)
-            else:
-                self._log.codes.append(self._damage.exit_code(self._log.fs, file, reader.end_position, self._limits))
+            self._end(file, reader.end_position)
 
     def _until_stuck(self, scan: Scan) -> Generator[Chunk, None, None]:
         """Yield the chunks of a scan; after a valid batch that is merely too large, the reading ends."""
@@ -324,6 +317,19 @@ class SegmentRead:
         if fault is self._stuck:
             return fault
         return fault._replace(message=f"{fault.message}: what cannot be read is left out")
+
+    def _end(self, file: ReadableFile, valid_bytes: int) -> None:
+        if self._incomplete_sets:
+            sets = counted(len(self._incomplete_sets), "compressed message set ends", "compressed message sets end")
+            message = (
+                f"{sets} with an incomplete message, the first at byte {self._incomplete_sets[0]}."
+                " A consumer skips such messages without an error"
+            )
+            self._log.notes.append(ReadNote("incomplete-message", file.path, message))
+        if self._log.is_stuck:
+            self._log.codes.append(ExitCode.FAILURE)
+        else:
+            self._log.codes.append(self._damage.exit_code(self._log.fs, file, valid_bytes, self._limits))
 
 
 def _invalid(batches: BatchColumns) -> list[Batch]:

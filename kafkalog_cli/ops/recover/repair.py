@@ -173,12 +173,7 @@ class _Repair:
         if not indexes_only:
             self._complete_swaps()
             whole = self.draft.fork()
-            # The torn end that a crash leaves is cut before the full check, which is then needed only once.
-            segments = open_partition(self.draft, self._partition.path).segments
-            if segments and not segments[-1].is_seven:
-                bad = torn_near_end(self.draft, segments[-1], self._settings)
-                if bad is not None:
-                    self._cut(segments[-1].log.path.rpartition("/")[2], bad)
+            self._cut_torn_end()
         reports = self._look()
         torn = torn_logs(reports)
         if torn and self.cut:  # a wrong index may have led into a record's value: again without it
@@ -280,6 +275,14 @@ class _Repair:
             return walk.fault is None and not walk.damaged and not walk.bad_crcs
 
     # -- the log
+
+    def _cut_torn_end(self) -> None:
+        """Cut the torn end that a crash leaves before the full check, which is then needed only once."""
+        segments = open_partition(self.draft, self._partition.path).segments
+        if segments and not segments[-1].is_seven:
+            bad = torn_near_end(self.draft, segments[-1], self._settings)
+            if bad is not None:
+                self._cut(segments[-1].log.path.rpartition("/")[2], bad)
 
     def _cut_tail(self, suspects: Sequence[str]) -> bool:
         """Cut everything after the last valid batch of each suspect log. Return whether anything was cut."""

@@ -98,16 +98,7 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
     fs.make_directory(result.path)
     try:
         with fs.hold_directory(result.path):  # writes stay in this directory even if another gets its name
-            sources = sources_of(fs, partition, settings)
-            for source in sources:
-                try:
-                    _Copy(fs, source, settings, result).run()
-                except KafkalogError as error:
-                    result.unreadable.append(UnreadableFile(source.segment.log.path, unreadable(error).message))
-            if partition.metadata is not None:
-                _copy_metadata(fs, partition.metadata.path, result)
-            _write_sidecars(fs, result.path, settings)
-            fs.sync_directory(result.path)
+            _fill(fs, partition, settings, result)
         fs.rename(result.path, out)
     except BaseException:
         try_to_remove_directory(fs, result.path)
@@ -126,6 +117,19 @@ def _free_target(fs: WritableFilesystem, out: str) -> str:
 def sync_parent(fs: WritableFilesystem, path: str) -> None:
     """Sync the parent directory of `path`, so that its name is on disk. Raises OSError."""
     fs.sync_directory(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
+
+
+def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, result: Salvaged) -> None:
+    sources = sources_of(fs, partition, settings)
+    for source in sources:
+        try:
+            _Copy(fs, source, settings, result).run()
+        except KafkalogError as error:
+            result.unreadable.append(UnreadableFile(source.segment.log.path, unreadable(error).message))
+    if partition.metadata is not None:
+        _copy_metadata(fs, partition.metadata.path, result)
+    _write_sidecars(fs, result.path, settings)
+    fs.sync_directory(result.path)
 
 
 def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:

@@ -1,7 +1,7 @@
 """The verbs of `recover`: RECOVER repairs each partition and the checkpoints of its log directory, SALVAGE copies."""
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -78,13 +78,7 @@ def recovery(
     """
     partitions = partitions_to_recover(session, paths)
     if session.options.dry_run and mode is RecoverMode.REPAIR:
-        for log_dir in dict.fromkeys((*session.log_dirs(partitions), *session.log_dirs_alone)):
-            for path, fault in session.roots.read(log_dir).faults:
-                if fault.kind is not FaultKind.UNREADABLE:
-                    message = (
-                        f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
-                    )
-                    session.observer.report(Note("checkpoint-damaged", message, path))
+        _report_damaged_checkpoints(session, partitions)
     if mode is RecoverMode.REPAIR:
         session.when_locked = partial(_rebuild_checkpoints, session)
     do = partial(recover_partition, mode=mode, since_recovery_point=since_recovery_point, discard=discard)
@@ -129,6 +123,15 @@ def _damaged_log_dirs(session: Session, paths: list[str], others: Collection[str
             continue
         if any(map(read_log_dir(fs, path).needs_rebuild, OFFSET_CHECKPOINTS)):
             yield path
+
+
+def _report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
+    """Report the checkpoints that would be rebuilt."""
+    for log_dir in dict.fromkeys((*session.log_dirs(partitions), *session.log_dirs_alone)):
+        for path, fault in session.roots.read(log_dir).faults:
+            if fault.kind is not FaultKind.UNREADABLE:
+                message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
+                session.observer.report(Note("checkpoint-damaged", message, path))
 
 
 def _rebuild_checkpoints(session: Session, log_dir: str) -> None:

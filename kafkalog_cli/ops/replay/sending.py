@@ -311,12 +311,7 @@ class Replay:
                 for record in chain((ahead,), records):
                     if sending.is_new(record):
                         sender.send(record.target, record.sent)
-                        if self._rate is not None:
-                            self._rate.take(len(record.sent.key or b"") + len(record.sent.value or b""))
-                        now = self._context.clock()
-                        if now >= self._due:
-                            self._save(sending)
-                            self._due = now + SAVE_SECONDS
+                        self._wait_and_save(record.sent, sending)
                 sender.flush()
             progress.is_under_way = False
             if not log.is_stuck:
@@ -370,6 +365,14 @@ class Replay:
                     if found.is_same(wanted.sent):
                         sending.recognise(wanted, target_offset)
                         wanted = None
+
+    def _wait_and_save(self, record: SentRecord, sending: "_Sending") -> None:
+        if self._rate is not None:
+            self._rate.take(len(record.key or b"") + len(record.value or b""))
+        now = self._context.clock()
+        if now >= self._due:
+            self._save(sending)
+            self._due = now + SAVE_SECONDS
 
     def _save(self, sending: "_Sending") -> None:
         sending.settle()

@@ -131,15 +131,7 @@ def plan_free(
     if why:
         return replace(plan, protected_by=why)
     try:
-        check_finished(partition)
-        # With a clock far in the future, all `.deleted` files are due, except those of interrupted runs.
-        deleted = plan_purge(fs, partition, NEVER_MS, Clock(NEVER_MS, is_given=True), places)
-        if not partition.segments:
-            return replace(plan, deleted=deleted)
-        first = partition.segments[0].base_offset
-        left = (*partition.orphans, *partition.snapshots)
-        orphans = tuple(file.status for file in left if file.name.offset is not None and file.name.offset < first)
-        return _with_segments(fs, partition, keep_bytes, replace(plan, deleted=deleted, orphans=orphans))
+        return _with_leftovers(fs, partition, keep_bytes, plan, places)
     except Unready as unready:
         return replace(plan, remarks=(unready.remark,), is_refused=True)
 
@@ -163,6 +155,24 @@ def _protected_by(partition: Partition, config: Settings) -> str:
     if metadata is not None and not metadata.is_complete:
         return "the metadata log is damaged, and may have said that the topic is compacted"
     return ""
+
+
+def _with_leftovers(
+    fs: WritableFilesystem,
+    partition: Partition,
+    keep_bytes: int,
+    plan: FreePlan,
+    places: Places | None,
+) -> FreePlan:
+    check_finished(partition)
+    # With a clock far in the future, all `.deleted` files are due, except those of interrupted runs.
+    deleted = plan_purge(fs, partition, NEVER_MS, Clock(NEVER_MS, is_given=True), places)
+    if not partition.segments:
+        return replace(plan, deleted=deleted)
+    first = partition.segments[0].base_offset
+    left = (*partition.orphans, *partition.snapshots)
+    orphans = tuple(file.status for file in left if file.name.offset is not None and file.name.offset < first)
+    return _with_segments(fs, partition, keep_bytes, replace(plan, deleted=deleted, orphans=orphans))
 
 
 def _with_segments(fs: WritableFilesystem, partition: Partition, keep_bytes: int, plan: FreePlan) -> FreePlan:

@@ -32,15 +32,19 @@ def plan_freeing(work: Work, *, keep_bytes: int) -> FreePlan:
 
     An interrupted run is not undone here, because there may be no room for that.
     """
-    # An interrupted run must be undone first: its undo needs the files that the run left.
+    _check_finished(work)
+    work.check(Action.RETAIN, has_own_limit=True)
+    return plan_free(work.fs, work.partition, keep_bytes, work.places)
+
+
+def _check_finished(work: Work) -> None:
+    """Raise Refused if an interrupted run must be undone first: its undo needs the files that the run left."""
     run_id = cut_off_run(work.fs, work.partition) or ""
     manifest = None if not run_id else read_manifest(work.fs, work.partition.path, run_id)
     if manifest is not None and not manifest.discard:
         path = work.partition.path
         command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
         raise Refused(path=path, reason=f"run {run_id} was cut off half way: `{command}` undoes it")
-    work.check(Action.RETAIN, has_own_limit=True)
-    return plan_free(work.fs, work.partition, keep_bytes, work.places)
 
 
 def _files(plan: FreePlan, segment: FreeSegment | None) -> tuple[FileStatus, ...]:

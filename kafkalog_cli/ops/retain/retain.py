@@ -225,10 +225,7 @@ class _Planning:
                 _mark_seven_deleted(draft, gone, bounds.log_end_offset if plan.rolls else None)
                 edits: tuple[LineEdit, ...] = ()
             else:
-                if plan.rolls:
-                    settings = load_settings(self._partition, self._now_ms)
-                    roll(open_log(draft, self._partition, settings, bounds.log_end_offset))
-                mark_deleted(draft, [segment.base_offset for segment in gone])
+                self._mark_deleted(draft, gone, bounds, rolls=plan.rolls)
                 # This happens even if the log start does not move, as at a broker's start-up (LogLoader). Otherwise
                 # verify would treat an epoch below the first segment as a sign of lost records.
                 with changed_epochs(draft) as epochs:
@@ -240,6 +237,12 @@ class _Planning:
         due = {file.name for file in plan.due.files} if plan.due is not None else set()
         changes: list[Change] = [c for c in draft.changes() if not (isinstance(c, Drop) and c.name in due)]
         return replace(plan, changes=in_log_order(changes), line_edits=edits)
+
+    def _mark_deleted(self, draft: Draft, gone: tuple[Segment, ...], bounds: RetentionBounds, *, rolls: bool) -> None:
+        if rolls:
+            settings = load_settings(self._partition, self._now_ms)
+            roll(open_log(draft, self._partition, settings, bounds.log_end_offset))
+        mark_deleted(draft, [segment.base_offset for segment in gone])
 
 
 def line_edits(partition: Partition, log_start_offset: int, first_base_offset: int) -> tuple[LineEdit, ...]:

@@ -200,15 +200,7 @@ class SegmentMap:
             self._read_until(
                 lambda: run is not self._runs[-1] or run.end >= limit or self._next_ends_after(limit), limit
             )
-            # The batches of the run from `first` on that end at byte `limit` and below `end_offset`.
-            place = min(bisect_right(run.positions, limit), bisect_right(run.offsets, end_offset)) - 1
-            after_first = first.end, first.last_offset + 1
-            end, following = max(after_first, (run.positions[place], run.offsets[place]))
-            for batch in self._batches(end, run.end):
-                if batch.end > limit or batch.last_offset >= end_offset:
-                    break
-                end, following = batch.end, batch.last_offset + 1
-            return Slice(first.start, end, following)
+            return self._up_to(run, first, limit, end_offset)
 
     def good_bytes(self, position: int, most_bytes: int) -> Slice | None:
         """Return at most `most_bytes` bytes of good messages of Kafka 0.7 from a byte on; None if the byte is damaged.
@@ -236,6 +228,17 @@ class SegmentMap:
             return self._read_until(
                 lambda: self._at >= limit or (self._at > position and self._next_ends_after(limit)), limit, sent
             )
+
+    def _up_to(self, run: _Run, first: _Place, limit: int, end_offset: int) -> Slice:
+        """Return the batches of a run from `first` on that end at byte `limit` and below `end_offset`."""
+        place = min(bisect_right(run.positions, limit), bisect_right(run.offsets, end_offset)) - 1
+        after_first = first.end, first.last_offset + 1
+        end, following = max(after_first, (run.positions[place], run.offsets[place]))
+        for batch in self._batches(end, run.end):
+            if batch.end > limit or batch.last_offset >= end_offset:
+                break
+            end, following = batch.end, batch.last_offset + 1
+        return Slice(first.start, end, following)
 
     def _run_at(self, offset: int) -> int:
         """Return the number of the run that ends after `offset`; the number of runs if there is none."""
@@ -348,6 +351,10 @@ class SegmentMap:
             self._reached = last
             recent.append((position, position + size, last))
         self._recent = recent[-_RECENT_BATCHES:]
+        self._add_events(batches)
+        return continues
+
+    def _add_events(self, batches: BatchColumns) -> None:
         for event in events_of(self._file, batches.of_transactions(only_valid=True)):
             if event.kind is not TransactionEvent.BEGIN:
                 self._open.discard(event.producer_id)
@@ -357,7 +364,6 @@ class SegmentMap:
                 self._open.add(event.producer_id)
                 self.is_transactional = True
             self._events.append(event)
-        return continues
 
 
 def events_of(file: ReadableFile, batches: Iterable[Batch]) -> Iterator[Event]:

@@ -238,13 +238,7 @@ class Session:
         verb = self.verb
         watched = self.interruptions.watched() if verb.stops_safely else nullcontext()
         with self._locks:
-            # The directories of `log_dirs_alone` are locked too, for what the verb does with them.
-            for log_dir in () if self.only_reads else self.log_dirs_alone:
-                error = self._locked[log_dir] = self._lock(log_dir)
-                if error is not None:
-                    self._codes.append(error.exit_code)
-                    self._failed += 1
-                    self.observer.fail(error, path=log_dir, is_told=False)
+            self._lock_alone()
             named = f"kafkalog-{verb.name}"
             tasks: InOrder[Outcome[Any]]
             if forks and may_fork(jobs):
@@ -272,6 +266,15 @@ class Session:
             if log_dir is not None and self.only_reads:
                 warnings.about(log_dir)
             yield self._task(work)
+
+    def _lock_alone(self) -> None:
+        """Lock the directories of `log_dirs_alone`, for what the verb does then, and report errors."""
+        for log_dir in () if self.only_reads else self.log_dirs_alone:
+            error = self._locked[log_dir] = self._lock(log_dir)
+            if error is not None:
+                self._codes.append(error.exit_code)
+                self._failed += 1
+                self.observer.fail(error, path=log_dir, is_told=False)
 
     def _task(self, work: Work) -> Sized[Outcome[Any]]:
         """Lock the partition's log directory and return its task. Called in partition order, in the main thread."""

@@ -199,8 +199,7 @@ class _NodeStart:
         if self._walk.end > self.cut and not self.cuts_bytes and not self.failure:
             # the base offset is not in the CRC: the controller's snapshots in memory cannot go back
             self.failure = f"a batch has offsets up to {self._walk.end - 1}, and the log ends at {self.cut}"
-        newest = newest_snapshot(self._partition)
-        self._newest = None if newest is None else SnapshotId(newest.name.offset or 0, newest.name.epoch or 0)
+        self._newest = self._newest_id()
         self.restarts_at = self._restart()
         self.end = self.cut if self.restarts_at is None else self.restarts_at
         self._begun = self._walk.end if self._newest is None else max(self._walk.end, self._newest.end_offset)
@@ -214,6 +213,10 @@ class _NodeStart:
         self._bad = {file: found for one in named for file, found in self._problem(one)}
         self.fallback = read_cluster_metadata(context.fs, partition.path, without=self._bad)
         self.quorum = self._quorum(node_id)
+
+    def _newest_id(self) -> SnapshotId | None:
+        newest = newest_snapshot(self._partition)
+        return None if newest is None else SnapshotId(newest.name.offset or 0, newest.name.epoch or 0)
 
     def _restart(self) -> int | None:
         """Return the offset at which a log begins that is behind the newest snapshot (truncateToLatestSnapshot)."""

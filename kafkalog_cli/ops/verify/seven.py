@@ -9,7 +9,7 @@ from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.records import RecordReader
-from kafkalog_cli.log.reading.scan import DamagePolicy, Scan, good_rows
+from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan, good_rows
 from kafkalog_cli.ops.checks.damaged_bytes import BadBatch, crc_findings, range_finding, range_kind
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import MAX_TOLD, FindingKind
@@ -65,10 +65,7 @@ class SevenCheck:
             seen.batches(chunk.batches)
             totals.batches += len(chunk.batches)
             bad += _bad_crcs(chunk.batches)
-            for first, end in good_rows(chunk.batches) if self._task.level is Level.DEEP else ():
-                for block in decoder.blocks(chunk, first, end):
-                    self.totals.records += len(block.records)
-                    records.see(block)
+            self._look_into(chunk, decoder, records)
         broken = reader.fault
         if broken is not None:
             seen.fault(broken)
@@ -80,6 +77,12 @@ class SevenCheck:
         self.log = LogBounds(self._task.partition.segments[0].base_offset, segment.base_offset + reader.good_bytes)
         yield from found
         yield from records.findings(path)
+
+    def _look_into(self, chunk: Chunk, decoder: RecordReader, records: RecordsCheck) -> None:
+        for first, end in good_rows(chunk.batches) if self._task.level is Level.DEEP else ():
+            for block in decoder.blocks(chunk, first, end):
+                self.totals.records += len(block.records)
+                records.see(block)
 
 
 def _bad_crcs(batches: BatchColumns) -> list[BadBatch]:

@@ -236,10 +236,7 @@ class _Rewriting:
         if kind == "TruncTimestamp":
             return self._floor(expression, *arguments)
         if kind in _COMPARISONS:
-            types = {_type(one) for one in arguments}
-            wanted = ("boolean",) if kind in ("And", "Or") else _KNOWN if kind == "EqualTo" else _ORDERED
-            if len(types) > 1 or not types <= set(wanted):
-                raise _NotListed
+            _check_comparable(kind, arguments)
         elif kind not in _TESTS:
             raise _NotListed
         return [_COMPARISONS.get(kind) or _TESTS[kind], *map(self._value, arguments)]
@@ -260,6 +257,13 @@ class _Rewriting:
         if value not in (["column", "key"], ["column", "value"]):
             raise _NotListed
         return ["column", f"{value[1]}_size"]
+
+
+def _check_comparable(kind: str, arguments: list[Any]) -> None:
+    types = {_type(one) for one in arguments}
+    wanted = ("boolean",) if kind in ("And", "Or") else _KNOWN if kind == "EqualTo" else _ORDERED
+    if len(types) > 1 or not types <= set(wanted):
+        raise _NotListed
 
 
 def _literal(literal: Any) -> Expression:

@@ -200,14 +200,7 @@ class SqlView(NamedTuple):
             unique(self.partitions)
             options = {"table": self.table.name, "paths": self._paths(self.numbers), "mode": reading.mode.value}
             return rows_of(SourceRead(TableDataSource, options, self.schema(reading)))
-        known = self._of_record(reading)
-        columns = tuple(one for one in known if one.name in used or one == FAULT) or (RECORDS,)
-        names = [one.name for one in columns if one != RECORDS]
-        read = rows_of(self.scan(columns, reading, wanted))
-        if not names:  # the number of records is enough: Spark generates the rows, none comes from a worker
-            read = read.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
-        fields = spark_schema(known).fields
-        return read.selectExpr(*(_expression(field, is_read=field.name in names) for field in fields))
+        return self._of_topic(rows_of, used, reading, wanted)
 
     def scan(self, columns: Sequence[SourceColumn], reading: Reading, wanted: ScanRange | None = None) -> SourceRead:
         """Return the read of some columns of a topic; the parameters and errors are those of `dataframe`."""
@@ -225,6 +218,16 @@ class SqlView(NamedTuple):
 
     def _paths(self, numbers: frozenset[int]) -> str:
         return json.dumps([one.path for one in self.partitions if one.number in numbers])
+
+    def _of_topic(self, rows_of: RowsOf, used: frozenset[str], reading: Reading, wanted: ScanRange | None) -> DataFrame:
+        known = self._of_record(reading)
+        columns = tuple(one for one in known if one.name in used or one == FAULT) or (RECORDS,)
+        names = [one.name for one in columns if one != RECORDS]
+        read = rows_of(self.scan(columns, reading, wanted))
+        if not names:  # the number of records is enough: Spark generates the rows, none comes from a worker
+            read = read.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
+        fields = spark_schema(known).fields
+        return read.selectExpr(*(_expression(field, is_read=field.name in names) for field in fields))
 
 
 def _expression(field: Any, *, is_read: bool) -> str:

@@ -163,14 +163,7 @@ def query_rows(  # noqa: PLR0913
         with _plainly(catalog):
             session = spark._jsparkSession
             parsed = session.sessionState().sqlParser().parsePlan(text)
-            # For these statements our message is better than Spark's.
-            if asks_for_names(parsed):
-                raise UsageError(reason=f"sql runs queries: {catalog.listed()}")
-            if takes_where_for_a_name(parsed):
-                raise UsageError(
-                    reason="Spark reads `offset` after `where` as its clause OFFSET here:"
-                    " write `where (offset in …)`, with parentheses"
-                )
+            _check_form(parsed, catalog)
             if not is_query(spark._jvm, parsed):  # before the analysis, which would run EXECUTE IMMEDIATE text
                 raise _NO_QUERY
             check_parsed(spark, parsed, allowed)
@@ -189,6 +182,17 @@ def query_rows(  # noqa: PLR0913
         yield rows
     finally:
         views.drop()
+
+
+def _check_form(parsed: Any, catalog: Catalog) -> None:
+    """Raise UsageError for statements for which our message is better than Spark's."""
+    if asks_for_names(parsed):
+        raise UsageError(reason=f"sql runs queries: {catalog.listed()}")
+    if takes_where_for_a_name(parsed):
+        raise UsageError(
+            reason="Spark reads `offset` after `where` as its clause OFFSET here:"
+            " write `where (offset in …)`, with parentheses"
+        )
 
 
 def _planned(spark: SparkSession, parsed: Any, allowed: frozenset[Allowed]) -> Any:

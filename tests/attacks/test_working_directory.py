@@ -21,7 +21,7 @@ COMMANDS = {
     "sql": ("sql", "LOGS", "select count(*) as records from orders"),
     "export": ("export", "LOGS", "--output", "OUT/exported"),
     "import": ("import", "OUT/lines", "--log-dir", "OUT/new", "--topic", "orders", "--partitions", "1", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ"),
-    "recover": ("recover", "LOGS/orders-0", "--dry-run", "--engine", "spark"),
+    "verify": ("verify", "LOGS/orders-0", "--engine", "spark"),
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 - `app.py`: runs a command line; errors become messages and exit codes. `process.py`: what a process needs around that.
 - `commands.py`: the `kafkalog` command, and how a module becomes a subcommand of typer.
-- `COMMAND.py`: a subcommand's options, its help (docstring, EXAMPLES, EXIT_CODES), and one run of it.
+- `COMMAND.py`: a subcommand's options, its help (docstring, EXAMPLES, EXIT_CODES), one run of it, and its text.
   `printed_records.py` is a part of `read` and `find`.
 - `run.py`: one call of a command: what it reads, its output, its progress, its exit code.
 - `options.py`, `option_groups.py`, `session_groups.py`: options that subcommands share. `option_fields.py`: groups of

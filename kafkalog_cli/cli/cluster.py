@@ -1,6 +1,8 @@
 """`kafkalog cluster`: the state of a cluster at any point of its metadata log, and the differences of two points."""
 
-from typing import Annotated
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any
 
 from typer import Context
 
@@ -16,10 +18,15 @@ from kafkalog_cli.cli.options import (
     complete_topics,
     selection_option,
 )
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
-from kafkalog_cli.ops.cluster_entries import ClusterPart
+from kafkalog_cli.ops.cluster import ClusterDescription, ClusterState, LocalBroker, describe_cluster
+from kafkalog_cli.ops.cluster_entries import ClusterPart, Entry, EntryChange, text_of
 from kafkalog_cli.ops.option_values import is_date
+from kafkalog_cli.output.human import NOTHING, Column, cell, iso_time, write_table
+from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 EXAMPLES = (
     ("Print the state of a cluster", "kafkalog cluster /var/lib/kafka"),
@@ -60,10 +67,6 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     a metadata log, as in ZooKeeper clusters, meta.properties and the checkpoints are printed. Nothing is locked or
     changed.
     """
-    from kafkalog_cli.cli.run import Run
-    from kafkalog_cli.ops.cluster import describe_cluster
-    from kafkalog_cli.output.cluster_view import ClusterText, write_objects
-
     run = Run(context, output)
     run.show_reads()
     points = (_point(run.environment, at, now), _point(run.environment, since, now))
@@ -74,7 +77,7 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     if run.lines is not None:
         counts = write_objects(run.lines, found, parts)
     else:
-        ClusterText(run.out).write(found, parts)
+        write_text(run.out, found, parts)
     code = run.end(**counts)
     run.messages.report(*found.notes)
     return code
@@ -87,3 +90,97 @@ def _point(environment: Environment, text: str | None, now: str | None) -> Metad
     if text.isdecimal() and not is_date(text):
         return MetadataPoint(int(text))
     return MetadataPoint(None, time_of(environment, text, now))
+
+
+_TIMES = ("issued_ms", "expires_ms", "latest_ms")
+_RANKS = {"incarnation_id": 9, "directories": 8, "partition_epoch": 7, "log_dirs": 7, "acl_id": 9, "last_known_elr": 6}
+_RANKS |= {"adding_replicas": 6, "removing_replicas": 6, "recovering": 6, "elr": 3, "epoch": 4, "rack": 5}
+_RANKS |= {"topic_id": 3, "leader_epoch": 2, "replication_factor": 1, "recovery_point": 5, "log_start": 4}
+_OPTIONAL = frozenset({"adding_replicas", "removing_replicas", "recovering", "last_known_elr", "rack", "elr"})
+"""Columns that no row may have a value for; such a column is left out."""
+
+
+def write_text(out: ResultStream, found: ClusterDescription, parts: Collection[ClusterPart]) -> None:
+    """Write the parts; with changes, only the changes. Parts without entries are left out."""
+    for line in _heading(found):
+        out.write(f"{paint_of(out).wrapped(printable(line), indent='  ')}\n")
+    if found.changes is not None:
+        changes = [one for one in found.changes if one.part in parts]
+        out.write("\n" if changes else "\nno differences\n")
+        for change in changes:
+            out.write(printable(f"{change.part.value}: {change.name}: {change.change}") + "\n")
+            for one in change.fields if change.change == "changed" else ():
+                out.write(printable(f"  {one.field}: {one.before or NOTHING} -> {one.after or NOTHING}") + "\n")
+    elif found.entries is not None:
+        for part in parts:
+            _write_part(out, part.value, [*found.entries[part].values()])
+    _write_part(out, "partitions on disk", found.local_partitions)
+    _write_part(out, "partitions on disk that the cluster does not give to their place", found.misplaced)
+
+
+def _write_part(out: ResultStream, title: str, entries: Sequence[Entry | tuple[object, ...]]) -> None:
+    if not entries:
+        return
+    columns = [
+        Column(_title(name), partial(_value, name), _RANKS.get(name, 0), is_number=_is_number(name, entries))
+        for name in entries[0]._fields  # type: ignore[union-attr]
+        if name not in _OPTIONAL or any(_value(name, entry) is not None for entry in entries)
+    ]
+    out.write(f"\n{paint_of(out).heading(title)}\n")
+    write_table(out, columns, entries)
+
+
+def _is_number(name: str, entries: Sequence[Any]) -> bool:
+    return any(isinstance(getattr(entry, name), int | float) for entry in entries)
+
+
+def _title(name: str) -> str:
+    return name.removesuffix("_ms").replace("_", "-").upper()
+
+
+def _value(name: str, entry: Any) -> str | None:
+    value = getattr(entry, name)
+    if name in _TIMES and isinstance(value, int):
+        return iso_time(value)
+    if name == "value" and value is None:
+        return "(sensitive)"
+    if value is False:
+        return None if name in _OPTIONAL else "no"
+    return "yes" if value is True else text_of(value) or None
+
+
+def _heading(found: ClusterDescription) -> Iterator[str]:
+    metadata = found.metadata
+    if metadata is None:
+        yield "no metadata log: this is what the disk itself shows"
+    else:
+        snapshot = "" if metadata.snapshot is None else f", read from the snapshot at {metadata.snapshot.end_offset}"
+        time = metadata.last_timestamp_ms
+        at = "" if time is None or time < 0 else f", {iso_time(time)}"
+        yield f"{metadata.path}: the state at offset {metadata.end_offset}{at}{snapshot}"
+        leader = "unknown" if metadata.leader is None else f"{metadata.leader.leader_id}, epoch {metadata.leader.epoch}"
+        voters = ", ".join(map(str, metadata.voters)) or "unknown"
+        yield f"quorum: leader {leader}; voters {voters}"
+        producer = metadata.registry.next_producer_id
+        if producer is not None:
+            yield f"next producer id: {producer}"
+    for broker in found.brokers:
+        node, cluster = cell(broker.node_id), cell(broker.cluster_id)
+        yield f"{broker.path}: node {node} of cluster {cluster} ({_mode(broker, found)})"
+
+
+def _mode(broker: LocalBroker, found: ClusterDescription) -> str:
+    if broker.version:
+        return "KRaft"
+    # A broker that migrates to KRaft has a metadata log, and keeps the file of version 0 also after the migration.
+    return "ZooKeeper" if found.metadata is None else "meta.properties of ZooKeeper"
+
+
+def write_objects(lines: JsonLines, found: ClusterDescription, parts: Collection[ClusterPart]) -> dict[str, int]:
+    """Write the objects of the parts, and return the counts of the summary; with changes, only the changes."""
+    entries: list[Entry | EntryChange] = [change for change in found.changes or () if change.part in parts]
+    if found.changes is None and found.entries is not None:
+        entries = [entry for part in parts for entry in found.entries[part].values()]
+    state = () if found.metadata is None else (ClusterState(found.metadata),)
+    lines.results((*state, *found.brokers, *entries, *found.local_partitions, *found.misplaced))
+    return {"entries": len(entries), "misplaced": len(found.misplaced)}

@@ -1,7 +1,8 @@
 """`kafkalog lookup-time`: find the first record at or after a time, and answer other questions about time."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from typer import Argument, Context, Option
@@ -16,18 +17,12 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, NoTimes
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops import lookup_time as by_time
 from kafkalog_cli.ops.lookup_offset import Found, LookupOffset
-from kafkalog_cli.ops.lookup_time import joined_errors
+from kafkalog_cli.ops.lookup_time import BrokerAnswer, joined_errors
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.selection import select_of_topics
-from kafkalog_cli.output.lookup_view import (
-    broker_fields,
-    broker_note,
-    found_lines,
-    partition_line,
-    topic_line,
-    write_found,
-)
-from kafkalog_cli.output.stream import paint_of
+from kafkalog_cli.output.human import iso_time
+from kafkalog_cli.output.lookup_view import found_lines, write_found
+from kafkalog_cli.output.stream import paint_of, printable
 
 EXAMPLES = (
     ("Find the first record of a day", "kafkalog lookup-time /var/lib/kafka/orders-0 2023-11-14"),
@@ -72,10 +67,16 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
         # Kafka's own tools take -1 and -2 for the latest and the earliest offset.
         raise UsageError(reason="lookup-time needs a time since 1970, or --earliest, --latest, --max-timestamp")
     clock_ms = run.environment.now_ms() if now is None else now_of(run.environment, now)
-    question = TimeQuestion(time_ms, earliest, latest, before, clock_ms)
-    selection, paths = selection_of(topic, partition, None), run.directories_of([path])
-    chosen = select_of_topics(run.fs, paths, selection)
-    return _print_answer(run, chosen[0], question) if len(chosen) == 1 else _print_answers(run, chosen, question)
+    answer_of: Callable[[Partition], Answer] = partial(_record, run.fs, time_ms)
+    if before is not None:
+        until_ms = time_ms if time_ms is not None else by_time.LATEST if latest else by_time.EARLIEST
+        answer_of = partial(_starts_before, until_ms, before, clock_ms)
+    elif earliest or latest:
+        answer_of = _earliest if earliest else _latest
+    chosen = select_of_topics(run.fs, run.directories_of([path]), selection_of(topic, partition, None))
+    if len(chosen) == 1:
+        return _print_answer(run, chosen[0], answer_of(chosen[0]))
+    return _print_answers(run, chosen, answer_of, has_offsets=before is not None)
 
 
 class Parser(Command):
@@ -85,16 +86,6 @@ class Parser(Command):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: D102
         return super().parse_args(ctx, [f" {word}" if re.fullmatch(r"-\d+h", word) else word for word in args])
-
-
-class TimeQuestion(NamedTuple):
-    """The question of lookup-time; times in epoch ms. `time_ms` None: the record with the largest timestamp."""
-
-    time_ms: int | None
-    earliest: bool
-    latest: bool
-    before: int | None
-    now_ms: int
 
 
 class Answer(NamedTuple):
@@ -111,19 +102,19 @@ class Answer(NamedTuple):
         return self.fields.get("notes", ()) if self.found is None else self.found.notes
 
 
-def _answer(fs: Filesystem, partition: Partition, question: TimeQuestion) -> Answer:
-    if question.before is None and not question.earliest and not question.latest:
-        return _record(fs, partition, question)
+def _starts_before(time_ms: int, most: int, now_ms: int, partition: Partition) -> Answer:
+    return Answer(by_time.offsets_before(partition, time_ms, most, partition.bounds, now_ms))
+
+
+def _earliest(partition: Partition) -> Answer:
     bounds = partition.bounds
-    if question.before is not None:
-        word = by_time.LATEST if question.latest else by_time.EARLIEST
-        time_ms = word if question.time_ms is None else question.time_ms
-        return Answer(by_time.offsets_before(partition, time_ms, question.before, bounds, question.now_ms))
-    fields: dict[str, Any] = {}
-    if question.earliest:
-        if bounds.remote_start is not None:
-            fields["notes"] = [f"a broker answers {bounds.remote_start}: {bounds.remote_offsets}"]
-        return Answer([bounds.start], fields)
+    if bounds.remote_start is None:
+        return Answer([bounds.start])
+    return Answer([bounds.start], {"notes": [f"a broker answers {bounds.remote_start}: {bounds.remote_offsets}"]})
+
+
+def _latest(partition: Partition) -> Answer:
+    bounds, fields = partition.bounds, dict[str, Any]()
     if bounds.high_watermark is not None:
         fields["high_watermark"] = bounds.high_watermark
     if bounds.broker_end is not None:
@@ -133,19 +124,19 @@ def _answer(fs: Filesystem, partition: Partition, question: TimeQuestion) -> Ans
     return Answer([bounds.next_offset], fields)
 
 
-def _record(fs: Filesystem, partition: Partition, question: TimeQuestion) -> Answer:
+def _record(fs: Filesystem, time_ms: int | None, partition: Partition) -> Answer:
     """Return the record at or after a time, or with the largest timestamp, and a broker's answer if it differs."""
-    if question.time_ms is None:
+    if time_ms is None:
         answer = by_time.lookup_max_timestamp(fs, partition)
     else:
-        answer = by_time.lookup_time(fs, partition, question.time_ms)
+        answer = by_time.lookup_time(fs, partition, time_ms)
     notes = [*answer.notes]
-    notes += [] if answer.broker is None else [broker_note(answer.broker)]
+    notes += [] if answer.broker is None else [_broker_note(answer.broker)]
     notes += [f"a broker searches first in remote storage: {answer.remote}"] if answer.remote else []
     if answer.found is not None:
-        return Answer([answer.offset], {**broker_fields(answer.broker)}, answer.found.noted(*notes))
-    if question.time_ms is not None:
-        error = by_time.outside_times(fs, partition, time_words(question.time_ms), answer)
+        return Answer([answer.offset], {**_broker_fields(answer.broker)}, answer.found.noted(*notes))
+    if time_ms is not None:
+        error = by_time.outside_times(fs, partition, time_words(time_ms), answer)
     else:
         damage = "; ".join(answer.notes)
         what = f"--max-timestamp ({damage})" if damage else "--max-timestamp"
@@ -153,9 +144,8 @@ def _record(fs: Filesystem, partition: Partition, question: TimeQuestion) -> Ans
     return Answer([], {"notes": notes}, error=error)
 
 
-def _print_answer(run: Run, partition: Partition, question: TimeQuestion) -> int:
+def _print_answer(run: Run, partition: Partition, answer: Answer) -> int:
     """Print the answer of the only partition. Raises NoRecordAtTime."""
-    answer = _answer(run.fs, partition, question)
     if answer.error is not None:
         raise answer.error
     run.lock_warnings.about_partitions(partition.path)
@@ -177,7 +167,9 @@ def _print_answer(run: Run, partition: Partition, question: TimeQuestion) -> int
     return run.end(answers=len(answer.offsets))
 
 
-def _print_answers(run: Run, partitions: Sequence[Partition], question: TimeQuestion) -> int:
+def _print_answers(
+    run: Run, partitions: Sequence[Partition], answer_of: Callable[[Partition], Answer], *, has_offsets: bool
+) -> int:
     """Print the answers of several partitions; an error in one does not end the others.
 
     A partition without such a record is an answer too. If all partitions are without one, each is an error.
@@ -186,7 +178,7 @@ def _print_answers(run: Run, partitions: Sequence[Partition], question: TimeQues
     for partition in partitions:
         run.lock_warnings.about_partitions(partition.path)
         try:
-            answer = _answer(run.fs, partition, question)
+            answer = answer_of(partition)
         except (KafkalogError, OSError) as error:
             run.fail(error, partition.path)
             continue
@@ -197,11 +189,11 @@ def _print_answers(run: Run, partitions: Sequence[Partition], question: TimeQues
             run.codes.append(ExitCode.OK)
         if run.lines is None:
             time_ms = None if answer.found is None else answer.found.record_timestamp
-            line = partition_line(partition, answer.offsets, timestamp_ms=time_ms, notes=answer.notes)
+            line = _partition_line(partition, answer.offsets, timestamp_ms=time_ms, notes=answer.notes)
             run.write_lines([paint_of(run.out).wrapped(line, indent="  ")])
             continue
         fields = {"offset": next(iter(answer.offsets), None), **answer.fields}
-        fields |= {} if question.before is None else {"offsets": answer.offsets}
+        fields |= {"offsets": answer.offsets} if has_offsets else {}
         name = {"topic": partition.directory.topic, "partition": partition.directory.partition}
         if answer.found is None:
             run.lines.result(LookupOffset(**fields), **name)
@@ -213,5 +205,41 @@ def _print_answers(run: Run, partitions: Sequence[Partition], question: TimeQues
     elif outside:
         run.codes.append(ExitCode.OK)
     if run.lines is None:
-        run.out.write(topic_line(len(partitions), answered, len(outside)))
+        run.out.write(_topic_line(len(partitions), answered, len(outside)))
     return run.end(partitions=len(partitions), answers=answered, without=len(outside))
+
+
+def _partition_line(
+    partition: Partition, offsets: Sequence[int | None], *, timestamp_ms: int | None = None, notes: Sequence[str] = ()
+) -> str:
+    """Return the answer for one of several partitions in one line; no offsets: there is no such record."""
+    answer = f"offset{'s' * (len(offsets) > 1)} {', '.join(map(str, offsets))}" if offsets else "none"
+    if timestamp_ms is not None:
+        answer += f", timestamp {timestamp_ms} ({iso_time(timestamp_ms)})"
+    return f"{'; '.join([f'{printable(partition.name)}: {answer}', *map(printable, notes)])}"
+
+
+def _topic_line(partitions: int, answered: int, without: int) -> str:
+    """Return the closing line after the answers for several partitions."""
+    failed = partitions - answered - without
+    parts = [f"{answered} found"]
+    parts += [f"{without} without such a record"] if without else []
+    parts += [f"{failed} failed"] if failed else []
+    return f"{partitions} partitions: {', '.join(parts)}\n"
+
+
+def _broker_note(answer: BrokerAnswer) -> str:
+    """Return a broker's different answer, and its reason."""
+    if answer.failure:
+        return f"a broker would answer with an error: {answer.reason}: {answer.failure}"
+    said = "that there is none" if answer.offset is None else f"offset {answer.offset}"
+    return f"a broker would answer {said}: {answer.reason}"
+
+
+def _broker_fields(answer: BrokerAnswer | None) -> dict[str, object]:
+    """Return a broker's answer if it differs: -1 for none; null for the same answer or an error (in `broker_error`)."""
+    if answer is None:
+        return {"broker_offset": None}
+    if answer.failure:
+        return {"broker_offset": None, "broker_error": answer.failure}
+    return {"broker_offset": -1 if answer.offset is None else answer.offset}

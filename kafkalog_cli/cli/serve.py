@@ -23,12 +23,11 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.choices import DamageAnswer
 from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
 from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.observer import LockWarnings, Note
-from kafkalog_cli.output.serve_view import serving_line
 
 EXAMPLES = (
     ("Let Kafka clients read a dead broker's disk at 127.0.0.1:9092", "kafkalog serve /var/lib/kafka"),
@@ -123,3 +122,11 @@ def serve(  # noqa: PLR0913, PLR0917 options
             serving.run()
         counts = {"topics": serving.catalog.topic_count, "partitions": len(serving.catalog.partitions)}
     return run.end(**counts)
+
+
+def serving_line(serving: Serving) -> str:
+    """Return the line about a server, which begins with its address."""
+    counts = f"{counted(serving.topics, 'topic')}, {counted(serving.partitions, 'partition')}"
+    address = serving.old_clients
+    old = "" if address is None else f" Clients of Kafka 0.7 and 0.8 connect to {address}."
+    return f"{serving.bootstrap} serves {counts}, read-only.{old} Ctrl-C stops it.\n"

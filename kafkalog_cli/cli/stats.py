@@ -1,5 +1,6 @@
 """`kafkalog stats`: the contents of logs in numbers."""
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 from typer import Argument, Context
@@ -18,10 +19,16 @@ from kafkalog_cli.cli.options import (
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.cli.session_groups import Spark, engine_of
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
-from kafkalog_cli.ops.stats import MeasuredPartition, measure_partitions, sums_of
-from kafkalog_cli.output.stats_view import KeyWords, write_stats
+from kafkalog_cli.ops.key_counts import KeyTotal
+from kafkalog_cli.ops.log_contents import LogContents
+from kafkalog_cli.ops.stats import MeasuredPartition, Stats, measure_partitions, sums_of
+from kafkalog_cli.ops.values import json_of
+from kafkalog_cli.output.human import Column, CountColumn, NumberColumn, bars_text, iso_time, write_table
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 EXAMPLES = (
     ("See what lies in each topic, the largest first", "kafkalog stats /var/lib/kafka"),
@@ -109,3 +116,129 @@ def _report(run: Run, found: MeasuredPartition) -> None:
     for path, error in found.not_read:
         run.not_read(path, error)
     run.codes.append(found.code)
+
+
+_ROW_BARS, _ALL_BARS = 16, 60
+_SHOWN_KEY_CHARACTERS = 40
+_COLUMNS = (
+    NumberColumn("SIZE", lambda row: sized(row.contents.bytes)),
+    NumberColumn("RAW", lambda row: sized(row.contents.raw_bytes), 4),
+    NumberColumn("RECORDS", lambda row: f"{row.contents.records:,}"),
+    NumberColumn("KEYS", lambda row: _keys(row.contents), 1),
+    NumberColumn("DUPLICATES", lambda row: f"{row.contents.duplicates:,}", 5),
+    CountColumn("TOMBSTONES", lambda row: f"{row.contents.tombstones:,}", 3),
+    NumberColumn("BATCHES", lambda row: f"{row.contents.batches:,}", 6),
+    CountColumn("PRODUCERS", lambda row: _producers(row.contents), 7),
+    CountColumn("OUT-OF-ORDER", lambda row: f"{row.contents.out_of_order:,}", 8),
+    Column("FIRST", lambda row: iso_time(row.contents.first_timestamp_ms), 10),
+    Column("LAST", lambda row: iso_time(row.contents.last_timestamp_ms), 9),
+)
+
+
+class KeyWords(NamedTuple):
+    """Turns keys into text; `decoder` None: keys are text as they are stored. `topic` names the subject of schemas."""
+
+    decoder: ValueDecoder | None = None
+    topic: str = ""
+
+    def of(self, key: KeyTotal) -> str:
+        """Return a key as `read --key-format` prints it; a longer key than is kept, as it is stored."""
+        found = None
+        if self.decoder is not None and len(key.key) == key.key_bytes:
+            found = self.decoder.key(self.topic, memoryview(key.key), None)
+        if isinstance(found, DecodedContents):
+            return str(found.value) if found.is_text else json_of(found)
+        return key.key.decode("utf-8", "replace")
+
+
+def write_stats(out: ResultStream, found: Sequence[Stats], top: int, words: KeyWords, *, by_partition: bool) -> None:
+    """Write the table of topics or partitions, and the details of all together, which is the last of `found`."""
+    total = found[-1]
+    rows = [row for row in found if row.scope == ("partition" if by_partition else "topic")]
+    span = total.contents.first_timestamp_ms, total.contents.last_timestamp_ms
+    first = [
+        Column("TOPIC", lambda row: row.topic or "total"),
+        NumberColumn("PARTITIONS", lambda row: row.partitions, 2),
+    ]
+    if by_partition:
+        first = [Column("PARTITION", lambda row: (row.path or "total").rpartition("/")[2])]
+    bars = Column("OVER TIME", lambda row: sparkline(row.contents, span, _ROW_BARS) or None, 2)
+    write_table(out, [*first, *_COLUMNS, bars], rows if len(rows) == 1 else [*rows, total])
+    paint = paint_of(out)
+    width = _ALL_BARS if paint.width is None else max(_ROW_BARS, min(_ALL_BARS, paint.width - len("  ||")))
+    for line in _details(total.contents, top, width, total.partitions, words):
+        out.write(f"{paint.wrapped(line, indent='  ')}\n")
+
+
+def _keys(found: LogContents) -> str:
+    return f"{'~' if found.keys_relative_error else ''}{found.keys:,}"
+
+
+def _producers(found: LogContents) -> str:
+    return f"{found.producers:,}{'+' if found.more_producers else ''}"
+
+
+def sparkline(found: LogContents, span: tuple[int | None, int | None], width: int) -> str:
+    """Return bars for the records in equal parts of a time span; the highest is full, and no record is a blank."""
+    first, last = span
+    if first is None or last is None or not found.times.counts:
+        return ""
+    return bars_text(found.times.bars(first, last, width))
+
+
+def _details(found: LogContents, top: int, bars: int, partitions: int, words: KeyWords) -> Iterator[str]:
+    """Yield the lines below the table; the records over time have so many `bars`."""
+    yield ""
+    for codec in found.codecs:
+        ratio = f", {codec.raw_bytes / codec.bytes:.1f}:1" if codec.bytes else ""
+        batches = f"{codec.batches:,} {'batch' if codec.batches == 1 else 'batches'}"
+        yield f"codec {codec.codec}: {batches}, {sized(codec.bytes)} for {sized(codec.raw_bytes)} of contents{ratio}"
+    if found.smallest_batch_bytes is not None and found.largest_batch_bytes is not None:
+        mean = found.batch_bytes // max(1, found.batches)
+        most = "" if found.most_batch_records is None else f", at most {found.most_batch_records:,} records"
+        sizes = f"{sized(found.smallest_batch_bytes)} to {sized(found.largest_batch_bytes)}"
+        yield f"batches: {sizes}, {sized(mean)} on average{most}"
+    yield from _about_keys(found, partitions)
+    yield from _over_time(found, bars)
+    if found.largest_records:
+        yield "largest records:"
+        width = max(len(f"{one.topic}-{one.partition}:{one.offset}") for one in found.largest_records)
+        for record in found.largest_records:
+            name = printable(f"{record.topic}-{record.partition}:{record.offset}")
+            yield f"  {name.ljust(width)}  {sized(record.bytes)}, {iso_time(record.timestamp_ms)}"
+    if found.frequent_keys:
+        yield "most frequent keys:"
+        for key in found.frequent_keys[:top]:
+            text = printable(words.of(key))
+            text = text if len(text) <= _SHOWN_KEY_CHARACTERS else f"{text[: _SHOWN_KEY_CHARACTERS - 1]}…"
+            yield f"  {text or '(empty)'}: {_counted(key.records)}, {sized(key.bytes)}"
+    if found.top_producers:
+        yield "producers with the most records:"
+        for one in found.top_producers[:top]:
+            epochs = f"{one.epochs} {'epoch' if one.epochs == 1 else 'epochs'}"
+            batches = f"{one.batches:,} {'batch' if one.batches == 1 else 'batches'}"
+            yield f"  {one.producer_id}: {_counted(one.records)} in {batches}, {epochs}"
+
+
+def _about_keys(found: LogContents, partitions: int) -> Iterator[str]:
+    if partitions > 1 and found.keys:
+        yield "keys: counted per partition and added up, so that a key of several partitions counts several times"
+    if found.keys_relative_error:
+        yield f"keys: an estimate, with a standard error of {100 * found.keys_relative_error:.1f} %"
+
+
+def _over_time(found: LogContents, bars: int) -> Iterator[str]:
+    first, last = found.first_timestamp_ms, found.last_timestamp_ms
+    if first is None or last is None:
+        return
+    seconds = (last - first) / 1000
+    timed = sum(found.times.counts.values())
+    rate = f", {timed / seconds:,.3g} records per second on average" if timed > seconds / 1000 > 0 else ""
+    yield f"records over time, {iso_time(first)} to {iso_time(last)}{rate}:"
+    yield f"  |{sparkline(found, (first, last), bars)}|"
+    if found.out_of_order:
+        yield f"  {_counted(found.out_of_order)} with a timestamp below that of an earlier record"
+
+
+def _counted(records: int) -> str:
+    return f"{records:,} {'record' if records == 1 else 'records'}"

@@ -1,5 +1,6 @@
 """`kafkalog transactions`: transactional ids, and the transactions that are open in logs."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from typer import Context
@@ -7,7 +8,14 @@ from typer import Context
 from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import Format, LogDirPaths, MetadataOption, Now, OutputFormat, selection_option
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.coordinators import Copies as Directories
+from kafkalog_cli.ops.open_transactions import IdState, InLog, OpenInLog, TransactionalId, find_transactions
+from kafkalog_cli.output.human import Column, NumberColumn, iso_time, write_table
+from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.progress import spent
+from kafkalog_cli.output.stream import ResultStream, printable
 
 EXAMPLES = (
     (
@@ -40,11 +48,6 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     command that does is printed, for use when the broker runs. For a younger transaction, or without all partitions
     of __transaction_state, the state is unknown. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.run import Run
-    from kafkalog_cli.ops.coordinators import Copies as Directories
-    from kafkalog_cli.ops.open_transactions import find_transactions
-    from kafkalog_cli.output.transactions_view import write_objects, write_transactions
-
     run = Run(context, output)
     run.show_reads()
     now_ms = run.environment.now_ms() if now is None else now_of(run.environment, now)
@@ -60,3 +63,102 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     code = run.end(**counts)
     run.messages.report(*log_dirs.notes)
     return code
+
+
+def write_objects(lines: JsonLines, found: Iterable[TransactionalId | OpenInLog]) -> dict[str, int]:
+    """Write all objects, and return their counts for the summary."""
+    counts = {"transactional_ids": 0, "open_in_logs": 0, "hanging": 0}
+    for one in found:
+        counts["transactional_ids" if isinstance(one, TransactionalId) else "open_in_logs"] += 1
+        counts["hanging"] += one.state is InLog.HANGING
+        lines.result(one)
+    return counts
+
+
+_OPEN = (IdState.OPEN, IdState.COMMITTING, IdState.ABORTING)
+_ID_COLUMNS = (
+    Column("TRANSACTIONAL-ID", lambda row: row.transactional_id),
+    Column("STATE", lambda row: row.state.value),
+    NumberColumn("PRODUCER", lambda row: row.producer_id, 1),
+    NumberColumn("EPOCH", lambda row: row.producer_epoch, 2),
+    Column(
+        "AGE", lambda row: _age(row.start_timestamp_ms if row.state in _OPEN else None, row.now_ms), 3, is_number=True
+    ),
+    Column("LAST-UPDATE", lambda row: iso_time(row.last_update_timestamp_ms), 5),
+    Column("PARTITIONS", lambda row: _partitions(row) or None, 4),
+)
+_LOG_COLUMNS = (
+    Column("OPEN IN", lambda row: f"{row.topic}-{row.partition}"),
+    Column("STATE", lambda row: row.state.value),
+    NumberColumn("PRODUCER", lambda row: row.producer_id, 1),
+    NumberColumn("EPOCH", lambda row: row.producer_epoch, 4),
+    NumberColumn("START-OFFSET", lambda row: row.start_offset),
+    NumberColumn("AGE", lambda row: _age(row.last_timestamp_ms, row.now_ms), 3),
+    Column("TRANSACTIONAL-ID", lambda row: row.transactional_id, 2),
+    Column("HOLDS", lambda row: "last stable offset" if row.holds_last_stable_offset else None, 1),
+)
+_MOST_TABLE_ROWS = 20_000
+"""Transactional ids of a table; more of them come in several tables."""
+_MOST_LATE = 1000
+
+
+def write_transactions(out: ResultStream, found: Iterable[TransactionalId | OpenInLog]) -> None:
+    """Write the tables, and the commands that end hanging transactions."""
+    ids = _IdTables(out)
+    in_logs: list[OpenInLog] = []
+    for one in found:
+        if isinstance(one, TransactionalId):
+            ids.take(one)
+        else:
+            in_logs.append(one)
+    ids.write()
+    if in_logs:
+        out.write("\n" if ids.count else "")
+        write_table(out, _LOG_COLUMNS, in_logs)
+    lines = [f"past its timeout, so that a coordinator aborts it: {name}" for name in ids.late]
+    if ids.late_count > len(ids.late):
+        lines.append(f"{ids.late_count - len(ids.late)} more transactional ids are past their timeout")
+    for transaction in in_logs:
+        if transaction.end_command is not None:
+            place = f"{transaction.topic}-{transaction.partition}"
+            lines.append(f"{place}: hanging. When the broker runs, this ends it:")
+            lines.append(f"  {transaction.end_command}")
+    if not ids.count and not in_logs:
+        lines.append("no transactions")
+    separator = "\n" if lines and (ids.count or in_logs) else ""
+    out.write(separator + "".join(f"{printable(line)}\n" for line in lines))
+
+
+class _IdTables:
+    """Writes transactional ids as tables. `late` are the first ids past their timeout, of `late_count`."""
+
+    def __init__(self, out: ResultStream) -> None:
+        self.count = self.late_count = 0
+        self.late: list[str] = []
+        self._out = out
+        self._rows: list[TransactionalId] = []
+
+    def take(self, one: TransactionalId) -> None:
+        """Take a transactional id."""
+        self.count += 1
+        self._rows.append(one)
+        if one.times_out_at_ms is not None and one.times_out_at_ms < one.now_ms:
+            self.late_count += 1
+            if self.late_count <= _MOST_LATE:
+                self.late.append(one.transactional_id)
+        if len(self._rows) == _MOST_TABLE_ROWS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the ids since the last table."""
+        if self._rows:
+            write_table(self._out, _ID_COLUMNS, self._rows)
+        self._rows = []
+
+
+def _partitions(row: TransactionalId) -> str:
+    return ",".join(f"{one.topic}-{number}" for one in row.partitions for number in one.partitions)
+
+
+def _age(since_ms: int | None, now_ms: int) -> str | None:
+    return None if since_ms is None or since_ms < 0 or since_ms > now_ms else spent((now_ms - since_ms) / 1000)

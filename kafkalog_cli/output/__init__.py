@@ -1,7 +1,7 @@
 """The output of every command: text, the text of the mirrored Kafka tools, NDJSON, and progress.
 
 - `views.py`: a View is how a verb's results are shown: JSON fields, text lines, and the counts of its summary.
-- `…_view.py`, `…_views.py`, `…_text.py`, `…_json.py`: the View, the text and the JSON of each command.
+- `…_view.py`, `…_views.py`, `…_text.py`: the View and the text of each command that checks or changes logs.
 - `ndjson.py`: JsonLines, one JSON object per line, as the class of a result declares it (`kafkalog_cli/results.py`).
 - `human.py`: tables of columns with getters, and times; `messages.py`: stderr.
 - `log_plan_view.py`: the parts that all changes share.

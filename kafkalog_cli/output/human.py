@@ -105,6 +105,15 @@ def time_span(milliseconds: int) -> str:
     return f"{milliseconds} ms"
 
 
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+def bars_text(counts: Sequence[int]) -> str:
+    """Return a bar for each count; the highest is full, and 0 is a blank."""
+    most = max(1, *counts)
+    return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in counts)
+
+
 def setting_words(setting: Setting) -> str:
     """Return a setting and its source, with a time span in ms or a size in bytes also in a larger unit."""
     value, larger = setting.value, ""

@@ -1,13 +1,12 @@
 """The output of look-ups, as text or NDJSON: the record, its batch, and how they were found."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_offset import Found, LookupRecord
-from kafkalog_cli.ops.lookup_time import BrokerAnswer
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.line_program import (
     TIME_TYPE,
@@ -44,25 +43,6 @@ def found_lines(found: Found) -> Iterator[str]:
         yield f"note: {printable(note)}\n"
 
 
-def partition_line(
-    partition: Partition, offsets: Sequence[int | None], *, timestamp_ms: int | None = None, notes: Sequence[str] = ()
-) -> str:
-    """Return the answer for one of several partitions in one line; no offsets: there is no such record."""
-    answer = f"offset{'s' * (len(offsets) > 1)} {', '.join(map(str, offsets))}" if offsets else "none"
-    if timestamp_ms is not None:
-        answer += f", timestamp {timestamp_ms} ({iso_time(timestamp_ms)})"
-    return f"{'; '.join([f'{printable(partition.name)}: {answer}', *map(printable, notes)])}"
-
-
-def topic_line(partitions: int, answered: int, without: int) -> str:
-    """Return the closing line after the answers for several partitions."""
-    failed = partitions - answered - without
-    parts = [f"{answered} found"]
-    parts += [f"{without} without such a record"] if without else []
-    parts += [f"{failed} failed"] if failed else []
-    return f"{partitions} partitions: {', '.join(parts)}\n"
-
-
 def how(found: Found) -> str:
     """Return how the batch was found, in a sentence."""
     start, steps = found.start, []
@@ -73,14 +53,6 @@ def how(found: Found) -> str:
         return ", ".join([*steps, "then batch by batch"])
     steps.append("batch by batch from the start of the segment")
     return ", ".join(steps) + (f": {printable(start.doubt)}" if start.doubt else "")
-
-
-def broker_note(answer: BrokerAnswer) -> str:
-    """Return a broker's different answer, and its reason."""
-    if answer.failure:
-        return f"a broker would answer with an error: {answer.reason}: {answer.failure}"
-    said = "that there is none" if answer.offset is None else f"offset {answer.offset}"
-    return f"a broker would answer {said}: {answer.reason}"
 
 
 def _record_lines(block: RecordBlock) -> Iterator[str]:
@@ -116,12 +88,3 @@ def write_found(lines: JsonLines, found: Found, partition: Partition, /, **given
         pieces = BlockLines(record_form(context, options)).pieces(found.block)
         shown = Rendered(str(piece, "utf-8").removesuffix("\n") for piece in pieces)  # no string has a raw line end
     lines.result(LookupRecord(found), record=shown, how=how(found), **given)
-
-
-def broker_fields(answer: BrokerAnswer | None) -> dict[str, object]:
-    """Return a broker's answer if it differs: -1 for none; null for the same answer or an error (in `broker_error`)."""
-    if answer is None:
-        return {"broker_offset": None}
-    if answer.failure:
-        return {"broker_offset": None, "broker_error": answer.failure}
-    return {"broker_offset": -1 if answer.offset is None else answer.offset}

@@ -33,7 +33,7 @@ def run(place, *argv):
 
 def test_the_change_is_of_the_result_and_of_its_text():
     assert re.findall(r"^\+\+\+ b/(.*)$", CHANGE, re.MULTILINE) == [
-        "kafkalog_cli/ops/log_contents.py", "kafkalog_cli/output/stats_view.py",
+        "kafkalog_cli/ops/log_contents.py", "kafkalog_cli/cli/stats.py",
     ]  # fmt: skip
 
 

@@ -6,14 +6,13 @@ unchanged, with their licence.
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from importlib import resources
 from itertools import islice
 from typing import Any
 
 from kafkalog_cli.ops.inspect import InspectedPartition, InspectedSegment, common_span
-from kafkalog_cli.output.inspect_view import details_of
 from kafkalog_cli.output.stream import printable
 
 _MOST_SEGMENTS = 50_000
@@ -21,14 +20,16 @@ _MOST_SEGMENTS = 50_000
 _MOST_OPEN = 100
 
 
-def inspect_page(partitions: Sequence[InspectedPartition], now_ms: int) -> bytes:
-    """Return the page about these partitions."""
+def inspect_page(
+    partitions: Sequence[InspectedPartition], now_ms: int, sentences: Callable[[InspectedPartition], list[str]]
+) -> bytes:
+    """Return the page about these partitions, with the `sentences` of each."""
     segments = sum(len(found.segments) for found in partitions)
     joined = -(-segments // _MOST_SEGMENTS) or 1
     data = {
         "now_ms": now_ms,
         "span": common_span(partitions),
-        "partitions": [_partition(found, joined) for found in partitions],
+        "partitions": [_partition(found, joined, sentences(found)) for found in partitions],
     }
     scripts = {"@CHART_JS@": _text("uPlot.iife.min.js"), "@PAGE_JS@": _text("page.js")}
     hashes = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts.values())
@@ -51,7 +52,7 @@ def _text(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _partition(found: InspectedPartition, joined: int) -> dict[str, Any]:
+def _partition(found: InspectedPartition, joined: int, sentences: list[str]) -> dict[str, Any]:
     retention, cleaning, period_ms = found.retention, found.cleaning, found.bytes_over_time.period_ms
     return {
         "name": printable(found.partition.name),
@@ -76,7 +77,7 @@ def _partition(found: InspectedPartition, joined: int) -> dict[str, Any]:
         "cleaning": None if cleaning is None else {
             "bytes": cleaning.dirt.cleanable_bytes, "ratio": cleaning.dirt.ratio,
         },
-        "notes": [f"{line}." for line in details_of(found)],
+        "notes": [f"{line}." for line in sentences],
     }  # fmt: skip
 
 

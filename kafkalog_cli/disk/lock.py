@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import has_root_file, holds_partition
 from kafkalog_cli.disk.durable import NOTHING_CHANGED, sweep_temporaries
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import FileAttributes, Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind, moved_aside, moved_out
 from kafkalog_cli.disk.ownership import NotGiven
 from kafkalog_cli.disk.posix_lock import BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE, lock_path, owner_of
@@ -171,13 +171,21 @@ def _check_log_dir(fs: WritableFilesystem, link: str, real: str) -> None:
 def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> Held:
     """Take the lock in the `.kafkalog` of a directory, as `lock_partition` does but without its checks of links."""
     with hold(fs, directory):
-        own, is_new = make_own_directory(fs, directory)
+        own, before = _make_own_directory(fs, directory)
         try:
+            if before is not None:
+                with suppress(PermissionError):  # only the owner may set the mtime, and nothing depends on it
+                    fs.set_attributes(real_directory(fs, directory), before)
+            is_new = before is not None
             return _take_held(fs, directory, _inside(own, PARTITION_LOCK), 0, True, policy, own if is_new else None)
-        except BaseException:
-            with suppress(OSError):
-                if is_new:
+        except BaseException as error:
+            if before is not None:
+                with suppress(OSError):
                     fs.remove_directory(own)
+                with suppress(OSError):
+                    fs.set_attributes(real_directory(fs, directory), before)
+            if isinstance(error, OSError):
+                raise _refusal(own, error) from error
             raise
 
 
@@ -191,13 +199,14 @@ def real_directory(fs: Filesystem, directory: str) -> str:
     return os.path.realpath(directory) if status is not None and status.is_symlink else directory
 
 
-def make_own_directory(fs: WritableFilesystem, directory: str) -> tuple[str, bool]:
-    """Return the path of the partition's `.kafkalog`, and whether it was created, with the partition's owner and mode.
+def _make_own_directory(fs: WritableFilesystem, directory: str) -> tuple[str, FileAttributes | None]:
+    """Return the path of the partition's `.kafkalog`. If this call has created it, with the partition's owner and mode,
+    return the attributes that the partition's directory had before, else None.
 
     Raises Refused, NoSpace, Unreadable.
     """
     directory = real_directory(fs, directory)
-    own, is_new = _inside(directory, OWN_DIRECTORY), False
+    own = _inside(directory, OWN_DIRECTORY)
     try:
         found = fs.status(own)
         if found is not None and (found.is_symlink or not found.is_directory):
@@ -207,16 +216,14 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> tuple[str, boo
                 f" find out who made it; `rm {shell_word(own)}` removes it",
             )
         if found is None:
-            attributes = fs.attributes(directory)
-            fs.make_directory(own, attributes)
-            is_new = True
-            with suppress(PermissionError):  # restore the mtime, as an undo does; nothing depends on it
-                fs.set_attributes(directory, attributes)
+            before = fs.attributes(directory)
+            fs.make_directory(own, before)
+            return own, before
     except FileExistsError:
         pass  # another run of kafkalog has created it meanwhile
     except OSError as error:
         raise _refusal(own, error) from error
-    return own, is_new
+    return own, None
 
 
 def _take_held(  # noqa: PLR0913, PLR0917

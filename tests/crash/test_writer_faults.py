@@ -7,7 +7,7 @@ import pytest
 
 from tests.crash.log_directories import OWN, PARTITION
 from tests.crash.writer_matrix import Image, WriterMatrix, known_good, own_tree
-from tests.crash.writers import CASES, CHANGERS, WRITERS, Kind, ids, runs_of
+from tests.crash.writers import APPEND, CASES, CHANGERS, DELETE_RECORDS, WRITERS, Kind, ids, runs_of
 from tests.support.effort import DIAL
 from tests.support.memory_fs import SURVIVALS
 from tests.support.product_journal import plant_bug
@@ -102,6 +102,23 @@ def test_calls_that_fail(writer, fixture, evidence):
     for fault, for_ever, n in chance.sample(found, tried):
         fail(matrix, fault, for_ever, n)
     evidence("R3", tried, len(CASES))
+
+
+@pytest.mark.parametrize("writer", [APPEND, DELETE_RECORDS], ids=lambda writer: writer.name)
+def test_a_call_that_fails_while_the_partition_is_locked_leaves_the_time_of_its_directory(writer):
+    """Making `.kafkalog` changes it. No run began yet, so that no undo could give it back."""
+    before = writer.disk("sound").attributes(PARTITION).mtime_ns
+    for fault in ("EIO", "ENOSPC"):
+        known = FailingFilesystem(writer.disk("sound"), fault, NEVER)
+        writer.act(known)
+        tried = [n for n, call in enumerate(known.passed) if call.path in (PARTITION, OWN, f"{OWN}/lock")]
+        assert tried
+        for n in tried:
+            disk = writer.disk("sound")
+            fs = FailingFilesystem(disk, fault, n)
+            outcome = writer.act(fs)
+            if outcome.code and not runs_of(disk):
+                assert disk.attributes(PARTITION).mtime_ns == before, f"{fs.failed[0][:3]}: {outcome}"
 
 
 SYNC_CASES = [(writer, name) for writer, name in CASES if name in ("three", "swap", "torn", "sound")]

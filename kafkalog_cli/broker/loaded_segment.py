@@ -35,6 +35,8 @@ class LoadSettings(NamedTuple):
     limits: Limits = DEFAULT_LIMITS
     is_tiered: bool = False
     """Whether older segments are in tiered storage: the log then starts at the checkpoint's log start offset."""
+    is_version_a_byte: bool = False
+    """Whether the broker is one before Kafka 4.4, which accepts a negative version in a transaction index."""
 
 
 class SegmentRecovery(NamedTuple):
@@ -116,7 +118,11 @@ class LoadedSegment:
             self._time_index = TimeIndex(b"", self.base_offset)
         if self.txn_index_name not in self.draft:
             return False
-        entries, faults = txnindex.decode(self.draft.read(self.txn_index_name), self.base_offset)
+        entries, faults = txnindex.decode(
+            self.draft.read(self.txn_index_name),
+            self.base_offset,
+            is_version_a_byte=self._settings.is_version_a_byte,
+        )
         # A broker checks the entries in order. It stops at an entry below the base offset, before it reads an entry
         # with an unknown version.
         if any(entry.last_offset < self.base_offset for entry in entries):

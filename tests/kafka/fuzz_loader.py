@@ -48,8 +48,11 @@ def fuzz(real, sources, folder, *, seed, count, show=print):
     """Try `count` cases; `show` gets each that differs, and what differs. The tally."""
     tally = Tally()
     for number in range(seed * 1_000_000, seed * 1_000_000 + count):
-        case = make_case(number, sources)._replace(is_version_a_byte=real.version.is_before_4_4)
         with_command = number % COMMAND_EVERY == 0
+        case = make_case(number, sources)
+        if real.version.is_before_4_4:
+            start = case.start._replace(is_version_a_byte=True)
+            case = case._replace(start=start, with_versions_alike=with_command)
         found, outcome = compare(case, real, folder, with_command=with_command)
         tally.tried += 1
         tally.by_command += with_command

@@ -56,6 +56,8 @@ class Start(NamedTuple):
     is_tiered: bool = False
     malformed: tuple = ()
     """(checkpoint, how it is malformed) for the command."""
+    is_version_a_byte: bool = False
+    """Whether the broker is one before Kafka 4.4; the command is as Kafka 4.4."""
 
     def settings(self):
         found = {"segment.index.bytes": self.segment_index_bytes, "index.interval.bytes": self.index_interval_bytes}
@@ -68,12 +70,13 @@ class Case(NamedTuple):
     source: Source
     damages: list
     start: Start
-    is_version_a_byte: bool = False
-    """Kafka before 4.4 accepts versions in transaction indexes of which only the first byte is right, or which are negative."""
+    with_versions_alike: bool = False
+    """Whether transaction indexes get versions of which all releases accept the same: before 4.4 they accept versions
+    of which only the first byte is right, or which are negative."""
 
     def files(self):
         files = damage.apply(self.source.files, self.damages)
-        return {name: with_versions_alike(data) if self.is_version_a_byte and name.endswith(".txnindex") else data
+        return {name: with_versions_alike(data) if self.with_versions_alike and name.endswith(".txnindex") else data
                 for name, data in files.items()}  # fmt: skip
 
     def __str__(self):

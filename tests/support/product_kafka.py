@@ -79,6 +79,7 @@ def load(directory, now_ms, start):
         start.index_interval_bytes,
         start.producer_id_expiration_ms,
         is_tiered=start.is_tiered,
+        is_version_a_byte=start.is_version_a_byte,
     )
     draft = Draft(FS, str(directory))
     try:

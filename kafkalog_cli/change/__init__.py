@@ -6,8 +6,9 @@ Only this package and `disk` change a log directory.
 - `changes`: the planned changes of files, in an order that is safe if a broker starts in between, their check, and the
   end of a run's directory.
 - `draft`: the files of a partition as they would be after the changes.
+- `manifest`: the record of a run in JSON, and the state of the files that it is compared with.
+- `run`: a run from its first file to its end: the record, and the way back after an error.
 - `journal`, `journal_undo`: apply the changes of a plan, and undo them.
-- `manifest`, `manifest_form`: the record of a run in JSON, and the state of the files that it is compared with.
 - `checkpoint_lines`: a partition's lines in the offset checkpoints of the log directory.
 - `clean_marker`: keeps `.kafka_cleanshutdown` away while runs change a log directory, and puts it back.
 - `growing_run`: a run that appends to a partition. Its manifest lists each file before the file is touched.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.disk.durable import replace_file, sync_directory, try_to_link
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem, read_all
@@ -17,6 +18,7 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, PartitionOffset
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import lines
+from kafkalog_cli.format.strict_json import MOST_NUMBER, int32, integer, matching
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, LineEdit, LogDir, checkpoint_path
 
 _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
@@ -24,11 +26,16 @@ _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
 to go on without the lock on byte 0."""
 
 
+TimeNs = Annotated[int, integer(-(MOST_NUMBER + 1) * 1_000_000_000, (MOST_NUMBER + 1) * 1_000_000_000 - 1)]
+"""Times of files have 64 bits for the seconds: since the year 2262, their nanoseconds have more."""
+Sha256 = Annotated[str, matching(re.compile(r"[0-9a-f]{64}"))]
+
+
 class OldLine(NamedTuple):
     """A partition's line as it was: its text, and its place (the number of lines before it); None without a line."""
 
     topic: str
-    partition: int
+    partition: Annotated[int, int32]
     text: str | None
     place: int | None
 
@@ -39,30 +46,11 @@ class OldLines(NamedTuple):
     `size_bytes` None: there was no file. `sha256` is the hash of the whole file.
     """
 
-    kind: FileKind
+    file: FileKind
     size_bytes: int | None
-    sha256: str
-    mtime_ns: int
+    sha256: Sha256
+    mtime_ns: TimeNs
     lines: tuple[OldLine, ...]
-
-    def as_object(self) -> dict[str, Any]:
-        """Return the lines in JSON's types, for a manifest."""
-        return {
-            "file": self.kind.value,
-            "size_bytes": self.size_bytes,
-            "sha256": self.sha256,
-            "mtime_ns": self.mtime_ns,
-            "lines": [line._asdict() for line in self.lines],
-        }
-
-    @classmethod
-    def of_object(cls, found: dict[str, Any]) -> OldLines:
-        """Return the lines that `as_object` encoded. Raises KeyError, ValueError or TypeError for other data."""
-        kind = FileKind(found["file"])
-        if kind not in OFFSET_CHECKPOINTS:
-            raise ValueError(f"{kind.value} is not an offset checkpoint")
-        old = tuple(OldLine(**line) for line in found["lines"])
-        return cls(kind, found["size_bytes"], found["sha256"], found["mtime_ns"], old)
 
 
 def read_old_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]) -> tuple[OldLines, ...]:
@@ -104,12 +92,12 @@ def restore_lines(
     """
     with root_files_locked(fs, log_dir, _PATIENCE):
         for own in old:
-            file, before = _load(fs, log_dir, own.kind), own
+            file, before = _load(fs, log_dir, own.file), own
             rows = _restored(file.rows, own.lines)
             if rows == file.rows:
                 continue
             if not rows and own.size_bytes:
-                others = (one for one in of_run() if one.kind is own.kind)
+                others = (one for one in of_run() if one.file is own.file)
                 before = min((own, *others), key=lambda one: one.size_bytes or 0)
             if not rows and before.size_bytes is None:
                 fs.unlink(file.path)
@@ -138,7 +126,8 @@ def rebuild_damaged(
     """Rewrite each checkpoint that a broker cannot read, or that has two lines for a partition, as `known` says.
 
     The new file contains the lines that can be read. The last of several lines for a partition is kept, as in a
-    broker. `like_broker`: only the files that a starting broker treats as empty are rewritten, without any line.
+    broker. `like_broker`: of the files that a broker cannot read, only those that it treats as empty when it starts
+    are rewritten, without any line.
     The old file stays in the directory as a plain file with the run's id in its name, which a broker ignores.
     Links and files that cannot be read from the disk are skipped. The caller holds byte 0 of `.lock`.
     Raises what `change_lines` raises.
@@ -158,12 +147,12 @@ def rebuild_damaged(
             except (KafkalogError, OSError):
                 continue
             entries, faults = checkpoint.decode_offsets(data)
-            is_told_twice = not like_broker and len({(e.topic, e.partition) for e in entries}) < len(entries)
-            if like_broker and not _is_taken_for_empty(kind, data):
+            if not faults and len({(e.topic, e.partition) for e in entries}) == len(entries):
                 continue
-            if not faults and not is_told_twice:
-                continue
-            entries = [] if like_broker else entries
+            if like_broker and faults:
+                if not _is_taken_for_empty(kind, data):
+                    continue
+                entries = []
             offsets = {(e.topic, e.partition): e for e in entries if checkpoint.can_name(e.topic) and e.offset >= 0}
             file = _File(kind, path, data, fs.attributes(path), [])
             kept_as = f"{path}.damaged-{run_id}"

@@ -8,34 +8,14 @@ Later runs do not undo it by themselves; `undo` does.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 
-from kafkalog_cli.change.changes import attributes_of_new, unshared_file
-from kafkalog_cli.change.checkpoint_lines import change_lines
-from kafkalog_cli.change.journal import CheckpointEdits, new_run
-from kafkalog_cli.change.journal_undo import remove_run, restore, sweep
-from kafkalog_cli.change.manifest import (
-    ChangeKind,
-    Manifest,
-    PlannedChange,
-    RunInfo,
-    RunState,
-    snapshot,
-    write_manifest,
-)
-from kafkalog_cli.change.runs import run_directory
-from kafkalog_cli.disk.durable import (
-    Content,
-    half_changed,
-    keep_file,
-    not_changed,
-    replace_file,
-    sync,
-    sync_directory,
-)
+from kafkalog_cli.change.changes import unshared_file
+from kafkalog_cli.change.manifest import ChangeKind, Manifest, PlannedChange, RunInfo, RunState
+from kafkalog_cli.change.run import CheckpointEdits, Run
+from kafkalog_cli.disk.durable import Content, keep_file, replace_file, sync, sync_directory
 from kafkalog_cli.disk.fs import FileAttributes, WritableFile, WritableFilesystem
-from kafkalog_cli.disk.lock import real_directory, turn_of
-from kafkalog_cli.errors import KafkalogError, SyncFailed
+from kafkalog_cli.disk.lock import turn_of
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.log_dir import LineEdit
 
 
@@ -56,29 +36,12 @@ class GrowingRun:
         checkpoints: CheckpointEdits | None = None,
     ) -> None:
         self._fs = fs
-        self._directory = real_directory(fs, directory).rstrip("/") or "/"
-        self._run_directory = run_directory(self._directory, run.run_id)
-        self._checkpoints = checkpoints
+        self._log_dir = None if checkpoints is None else checkpoints.log_dir
         self._announced: set[str] = set()
-        try:
-            sweep(fs, self._directory)
-            self._begin(run, list(grows))
-        except (OSError, EOFError, SyncFailed) as error:
-            raise not_changed(self._directory, error) from error
-
-    def _begin(self, run: RunInfo, grows: list[str]) -> None:
-        fs, edits = self._fs, () if self._checkpoints is None else self._checkpoints.edits
-        before = snapshot(fs, self._directory, self._log_dir, edits)
-        planned = [self._planned_growth(name) for name in grows]
-        with new_run(fs, self._directory, run.run_id):
-            self._attributes = attributes_of_new(fs, self._directory, before)
-            self._growth = UnseenGrowth(fs, self._directory, self._attributes)
-            self._manifest = Manifest(run, RunState.GROWING, self._directory, before, tuple(planned), edits)
-            write_manifest(fs, self._directory, self._manifest, self._attributes)
-
-    @property
-    def _log_dir(self) -> str | None:
-        return None if self._checkpoints is None else self._checkpoints.log_dir
+        self._run = Run(fs, directory, run, checkpoints)
+        self._directory = self._run.directory
+        self._run.begin(RunState.GROWING, lambda: tuple(map(self._planned_growth, grows)), {})
+        self._growth = UnseenGrowth(fs, self._directory, self._run.attributes)
 
     def _planned_growth(self, name: str) -> PlannedChange:
         status, attributes = unshared_file(self._fs, f"{self._directory}/{name}")
@@ -89,19 +52,15 @@ class GrowingRun:
     def announce(self, names: Iterable[str]) -> None:
         """Record that these files are about to be created, or replaced if they exist. Raises OSError, SyncFailed."""
         new = [name for name in names if name not in self._announced]
-        if not new:
-            return
-        planned = [self._planned(name) for name in new]
-        self._announced.update(new)
-        if any(change.kept for change in planned):
-            sync_directory(self._fs, self._run_directory)  # kept files must exist before the manifest names them
-        self._manifest = replace(self._manifest, changes=(*self._manifest.changes, *planned))
-        write_manifest(self._fs, self._directory, self._manifest, self._attributes)
+        if new:
+            planned = tuple(map(self._planned, new))
+            self._announced.update(new)
+            self._run.add(planned)
 
     def _planned(self, name: str) -> PlannedChange:
         if self._fs.status(f"{self._directory}/{name}") is None:
             return PlannedChange(ChangeKind.MAKE, name)
-        keep_file(self._fs, f"{self._directory}/{name}", f"{self._run_directory}/{name}.old")
+        keep_file(self._fs, f"{self._directory}/{name}", f"{self._run.path}/{name}.old")
         return PlannedChange(ChangeKind.REPLACE, name, kept=f"{name}.old")
 
     def growing(self, name: str) -> WritableFile:
@@ -116,20 +75,15 @@ class GrowingRun:
     def put(self, name: str, data: bytes | Content) -> None:
         """Create or replace a file with `data`. Raises OSError, SyncFailed."""
         self.announce([name])
-        is_there = self._fs.status(f"{self._directory}/{name}") is not None
-        replace_file(
-            self._fs,
-            f"{self._directory}/{name}",
-            data,
-            None if is_there else self._attributes,
-            temporary=f"{self._run_directory}/new",
-        )
+        path = f"{self._directory}/{name}"
+        attributes = None if self._fs.status(path) is not None else self._run.attributes
+        replace_file(self._fs, path, data, attributes, temporary=f"{self._run.path}/new")
 
     def change_lines(self, edits: Sequence[LineEdit]) -> None:
         """Change the partition's lines in the checkpoints. Raises the errors of `checkpoints.change_lines`."""
         if edits and self._log_dir is not None:
             with turn_of(self._log_dir):
-                change_lines(self._fs, self._log_dir, edits)
+                self._run.change_lines(tuple(edits))
 
     # -- the end
 
@@ -138,29 +92,12 @@ class GrowingRun:
         self._growth.close()
         with nullcontext() if self._log_dir is None else turn_of(self._log_dir):
             self.change_lines(edits)
-            after = snapshot(self._fs, self._directory, self._log_dir, self._manifest.edits)
-            run = self._manifest.run
-            done = replace(self._manifest, state=RunState.DONE, after=after, finished_ms=run.now_ms, facts=dict(facts))
-            write_manifest(self._fs, self._directory, done, self._attributes)
-        self._manifest = done
-        return done
+            return self._run.finish(facts)
 
     def take_back(self, error: BaseException) -> KafkalogError | None:
-        """Restore all files after `error`.
-
-        Returns the exception to raise, None if `error` is neither an OSError nor a KafkalogError. Raises HalfChanged
-        if the files are not or cannot be restored, or if a sync failed, because the state of the disk is then unknown.
-        """
-        run = self._manifest.run
+        """Restore all files after `error`; see `Run.take_back`."""
         self._growth.close()
-        if isinstance(error, SyncFailed):
-            raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from error
-        try:
-            restore(self._fs, self._directory, self._manifest, self._log_dir)
-        except (OSError, EOFError, KafkalogError) as second:
-            raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from second
-        remove_run(self._fs, self._run_directory)
-        return not_changed(self._directory, error) if isinstance(error, (OSError, KafkalogError)) else None
+        return self._run.take_back(error)
 
 
 class UnseenGrowth:

@@ -10,15 +10,11 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import closing, nullcontext
 from functools import partial
-from itertools import count
-from typing import NamedTuple
 
-from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put, Staged, attributes_of_new, check_changes
-from kafkalog_cli.change.checkpoint_lines import change_lines
-from kafkalog_cli.change.journal_undo import links_of_run, remove_run, restore, sweep
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put, Staged, check_changes
+from kafkalog_cli.change.journal_undo import links_of_run
 from kafkalog_cli.change.manifest import (
     ChangeKind,
     FileFacts,
@@ -27,37 +23,22 @@ from kafkalog_cli.change.manifest import (
     RunInfo,
     RunState,
     facts_of,
-    snapshot,
-    write_manifest,
 )
-from kafkalog_cli.change.runs import run_directory, runs_directory
+from kafkalog_cli.change.run import CheckpointEdits, Run
 from kafkalog_cli.disk.durable import (
     NOTHING_CHANGED,
     NameChanges,
-    half_changed,
     is_no_room,
     keep_file,
-    not_changed,
     read_pieces,
     sync,
-    sync_directory,
     try_to_link,
     write_with_holes,
 )
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, LockHandle, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition, real_directory, turn_of
-from kafkalog_cli.errors import KafkalogError, NoSpaceToKeep, Refused, SyncFailed
-from kafkalog_cli.log.log_dir import LineEdit
+from kafkalog_cli.errors import NoSpaceToKeep, SyncFailed
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
-
-_orders = count(1)
-
-
-class CheckpointEdits(NamedTuple):
-    """The partition's lines in the checkpoints of `log_dir` as they will be after the changes."""
-
-    log_dir: str
-    edits: tuple[LineEdit, ...]
 
 
 def apply(  # noqa: PLR0913
@@ -84,40 +65,31 @@ def apply(  # noqa: PLR0913
     must be called.
     """
     if not callable(changes):
-        told = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]
-        if not told and (checkpoints is None or not checkpoints.edits):
+        needed = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]
+        if not needed and (checkpoints is None or not checkpoints.edits):
             return None
-        changes = partial(_as_told, told)
+        changes = partial(_as_needed, needed)
     directory = real_directory(fs, directory)
     lock = held if held is not None else lock_partition(fs, directory, policy or LockPolicy())
     # The turn is held from here on: undo needs the manifest to record the lines exactly as the edits find them.
     turn = nullcontext() if checkpoints is None or not checkpoints.edits else turn_of(checkpoints.log_dir)
     try:
         with turn:
-            return _Application(fs, directory, changes, run, discard, checkpoints).run(facts or {})
+            own = Run(fs, directory, run, checkpoints, discard=bool(discard))
+            application = _Application(fs, own, discard)
+            own.begin(RunState.STARTED, lambda: application.prepare(changes), facts or {})
+            try:
+                application.make()
+                own.change_lines(() if checkpoints is None else checkpoints.edits)
+                return own.finish(facts or {})
+            except BaseException as error:
+                failure = own.take_back(error)
+                if failure is None:
+                    raise
+                raise failure from error
     finally:
         if held is None and lock is not None:
             lock.release()
-
-
-@contextmanager
-def new_run(fs: WritableFilesystem, directory: str, run_id: str) -> Iterator[None]:
-    """Create the directory of a run, and sync it after the block, which writes the manifest last.
-
-    After an error the directory is removed. Raises Refused if there is a run of this name, OSError, SyncFailed.
-    """
-    path = run_directory(directory, run_id)
-    try:
-        fs.make_directory(path, fs.attributes(directory))
-    except FileExistsError as error:
-        raise Refused(path=path, reason="there is a run of this name") from error
-    try:
-        yield
-        sync_directory(fs, runs_directory(directory))
-        sync_directory(fs, directory)
-    except BaseException:
-        remove_run(fs, path)
-        raise
 
 
 class StagingArea:
@@ -157,73 +129,23 @@ Prepare = Callable[[StagingArea], "Sequence[Change]"]
 
 
 class _Application:
-    """One call of `apply`."""
+    """Prepares the changes of a plan for a run, and makes them."""
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        fs: WritableFilesystem,
-        directory: str,
-        prepare: Prepare,
-        run: RunInfo,
-        discard: bool | None,
-        checkpoints: CheckpointEdits | None,
-    ) -> None:
+    def __init__(self, fs: WritableFilesystem, run: Run, discard: bool | None) -> None:
         self._fs = fs
-        self._directory = directory.rstrip("/") or "/"
-        self._told = prepare
-        self._info = run
-        self._discard = bool(discard)
+        self._run = run
         self._has_discard = discard is not None
-        self._checkpoints = checkpoints
-        self._run_directory = run_directory(self._directory, run.run_id)
-        self._attributes_of_new: FileAttributes | None = None
-
-    def run(self, facts: Mapping[str, object]) -> Manifest:
-        try:
-            manifest = self._prepare(facts)
-        except (OSError, EOFError, SyncFailed) as error:
-            raise not_changed(self._directory, error) from error
-        try:
-            self._make(manifest)
-            return self._finish(manifest)
-        except SyncFailed as error:  # the state of the disk is unknown: write nothing more
-            raise self._half(error) from error
-        except BaseException as error:
-            self._take_back(manifest, error)
-            if isinstance(error, (OSError, KafkalogError)):
-                raise not_changed(self._directory, error) from error
-            raise
+        self._discard = bool(discard)
+        self._directory = run.directory
+        self._run_directory = run.path
 
     # -- before anything is changed
 
-    def _prepare(self, facts: Mapping[str, object]) -> Manifest:
-        """Write everything that the manifest refers to, then the manifest, and sync both. Return the manifest."""
-        sweep(self._fs, self._directory)
-        log_dir, edits = (
-            (None, ()) if self._checkpoints is None else (self._checkpoints.log_dir, self._checkpoints.edits)
-        )
-        before = snapshot(self._fs, self._directory, log_dir, edits)
-        with new_run(self._fs, self._directory, self._info.run_id):
-            self._attributes_of_new = attributes_of_new(self._fs, self._directory, before)
-            area = StagingArea(self._fs, self._run_directory, self._attributes_of_new)
-            changes = self._told(area)
-            origins = check_changes(self._fs, self._directory, changes, before)
-            planned = self._staged(changes, origins)
-            manifest = Manifest(
-                self._info,
-                RunState.STARTED,
-                self._directory,
-                before,
-                planned,
-                edits,
-                self._discard,
-                facts=facts,
-                order=next(_orders),
-            )
-            if any(change.kept for change in planned):
-                sync_directory(self._fs, self._run_directory)  # a manifest never refers to a file that may be missing
-            write_manifest(self._fs, self._directory, manifest, self._attributes_of_new)
-        return manifest
+    def prepare(self, prepare: Prepare) -> tuple[PlannedChange, ...]:
+        """Write everything that the changes need, and return them for the manifest."""
+        changes = prepare(StagingArea(self._fs, self._run_directory, self._run.attributes))
+        origins = check_changes(self._fs, self._directory, changes, self._run.manifest.before)
+        return self._staged(changes, origins)
 
     def _staged(self, changes: Sequence[Change], origins: Sequence[str | None]) -> tuple[PlannedChange, ...]:
         """Write or copy the files that the changes need, and return the changes for the manifest.
@@ -296,7 +218,7 @@ class _Application:
             staged, sha256 = change.content.name, None
             written = self._facts(staged)
         else:
-            attributes = self._fs.attributes(old) if old is not None else self._attributes_of_new
+            attributes = self._fs.attributes(old) if old is not None else self._run.attributes
             written, sha256 = self._write(staged, change.content.pieces(), attributes)
         if written.size_bytes != change.content.size_bytes:
             raise ValueError(
@@ -337,18 +259,16 @@ class _Application:
 
     # -- the changes
 
-    def _make(self, manifest: Manifest) -> None:
-        """Make all changes in order, then the edits of the checkpoints. Sync names before each cut and at the end."""
+    def make(self) -> None:
+        """Make all changes in order. Sync names before each cut and at the end."""
         names = NameChanges(self._fs)
-        for change in manifest.changes:
+        for change in self._run.manifest.changes:
             if change.kind is ChangeKind.CUT:
                 names.sync()
                 self._cut(change)
             else:
                 self._rename(change, names)
         names.sync()
-        if self._checkpoints is not None:
-            change_lines(self._fs, self._checkpoints.log_dir, self._checkpoints.edits)
 
     def _cut(self, change: PlannedChange) -> None:
         path = f"{self._directory}/{change.name}"
@@ -375,31 +295,8 @@ class _Application:
             names.announce(filled=kept, left=path)
             self._fs.rename(path, kept)
 
-    # -- after them
 
-    def _finish(self, manifest: Manifest) -> Manifest:
-        log_dir = None if self._checkpoints is None else self._checkpoints.log_dir
-        after = snapshot(self._fs, self._directory, log_dir, manifest.edits)
-        done = replace(manifest, state=RunState.DONE, after=after, finished_ms=self._info.now_ms)
-        write_manifest(self._fs, self._directory, done, self._attributes_of_new)
-        return done
-
-    def _take_back(self, manifest: Manifest, error: BaseException) -> None:
-        """Undo all changes after `error`. Raises HalfChanged if the undo fails too."""
-        log_dir = None if self._checkpoints is None else self._checkpoints.log_dir
-        try:
-            restore(self._fs, self._directory, manifest, log_dir)
-        except (OSError, EOFError, KafkalogError) as second:
-            raise self._half(error) from second
-        remove_run(self._fs, self._run_directory)
-
-    def _half(self, error: BaseException) -> KafkalogError:
-        is_away = self._info.holds_marker
-        return half_changed(self._directory, self._info.run_id, error, without_marker=is_away, discard=self._discard)
-
-
-def _as_told(changes: Sequence[Change], area: StagingArea) -> Sequence[Change]:
-    del area
+def _as_needed(changes: Sequence[Change], _: StagingArea) -> Sequence[Change]:
     return changes
 
 

@@ -119,7 +119,7 @@ def restore(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir:
     restorer.end()
     if manifest.edits and log_dir is not None:
         run_id = manifest.run.run_id
-        restore_lines(fs, log_dir, manifest.before.lines, lambda: _lines_before_run(fs, log_dir, run_id))
+        restore_lines(fs, log_dir, manifest.before.checkpoint_lines, lambda: _lines_before_run(fs, log_dir, run_id))
     found = snapshot(fs, directory).files
     before = {
         name: facts._replace(mtime_ns=found[name].mtime_ns)
@@ -139,7 +139,7 @@ def _lines_before_run(fs: WritableFilesystem, log_dir: str, run_id: str) -> Iter
     for entry in fs.list_directory(log_dir):
         with suppress(KafkalogError, OSError):  # the lines of this manifest are then unknown
             manifest = read_manifest(fs, entry.path, run_id) if entry.is_directory else None
-            yield from () if manifest is None else manifest.before.lines
+            yield from () if manifest is None else manifest.before.checkpoint_lines
 
 
 def remove_run(fs: WritableFilesystem, path: str) -> None:

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from kafkalog_cli.change.checkpoint_lines import OldLines, read_old_lines
-from kafkalog_cli.change.manifest_form import FORMAT, check_form
+from kafkalog_cli.change.checkpoint_lines import OldLines, Sha256, TimeNs, read_old_lines
 from kafkalog_cli.change.runs import MANIFEST, run_directory
 from kafkalog_cli.disk.durable import replace_file
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFilesystem, read_all
-from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.disk.names import OWN_DIRECTORY
 from kafkalog_cli.errors import Refused, UnsupportedFormat, shell_word
-from kafkalog_cli.format.strict_json import LIMIT_BYTES, parse
-from kafkalog_cli.log.log_dir import LineEdit
+from kafkalog_cli.format.checkpoint import decode_offsets
+from kafkalog_cli.format.strict_json import LIMIT_BYTES, MOST_NUMBER, form_of, integer, matching, parse, plain
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, LineEdit
 
+FORMAT = 1
 _MOST_FORMAT = 1 << 31
 _LIMIT_BYTES = LIMIT_BYTES
+_MOST_NAME_BYTES = 255
+_MOST_MS = 253_402_300_799_999
+"""The end of the year 9999, the last time that Python's calendar has."""
+
+
+def _file_name(value: Any) -> str:
+    """The name of an entry of a partition directory other than `.kafkalog`."""
+    is_text = type(value) is str and "/" not in value and "\0" not in value
+    if not is_text or value in {"", ".", "..", OWN_DIRECTORY}:
+        raise ValueError(f"{value!r} is not the name of a file of a partition" if type(value) is str else "no name")
+    if len(value.encode("utf-8", "surrogateescape")) > _MOST_NAME_BYTES:
+        raise ValueError(f"{value!r} is not the name of a file: it is too long")
+    return str(value)
+
+
+def _kept_name(value: Any) -> str:
+    """The name of a file in the run's directory. No change takes or restores the manifest itself."""
+    if value == MANIFEST:
+        raise ValueError(f"{value!r} is not the name of a file that a run keeps")
+    return _file_name(value)
+
+
+FileName = Annotated[str, _file_name]
+KeptName = Annotated[str, _kept_name]
+TimeMs = Annotated[int, integer(-_MOST_MS, _MOST_MS)]
 
 
 @unique
@@ -59,15 +86,15 @@ class RunInfo:
     """
 
     run_id: str
-    action: str
+    action: Annotated[str, matching(re.compile(r"[a-z][a-z-]{0,63}"))]
     argv: tuple[str, ...]
-    now_ms: int
+    now_ms: TimeMs
     settings: Mapping[str, object] = field(default_factory=dict)
     version: str = ""
     holds_marker: bool = False
     keeps_records: bool = False
     makes_directory: bool = False
-    makes_files: tuple[str, ...] = ()
+    makes_files: tuple[FileName, ...] = ()
 
 
 class FileFacts(NamedTuple):
@@ -78,9 +105,9 @@ class FileFacts(NamedTuple):
     """
 
     size_bytes: int
-    mtime_ns: int
-    inode: int
-    mode: int
+    mtime_ns: TimeNs
+    inode: Annotated[int, integer(0, 2 * MOST_NUMBER + 1)]
+    mode: Annotated[int, integer(0, (1 << 31) - 1)]
 
     def looks_like(self, other: FileFacts | None) -> bool:
         """Whether both may be the same file, judged by size and mtime, which a rename keeps."""
@@ -90,9 +117,9 @@ class FileFacts(NamedTuple):
 class Snapshot(NamedTuple):
     """The files of a partition directory by name, the directory's own mtime, and the partition's checkpoint lines."""
 
-    files: Mapping[str, FileFacts]
-    mtime_ns: int
-    lines: tuple[OldLines, ...] = ()
+    mtime_ns: TimeNs
+    files: Mapping[FileName, FileFacts]
+    checkpoint_lines: tuple[OldLines, ...]
 
 
 class PlannedChange(NamedTuple):
@@ -108,17 +135,17 @@ class PlannedChange(NamedTuple):
     """
 
     kind: ChangeKind
-    name: str
-    new_name: str | None = None
-    origin: str | None = None
+    name: FileName
+    new_name: FileName | None = None
+    origin: FileName | None = None
     from_bytes: int = 0
     to_bytes: int = 0
     replaces: bool = False
     linked: bool = False
-    kept: str | None = None
-    staged: str | None = None
-    sha256: str | None = None
-    mtime_ns: int = 0
+    kept: KeptName | None = None
+    staged: KeptName | None = None
+    sha256: Sha256 | None = None
+    mtime_ns: TimeNs = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +164,7 @@ class Manifest:
     edits: tuple[LineEdit, ...] = ()
     discard: bool = False
     after: Snapshot | None = None
-    finished_ms: int | None = None
+    finished_ms: TimeMs | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
     order: int = 0
 
@@ -180,51 +207,29 @@ def read_manifest(fs: Filesystem, directory: str, run_id: str) -> Manifest | Non
 
 def encode(manifest: Manifest) -> bytes:
     """Return the manifest as JSON in ASCII. Names that are not UTF-8 survive as escapes."""
-    document = {
-        "format": FORMAT,
-        "state": manifest.state.value,
-        "directory": manifest.directory,
-        "discard": manifest.discard,
-        "finished_ms": manifest.finished_ms,
-        "run": {name: value for name, value in asdict(manifest.run).items() if name != "makes_files" or value},
-        "changes": [_plain(change) for change in manifest.changes],
-        "edits": [{**edit._asdict(), "kind": edit.kind.value} for edit in manifest.edits],
-        "before": _encode_snapshot(manifest.before),
-        "after": None if manifest.after is None else _encode_snapshot(manifest.after),
-        "facts": dict(manifest.facts),
-        "order": manifest.order,
-    }
-    return json.dumps(document, indent=1).encode("ascii") + b"\n"
+    return json.dumps({"format": FORMAT, **plain(manifest)}, indent=1).encode("ascii") + b"\n"
 
 
 def decode(path: str, data: bytes) -> Manifest:
-    """Return the manifest that `encode` wrote. Raises UnsupportedFormat for another format, Refused for other data."""
+    """Return the manifest that `encode` wrote. Raises UnsupportedFormat for another format, Refused for other data.
+
+    Anybody may have written the file, but an undo follows it with the rights of its own user. So nothing is done by a
+    manifest that this version of kafkalog cannot have written.
+    """
     try:
         document = parse(data)
-        version = document["format"]
+        version = document.pop("format")
         if type(version) is int and version != FORMAT and abs(version) < _MOST_FORMAT:
             reason = f"a manifest of format {version}, which another version of kafkalog wrote"
             raise UnsupportedFormat(path=path, reason=reason)
-        check_form(document)
-        return Manifest(
-            _run_info(document["run"]),
-            RunState(document["state"]),
-            document["directory"],
-            _snapshot(document["before"]),
-            tuple(PlannedChange(**{**change, "kind": ChangeKind(change["kind"])}) for change in document["changes"]),
-            tuple(LineEdit(**{**edit, "kind": FileKind(edit["kind"])}) for edit in document["edits"]),
-            document["discard"],
-            None if document["after"] is None else _snapshot(document["after"]),
-            document["finished_ms"],
-            document["facts"],
-            document.get("order", 0),
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        integer(FORMAT, FORMAT)(version)
+        manifest: Manifest = form_of(Manifest)(document)
+        for change in manifest.changes:
+            _check_change(change, manifest.before.files)
+        _check_lines(manifest)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(path=path, reason=f"the manifest cannot be read ({error}); {way_out(path)}") from error
-
-
-def _run_info(found: dict[str, Any]) -> RunInfo:
-    return RunInfo(**{**found, "argv": tuple(found["argv"]), "makes_files": tuple(found.get("makes_files", ()))})
+    return manifest
 
 
 def way_out(manifest_path: str) -> str:
@@ -236,26 +241,48 @@ def way_out(manifest_path: str) -> str:
     )
 
 
-def _plain(change: PlannedChange) -> dict[str, object]:
-    """Return the fields that differ from their defaults, and the kind."""
-    plain = {name: value for name, value in change._asdict().items() if value not in (None, 0, False)}
-    return {**plain, "kind": change.kind.value}
+def _check_change(change: PlannedChange, before: Mapping[str, FileFacts]) -> None:
+    """Raises ValueError for a change that lacks what its undo needs."""
+    kind, name = change.kind, change.name
+    origin = name if kind in (ChangeKind.REPLACE, ChangeKind.GROW) else change.origin
+    if origin is not None and origin not in before:
+        raise ValueError(f"{origin!r} is to be changed, and was not there before")
+    if kind is ChangeKind.MOVE and change.new_name is None:
+        raise ValueError(f"{name!r} is renamed to nothing")
+    if kind is ChangeKind.REPLACE and change.kept is None:
+        raise ValueError(f"{name!r} is replaced, and not kept")
+    if kind is ChangeKind.PUT and change.staged is None:
+        raise ValueError(f"{name!r} comes from nowhere")
+    if kind is ChangeKind.CUT and change.to_bytes > change.from_bytes:
+        raise ValueError(f"{name!r} is cut to more than it has")
+    if kind is ChangeKind.CUT and change.kept is not None and change.sha256 is None:
+        raise ValueError(f"what was cut off {name!r} has no digest")
 
 
-def _encode_snapshot(snapshot: Snapshot) -> dict[str, Any]:
-    return {
-        "mtime_ns": snapshot.mtime_ns,
-        "files": {name: facts._asdict() for name, facts in snapshot.files.items()},
-        "checkpoint_lines": [lines.as_object() for lines in snapshot.lines],
-    }
+def _check_lines(manifest: Manifest) -> None:
+    """Raises ValueError unless all lines of checkpoints belong to one partition, and are lines that the run changed."""
+    edited = {edit.kind for edit in manifest.edits}
+    partitions = {(edit.topic, edit.partition) for edit in manifest.edits}
+    kinds = [kind for kind in OFFSET_CHECKPOINTS if kind in edited]
+    if len(partitions) > 1 or len(kinds) < len(manifest.edits):
+        raise ValueError("it changes lines of several partitions, or a line twice, or other files than checkpoints")
+    for found in (manifest.before, manifest.after):
+        if found is None:
+            continue
+        if [old.file for old in found.checkpoint_lines] != kinds:
+            raise ValueError("its checkpoints differ from the checkpoints that it changes")
+        for old in found.checkpoint_lines:
+            (line,) = old.lines
+            if (line.topic, line.partition) not in partitions or (line.text is None) != (line.place is None):
+                raise ValueError(f"its line in {old.file.value} differs from the line that it changes")
+            if line.text is not None and not _is_line_of(line.text, line.topic, line.partition):
+                raise ValueError(f"{line.text!r} is not a line of {line.topic}-{line.partition}")
 
 
-def _snapshot(found: dict[str, Any]) -> Snapshot:
-    return Snapshot(
-        {name: FileFacts(**facts) for name, facts in found["files"].items()},
-        found["mtime_ns"],
-        tuple(OldLines.of_object(lines) for lines in found["checkpoint_lines"]),
-    )
+def _is_line_of(line: str, topic: str, partition: int) -> bool:
+    """Whether a text is one line of a checkpoint, and of this partition."""
+    entries, faults = decode_offsets(b"0\n1\n" + line.encode() + b"\n")
+    return not faults and [(entry.topic, entry.partition) for entry in entries] == [(topic, partition)]
 
 
 def snapshot(
@@ -268,7 +295,7 @@ def snapshot(
     entries = [entry for entry in fs.list_directory(directory) if not entry.is_directory]
     files = {entry.path.rpartition("/")[2]: _facts(fs, entry) for entry in entries}
     lines = read_old_lines(fs, log_dir, edits) if edits and log_dir is not None else ()
-    return Snapshot(files, fs.attributes(directory).mtime_ns, lines)
+    return Snapshot(fs.attributes(directory).mtime_ns, files, lines)
 
 
 def facts_of(fs: WritableFilesystem, path: str) -> FileFacts | None:
@@ -279,7 +306,9 @@ def facts_of(fs: WritableFilesystem, path: str) -> FileFacts | None:
 
 def first_difference(expected: Snapshot, found: Snapshot) -> str | None:
     """Return the first difference in words; None if there is none. Inodes and the directory's mtime do not count."""
-    return difference_of_files(expected.files, found.files) or _difference_of_lines(expected.lines, found.lines)
+    return difference_of_files(expected.files, found.files) or _difference_of_lines(
+        expected.checkpoint_lines, found.checkpoint_lines
+    )
 
 
 def difference_of_files(expected: Mapping[str, FileFacts], found: Mapping[str, FileFacts]) -> str | None:
@@ -301,7 +330,7 @@ def _difference_of_lines(expected: Sequence[OldLines], found: Sequence[OldLines]
     for was, now in zip(expected, found, strict=True):
         texts = [[line.text for line in old.lines] for old in (was, now)]
         if texts[0] != texts[1]:
-            return f"its line in {was.kind.value} was changed since"
+            return f"its line in {was.file.value} was changed since"
     return None
 
 

@@ -1,13 +1,18 @@
 """JSON that anybody may have written: parsed and checked against a form before it is believed."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from enum import Enum
+from functools import cache
+from inspect import Parameter, signature
+from types import UnionType
+from typing import Annotated, Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from kafkalog_cli.format.limits import MOST_DOCUMENT_BYTES
 
-Form = Callable[[Any], None]
-"""Raises ValueError for a value that does not have the form."""
+Form = Callable[[Any], Any]
+"""Returns the value that it reads; raises ValueError for a value that does not have the form."""
 
 LIMIT_BYTES = MOST_DOCUMENT_BYTES
 MOST_NUMBER = (1 << 63) - 1
@@ -40,99 +45,156 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number")
 
 
-def text(value: Any) -> None:
+def text(value: Any) -> str:
     """Text that can be a path: its only lone surrogates stand for bytes of a file name that is not UTF-8."""
     if type(value) is not str:
         raise ValueError(f"{shown(value)} is not text")
     value.encode("utf-8", "surrogateescape")
+    return value
 
 
-def flag(value: Any) -> None:
+def flag(value: Any) -> bool:
     """True or false."""
     if type(value) is not bool:
         raise ValueError(f"{shown(value)} is neither true nor false")
+    return value
 
 
-def anything(value: Any) -> None:
+def anything(value: Any) -> Any:
     """Any value."""
+    return value
 
 
 def integer(least: int = 0, most: int = MOST_NUMBER) -> Form:
     """A whole number in these limits."""
 
-    def check(value: Any) -> None:
+    def read(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
             raise ValueError(f"{shown(value)} is not a number from {least} to {most}")
+        return value
 
-    return check
+    return read
+
+
+int32 = integer(-(1 << 31), (1 << 31) - 1)
 
 
 def nothing_or(form: Form) -> Form:
     """null, or a value of the form."""
-
-    def check(value: Any) -> None:
-        if value is not None:
-            form(value)
-
-    return check
+    return lambda value: None if value is None else form(value)
 
 
 def one_of(*values: str) -> Form:
     """One of these texts."""
 
-    def check(value: Any) -> None:
+    def read(value: Any) -> str:
         if type(value) is not str or value not in values:
             raise ValueError(f"{shown(value)} is none of {', '.join(values)}")
+        return value
 
-    return check
+    return read
+
+
+def matching(pattern: re.Pattern[str]) -> Form:
+    """A text of this pattern."""
+
+    def read(value: Any) -> str:
+        if type(value) is not str or not pattern.fullmatch(value):
+            raise ValueError(f"it is not of the form {pattern.pattern}")
+        return value
+
+    return read
 
 
 def list_of(form: Form) -> Form:
     """A list of values of the form."""
 
-    def check(value: Any) -> None:
+    def read(value: Any) -> tuple[Any, ...]:
         if type(value) is not list:
             raise ValueError(f"{shown(value)} is not a list")
-        for one in value:
-            form(one)
+        return tuple(map(form, value))
 
-    return check
+    return read
 
 
 def table(name_form: Form, form: Form) -> Form:
     """An object with any names of a form."""
 
-    def check(value: Any) -> None:
+    def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise ValueError(f"{shown(value)} is not an object")
-        for name, one in value.items():
-            name_form(name)
-            form(one)
+        return {name_form(name): form(one) for name, one in value.items()}
 
-    return check
+    return read
 
 
 def fields(required: Mapping[str, Form], optional: Mapping[str, Form] | None = None) -> Form:
     """An object with these names, and no others."""
     known = {**required, **(optional or {})}
 
-    def check(value: Any) -> None:
+    def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise ValueError(f"{shown(value)} is not an object")
         missing = [name for name in required if name not in value]
         if missing:
             raise ValueError(f"{missing[0]!r} is missing")
+        found = {}
         for name, one in value.items():
             if name not in known:
                 raise ValueError(f"{shown(name)} is not known")
             try:
-                known[name](one)
+                found[name] = known[name](one)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
+        return found
 
-    return check
+    return read
 
 
+@cache
+def form_of(kind: Any) -> Form:
+    """Return the form of the objects that `plain` makes of a NamedTuple or a dataclass, which it reads as such.
+
+    A field with a default may be absent. The types of fields are those below, and texts in an Enum; a form that a
+    field's type has as a note of Annotated takes the place of the type's own. `int` is a number that is not negative.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return next(filter(callable, arguments[1:]), None) or form_of(arguments[0])
+    if origin in (Union, UnionType):
+        return nothing_or(form_of(arguments[0]))
+    if origin is tuple:
+        return list_of(form_of(arguments[0]))
+    if origin is Mapping:
+        return table(*map(form_of, arguments))
+    if kind in _FORMS:
+        return _FORMS[kind]
+    if issubclass(kind, Enum):
+        word = one_of(*(one.value for one in kind))
+        return lambda value: kind(word(value))
+    forms = {name: form_of(hint) for name, hint in get_type_hints(kind, include_extras=True).items()}
+    parameters = signature(kind).parameters
+    required = {name: form for name, form in forms.items() if parameters[name].default is Parameter.empty}
+    read = fields(required, {name: form for name, form in forms.items() if name not in required})
+    return lambda value: kind(**read(value))
+
+
+def plain(value: Any) -> Any:
+    """Return a value of `form_of` as JSON's types. A NamedTuple is without the fields that have their defaults."""
+    if isinstance(value, Enum):
+        return value.value
+    if hasattr(value, "_fields"):
+        fields_of = zip(value._fields, value, strict=True)
+        defaults = value._field_defaults
+        return {name: plain(one) for name, one in fields_of if name not in defaults or one != defaults[name]}
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+_FORMS: dict[Any, Form] = {int: integer(), str: text, bool: flag, object: anything, Any: anything}
 _MOST_CHARACTERS = 80
 
 

@@ -18,7 +18,8 @@ from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.fault import Fault, unreadable
-from kafkalog_cli.results import Hidden, Named, as_text
+from kafkalog_cli.format.strict_json import int32
+from kafkalog_cli.results import HIDDEN, Hidden, Named, as_text
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.settings.source import SettingsSource
@@ -180,5 +181,5 @@ class LineEdit(NamedTuple):
 
     kind: Annotated[FileKind, Named("file"), as_text(lambda kind: kind.value), "the name of the checkpoint"]
     topic: Hidden[str]
-    partition: Hidden[int]
+    partition: Annotated[int, HIDDEN, int32]
     offset: Annotated[int | None, "null: the line is removed"]

@@ -12,7 +12,6 @@ from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.change import journal
 from kafkalog_cli.change.clean_marker import followed_runs, hold_marker, release_marker, settled_runs, waits_for
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.journal import CheckpointEdits
 from kafkalog_cli.change.manifest import (
     ChangeKind,
     Manifest,
@@ -22,6 +21,7 @@ from kafkalog_cli.change.manifest import (
     first_difference,
     snapshot,
 )
+from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.durable import error_text, is_half_changed, is_of_a_sync, marker_kept, marker_left_away
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, SyncFailed, shell_word

@@ -125,6 +125,21 @@ def test_lines_that_can_be_read_are_kept(root):
     assert file.read_bytes() == b"0\n2\nother 3 7\nt 0 2\n"
 
 
+@pytest.mark.parametrize("name", ROOT)
+@pytest.mark.parametrize("options", [(), ("--like-broker",)], ids=["repair", "like broker"])
+def test_of_two_lines_of_a_partition_the_last_stays(root, name, options):
+    """As a broker does: it reads the lines into a map, and writes the map."""
+    file = checkpoint(root, name)
+    file.write_bytes(b"0\n3\nt 0 1\nother 3 2\nt 0 2\n")
+    done = kafkalog("recover", *options, root / "t-0")
+    assert done.code == 0
+    assert "it has a partition twice" in done.err
+    assert file.read_bytes().splitlines()[1] == b"2"
+    assert file.read_bytes().count(b"t 0 ") == 1
+    if name == "replication":
+        assert file.read_bytes() == b"0\n2\nt 0 2\nother 3 2\n"
+
+
 def test_a_link_is_left_alone(root, tmp_path):
     target = tmp_path / "elsewhere"
     target.write_bytes(OFFLINE["version"])

@@ -421,8 +421,8 @@ def test_the_manifest_tells_what_was_before_and_after():
     assert found.facts == {"reason": "a test"}
     assert found.before.files.keys() == found.after.files.keys() == steps(())[0].keys()
     assert (found.before.files["00.log"].size_bytes, found.after.files["00.log"].size_bytes) == (500, 120)
-    assert found.before.lines[0].lines[0].text == "t 0 600"
-    assert found.after.lines[0].lines[0].text == "t 0 500"
+    assert found.before.checkpoint_lines[0].lines[0].text == "t 0 600"
+    assert found.after.checkpoint_lines[0].lines[0].text == "t 0 500"
     assert found.finished_ms == RUN.now_ms
     assert found.after == snapshot(disk, PARTITION, ROOT, found.edits)
 

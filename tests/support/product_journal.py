@@ -5,9 +5,10 @@
 # A change of one partition with its run, which tests cut off at each call.
 from kafkalog_cli.change.checkpoint_lines import change_lines
 from kafkalog_cli.log.log_dir import LineEdit
-from kafkalog_cli.change.journal import CheckpointEdits, apply
+from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import RunInfo, RunState, read_manifest, snapshot
+from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.change.runs import MANIFEST
 from kafkalog_cli.disk.names import FileKind
 
@@ -31,7 +32,7 @@ from functools import partial
 from itertools import count
 from unittest import mock
 
-from kafkalog_cli.change import journal, runs
+from kafkalog_cli.change import journal, run, runs
 from kafkalog_cli.cli import import_
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.library import appending, verbs
@@ -47,7 +48,7 @@ def as_in_a_process(token):
     """Runs are numbered from 1 on, and have `token` in their names."""
     with (
         mock.patch("secrets.token_hex", return_value=token),
-        mock.patch.object(journal, "_orders", count(1)),
+        mock.patch.object(run, "_orders", count(1)),
         mock.patch.object(runs, "_RECENT_NAMES", deque()),  # else a hundred names are tried, as this token is no chance
     ):
         yield
@@ -93,8 +94,8 @@ _BUGS = {
     "sync names": (durable.NameChanges, "sync"),
     "sync a file": (durable, "sync"),
     "sync a file of the journal": (journal, "sync"),
-    "take back a change that failed": (journal, "restore"),
-    "take back a change that was interrupted": (journal._Application, "_take_back"),
+    "take back a change that failed": (run, "restore"),
+    "take back a change that was interrupted": (run.Run, "take_back"),
     "restore in an undo": (journal_undo._Restorer, "restore"),
     "remove what an undone run keeps": (journal_undo, "_remove_kept"),
     "undo": (undo_plan, "undo"),

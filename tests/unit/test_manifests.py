@@ -9,8 +9,7 @@ from kafkalog_cli.change import manifest as manifests
 from kafkalog_cli.change import runs
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
-from kafkalog_cli.change.manifest import RunState, decode, encode, read_manifest, write_manifest
-from kafkalog_cli.change.manifest_form import FORMAT
+from kafkalog_cli.change.manifest import FORMAT, RunState, decode, encode, read_manifest, write_manifest
 from kafkalog_cli.change.removal import entries_below
 from kafkalog_cli.errors import Refused, UnsupportedFormat
 from kafkalog_cli.format import strict_json
@@ -38,7 +37,7 @@ def test_a_number_of_seconds_of_64_bits_is_a_time(mtime_ns):
 
 @pytest.mark.parametrize("mtime_ns", [-PAST_TIME_NS - 1, PAST_TIME_NS, 1.5, True, "1"])
 def test_a_number_that_no_file_can_have_is_refused(mtime_ns):
-    with pytest.raises(Refused, match="is not a time"):
+    with pytest.raises(Refused, match=r"mtime_ns: .* is not a number"):
         decode("m", changed_mtime(mtime_ns))
 
 
@@ -66,7 +65,7 @@ def test_a_fact_of_a_file_has_the_range_of_the_kernels_number(fact):
     for value in (least, most):
         assert getattr(decode("m", with_fact(value)).before.files["00.log"], fact) == value
     for value in (least - 1, most + 1):
-        with pytest.raises(Refused, match="is not a size, time, inode or mode"):
+        with pytest.raises(Refused, match=f"{fact}: .* is not a number from"):
             decode("m", with_fact(value))
 
 

@@ -13,8 +13,8 @@ from kafkalog_cli.broker.open_log import RollLimits
 from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.growing_run import GrowingRun
-from kafkalog_cli.change.journal import CheckpointEdits
 from kafkalog_cli.change.manifest import Manifest, RunInfo
+from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.names import FileKind

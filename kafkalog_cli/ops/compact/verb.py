@@ -11,9 +11,10 @@ from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.broker.cleaning.marks import causes_in_words
 from kafkalog_cli.change import journal
 from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
-from kafkalog_cli.change.journal import CheckpointEdits, StagingArea
+from kafkalog_cli.change.journal import StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.change.removal import partly
+from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.change.runs import begun_ms, new_run_id
 from kafkalog_cli.disk.durable import is_half_changed, unfinished
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem

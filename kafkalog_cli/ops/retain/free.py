@@ -10,9 +10,9 @@ from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs
 from kafkalog_cli.change import journal
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.journal import CheckpointEdits
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.change.removal import remove_files
+from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.fs import FileStatus, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError

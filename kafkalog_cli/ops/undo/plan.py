@@ -159,8 +159,8 @@ def _release(fs: WritableFilesystem, plan: UndoPlan, log_dir: str) -> bool:
 
 def _steps(manifest: Manifest) -> tuple[UndoStep, ...]:
     steps = [_step(change) for change in reversed(manifest.changes)]
-    for old in manifest.before.lines:
-        steps += [UndoStep("checkpoint", old.kind.value, line.text) for line in old.lines]
+    for old in manifest.before.checkpoint_lines:
+        steps += [UndoStep("checkpoint", old.file.value, line.text) for line in old.lines]
     steps += [UndoStep("remove", name) for name in reversed(manifest.run.makes_files)]
     if manifest.run.makes_directory:
         steps.append(UndoStep("remove", manifest.directory.rpartition("/")[2]))

@@ -85,28 +85,6 @@ def test_the_directory_of_a_partition_is_served_alone(log_dir):
         assert partition(fetch(client, 0))["records"] == file_bytes(log_dir, 0)
 
 
-def test_checked_bytes_are_sent_from_memory(log_dir):
-    """The batch after a response is read and checked at once; these bytes are sent, not those of a later read."""
-    whole = b"".join(batches(0, 4, size=120_000))
-    size = len(whole) // 4
-    path = log_dir / "orders-0" / f"{0:020d}.log"
-    path.write_bytes(whole)
-    (log_dir / "orders-0" / f"{15:020d}.log").unlink()
-    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
-        assert partition(fetch(client, 0, most=size))["records"] == whole[:size]
-        until = time.monotonic() + 120
-        while server.catalog.find("orders", 0).own.map(0)._at < 2 * size:  # the server reads ahead after its response
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        with path.open("r+b") as file:
-            file.seek(size + 1000)
-            file.write(b"overwritten")
-        with KafkaClient(server.server.address) as other:  # its bytes come from the file
-            assert partition(fetch(other, 5, most=size))["records"] != whole[size : 2 * size]
-        assert partition(fetch(client, 5, most=size))["records"] == whole[size : 2 * size]
-        assert partition(fetch(client, 10, most=size))["records"] == whole[2 * size : 3 * size]
-
-
 def one_large_log(log_dir):
     """Replace the segments by one of 600 batches; return its bytes, which are read in seven parts."""
     whole = b"".join(batches(0, 600, size=1000))

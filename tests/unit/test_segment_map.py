@@ -158,10 +158,7 @@ def test_a_batch_with_an_offset_that_was_there_is_damage(tmp_path):
 
 
 def test_a_part_is_read_ahead_as_far_as_a_slice_needs(tmp_path, monkeypatch):
-    """Also a batch that is larger than asked for, and no batch after the last that fits: its bytes would be gone.
-
-    All of these bytes are in memory.
-    """
+    """Also a batch that is larger than asked for, and no batch after the last that fits."""
     small_parts(monkeypatch)
     monkeypatch.setattr(segment_map, "CHUNK_BYTES", 1 << 20)
     parts = [batch_v2([R(at, BASE_TIME_MS, b"k", bytes(size))]) for at, size in enumerate((5, 70, 5, 5))]
@@ -170,20 +167,5 @@ def test_a_part_is_read_ahead_as_far_as_a_slice_needs(tmp_path, monkeypatch):
         with opened(tmp_path / "log", parts) as file:
             found = SegmentMap(file, None)
             assert found.slice(0, 9, starts[place], first_is_whole=True).end == starts[place]
-            read = found.read_ahead(starts[place], most)
-            assert bytes(read.between(starts[place], starts[last + 1])) == b"".join(parts[place : last + 1])
+            found.read_ahead(starts[place], most)
             assert found._at == starts[last + 1]
-            assert bytes(read.between(starts[place] - 1, starts[place])) == b""
-
-
-@pytest.mark.parametrize("room", [0, -1])
-def test_a_large_part_is_not_kept_in_memory(tmp_path, monkeypatch, room):
-    parts = [batch_v2([R(at, BASE_TIME_MS, b"k", bytes(100))]) for at in range(2)]
-    monkeypatch.setattr(segment_map, "_PART_BYTES", 1)
-    monkeypatch.setattr(scan, "CHUNK_BYTES", 60)
-    monkeypatch.setattr(scan, "CHUNK_BYTES", 60)
-    monkeypatch.setattr(segment_map, "CHUNK_BYTES", 1 << 20)
-    with opened(tmp_path / "log", parts) as file:
-        size = len(SegmentMap(file, None).read_ahead(0, 1).view)
-        monkeypatch.setattr(segment_map, "CHUNK_BYTES", size + room)
-        assert (SegmentMap(file, None).read_ahead(0, 1) is not None) == (room == 0)

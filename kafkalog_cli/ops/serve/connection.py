@@ -10,7 +10,6 @@ from kafkalog_cli.format.internal_topics.decode import Spliced
 from kafkalog_cli.format.protocol.messages import BadRequest
 from kafkalog_cli.ops.serve.broker import Broker, Caller
 from kafkalog_cli.ops.serve.dialects import Dialect
-from kafkalog_cli.ops.serve.segment_map import CheckedBytes
 from kafkalog_cli.ops.serve.served_copy import RecordsPart
 
 _SIZE = struct.Struct(">i")
@@ -43,7 +42,6 @@ class Connection:
         self._idle_seconds = idle_seconds
         self._clock = clock
         self._stopping: Event = broker.stopping
-        self._ahead: CheckedBytes | None = None
         self._received = bytearray()
         self._poll = select.poll()
         self.peer_host, self.peer_port = client.getpeername()[:2]
@@ -108,48 +106,12 @@ class Connection:
             pieces = self._dialect(self._broker, self._caller, frame)
         except BadRequest as error:
             raise Gone(f"a request is not answered: {error}") from error
-        records = [piece for piece in pieces if isinstance(piece, RecordsPart)]
-        if len(records) <= 1 and (views := self._in_memory(pieces)):
-            self._send(views)
-        else:
-            self._send_in_turn(pieces)
-        for part in records:  # while the client is busy with these records
-            self._ahead = part.read_ahead(self._ahead)
+        self._send(pieces)
+        for piece in pieces:  # while the client is busy with these records
+            if isinstance(piece, RecordsPart):
+                piece.read_ahead()
 
-    def _in_memory(self, pieces: Sequence[bytes | Spliced]) -> list[memoryview]:
-        """Return all bytes of a response; nothing if some of its records are not in memory."""
-        views = []
-        for piece in pieces:
-            if isinstance(piece, bytes):
-                views.append(memoryview(piece))
-                continue
-            assert isinstance(piece, RecordsPart)
-            end = piece.position + piece.size_bytes
-            view = self._checked(piece, piece.position, end)
-            if len(view) < piece.size_bytes:
-                return []
-            views.append(view)
-        return views
-
-    def _checked(self, part: RecordsPart, position: int, end: int) -> memoryview:
-        """Return the bytes from `position` on, up to `end`, that were just checked, as far as they are in memory."""
-        if self._ahead is None or self._ahead.segment is not part.segment:
-            return memoryview(b"")
-        return self._ahead.between(position, end)
-
-    def _send(self, views: list[memoryview]) -> None:
-        while views:
-            try:
-                sent = self._client.sendmsg(views)
-            except BlockingIOError:
-                self._wait_until_writable()
-                continue
-            while views and sent >= len(views[0]):
-                sent -= len(views.pop(0))
-            if sent:
-                views[0] = views[0][sent:]
-
-    def _send_in_turn(self, pieces: Sequence[bytes | Spliced]) -> None:
+    def _send(self, pieces: Sequence[bytes | Spliced]) -> None:
         """Send pieces from memory and from files. The client wakes up for full packets only, not for each piece."""
         self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 1)
         for piece in pieces:
@@ -157,22 +119,23 @@ class Connection:
                 self._send_file(piece)
             else:
                 assert isinstance(piece, bytes)
-                self._send([memoryview(piece)])
+                self._send_bytes(piece)
         self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 0)
 
-    def _send_file(self, part: RecordsPart) -> None:
-        """Send the bytes that were just checked from memory; have the kernel send the others, where it can."""
-        position, end = part.position, part.position + part.size_bytes
-        ahead = self._ahead if self._ahead is not None and self._ahead.segment is part.segment else None
-        while position < end:
-            if checked := self._checked(part, position, end):
-                position += len(checked)
-                self._send([checked])
-                continue
-            until = ahead.position if ahead is not None and position < ahead.position else end
-            wanted = min(_SEND_BYTES, end - position, until - position)
+    def _send_bytes(self, piece: bytes) -> None:
+        left = memoryview(piece)
+        while left:
             try:
-                sent = part.file.send_to(self._client.fileno(), position, wanted)
+                left = left[self._client.send(left) :]
+            except BlockingIOError:
+                self._wait_until_writable()
+
+    def _send_file(self, part: RecordsPart) -> None:
+        """Have the kernel send the bytes, where it can."""
+        position, end = part.position, part.position + part.size_bytes
+        while position < end:
+            try:
+                sent = part.file.send_to(self._client.fileno(), position, min(_SEND_BYTES, end - position))
             except BlockingIOError:
                 self._wait_until_writable()
                 continue

@@ -18,7 +18,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.log.open_transactions import transaction_steps
 from kafkalog_cli.log.reading.header import control_type_at, header_at
-from kafkalog_cli.log.reading.scan import CHUNK_BYTES, DamagePolicy, Scan, keep_buffer
+from kafkalog_cli.log.reading.scan import CHUNK_BYTES, DamagePolicy, Scan
 
 _STEP_BYTES = 16 << 10
 """Distance of two places in the map: more places need more memory, fewer need longer walks over headers."""
@@ -71,22 +71,6 @@ class _Place(NamedTuple):
     start: int
     end: int
     last_offset: int
-
-
-class CheckedBytes(NamedTuple):
-    """Bytes of a segment from byte `position` on, in the memory in which their CRCs were checked."""
-
-    segment: SegmentMap
-    position: int
-    view: memoryview
-
-    def between(self, start: int, end: int) -> memoryview:
-        """Return the bytes from byte `start` up to byte `end`, or as many as are here; empty if `start` is not here."""
-        return self.view[start - self.position : end - self.position] if start >= self.position else self.view[:0]
-
-    def release(self) -> None:
-        """Let the next scan of this thread use the memory."""
-        keep_buffer(self.view.obj)  # type: ignore[arg-type]
 
 
 class _Run:
@@ -217,17 +201,11 @@ class SegmentMap:
             end = min(run.end, position + most_bytes)
             return Slice(position, end, self._seven_base_offset + end)
 
-    def read_ahead(self, position: int, most_bytes: int, sent: CheckedBytes | None = None) -> CheckedBytes | None:
-        """Read as far as a slice of `most_bytes` from a byte needs, and no batch more, which would leave the memory.
-
-        Return the last bytes that were read. Their memory is that of `sent`, which are returned if nothing was read.
-        The caller owns it.
-        """
+    def read_ahead(self, position: int, most_bytes: int) -> None:
+        """Read as far as a slice of `most_bytes` from a byte needs."""
         limit = position + most_bytes
         with self._reading:
-            return self._read_until(
-                lambda: self._at >= limit or (self._at > position and self._next_ends_after(limit)), limit, sent
-            )
+            self._read_until(lambda: self._at >= limit or (self._at > position and self._next_ends_after(limit)), limit)
 
     def _up_to(self, run: _Run, first: _Place, limit: int, end_offset: int) -> Slice:
         """Return the batches of a run from `first` on that end at byte `limit` and below `end_offset`."""
@@ -278,24 +256,13 @@ class SegmentMap:
     def _read_all(self) -> None:
         self._read_until(lambda: False, self._file.size_bytes)
 
-    def _read_until(
-        self, is_enough: Callable[[], bool], limit: int = 0, read: CheckedBytes | None = None
-    ) -> CheckedBytes | None:
-        """Read parts until it is enough, which is about byte `limit`; return the last bytes that were read.
-
-        `read` is what was read before: each part takes the memory of the part before it.
-        """
+    def _read_until(self, is_enough: Callable[[], bool], limit: int = 0) -> None:
+        """Read parts until it is enough, which is about byte `limit`."""
         while not self._is_done and not is_enough():
-            if read is not None:
-                read.release()
-            read = self._read_part(min(max(_PART_BYTES, limit - self._at), CHUNK_BYTES))
-        return read
+            self._read_part(min(max(_PART_BYTES, limit - self._at), CHUNK_BYTES))
 
-    def _read_part(self, size_bytes: int) -> CheckedBytes | None:
-        """Read the next part, and return its last bytes, None if they take too much memory.
-
-        It ends after a good batch, from which the search after damage could go on too.
-        """
+    def _read_part(self, size_bytes: int) -> None:
+        """Read the next part. It ends after a good batch, from which the search after damage could go on too."""
         reader = Scan(
             self._file, DamagePolicy.RESYNC, start=self._at,
             seven_base_offset=self._seven_base_offset, chunk_bytes=size_bytes,
@@ -313,8 +280,7 @@ class SegmentMap:
             if reader.next_bytes:
                 self._next = self._at, self._at + reader.next_bytes
             if batches.last_valid_row() == len(batches) - 1:
-                is_small = len(chunk.view) <= CHUNK_BYTES
-                return CheckedBytes(self, chunk.position, chunk.view) if is_small else None
+                return
             del chunk  # the memory of a large batch is free before the next is read
         self._continues = False
         if reader.damage is not None:
@@ -322,7 +288,6 @@ class SegmentMap:
         if reader.fault is not None and self._at < self._file.size_bytes:
             self._note(self._at, self._file.size_bytes, "the last bytes are not whole batches")
         self._is_done = True
-        return None
 
     def _note(self, start: int, end: int, reason: str) -> None:
         last = self._damage[-1] if self._damage else None

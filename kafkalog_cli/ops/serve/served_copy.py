@@ -14,7 +14,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
-from kafkalog_cli.ops.serve.segment_map import CheckedBytes, PartNotServed, SegmentMap, headers_between
+from kafkalog_cli.ops.serve.segment_map import PartNotServed, SegmentMap, headers_between
 
 _V2 = 2
 
@@ -70,9 +70,9 @@ class RecordsPart(NamedTuple):
         part = self.before(lambda batch: batch.magic > most_magic)
         return part if part.size_bytes else NoRecords.NEWER_FORMAT
 
-    def read_ahead(self, sent: CheckedBytes | None) -> CheckedBytes | None:
-        """Read and check the next part: the client probably asks for it next. See `SegmentMap.read_ahead`."""
-        return self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes, sent)
+    def read_ahead(self) -> None:
+        """Read and check the next part: the client probably asks for it next."""
+        self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes)
 
 
 class PlaceInCopy(NamedTuple):

@@ -2,17 +2,18 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve import groups
-from kafkalog_cli.ops.serve.groups import GroupCoordinator, Joining, LiveState
+from kafkalog_cli.ops.serve.groups import GroupCoordinator, LiveState
 from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving
 
-RANGE, STICKY = [("range", b"r")], [("sticky", b"s")]
+RANGE, STICKY = ([{"name": name, "metadata": name[:1].encode()}] for name in ("range", "sticky"))
 SECONDS = 120
 
 
@@ -34,8 +35,21 @@ class Members:
 
     def begin(self, member="", instance=None, protocols=RANGE, session=10_000, rebalance=30_000, kind="consumer"):
         """Send a request to join; the result is a function that returns its answer."""
-        asked = Joining("g", member, instance, "client", "host", session, rebalance, kind, protocols, False)
-        return started(lambda: self.groups.join(asked))
+        return started(lambda: self.ask(member, instance, protocols, session, rebalance, kind))
+
+    def ask(
+        self, member="", instance=None, protocols=RANGE, session=10_000, rebalance=30_000, kind="consumer", group="g",
+        needs_known_id=False,
+    ):  # fmt: skip
+        asked = {
+            "groupId": group, "memberId": member, "groupInstanceId": instance, "sessionTimeoutMs": session,
+            "rebalanceTimeoutMs": rebalance, "protocolType": kind, "protocols": protocols,
+        }  # fmt: skip
+        return answer_of(self.groups.join(asked, "client", "host", needs_known_id=needs_known_id))
+
+    def sync(self, generation, member, instance=None, given=(), protocol=(None, None)):
+        assignments = [{"memberId": one, "assignment": assignment} for one, assignment in given]
+        return answer_of(self.groups.sync("g", generation, member, instance, assignments, protocol))
 
     def join(self, *args, **more):
         """Join while no other member is awaited."""
@@ -69,7 +83,7 @@ class Members:
         leader = next(one for one in joined if one.member_id == one.leader)
         given = [(one, one.encode()) for one, _, _ in leader.members]
         for one in [leader, *(other for other in joined if other is not leader)]:
-            synced = self.groups.sync("g", one.generation, one.member_id, None, given if one is leader else [])
+            synced = self.sync(one.generation, one.member_id, None, given if one is leader else [])
             assert (synced.error, synced.assignment) == (ApiError.NONE, one.member_id.encode())
 
     def beat(self, one, instance=None):
@@ -78,6 +92,16 @@ class Members:
     @property
     def group(self):
         return self.groups.describe("g")
+
+
+def answer_of(message):
+    """The fields of an answer."""
+    return SimpleNamespace(
+        error=message.get("errorCode", ApiError.NONE), member_id=message.get("memberId"),
+        generation=message.get("generationId"), leader=message.get("leader"), protocol=message.get("protocolName"),
+        members=[(one["memberId"], one["groupInstanceId"], one["metadata"]) for one in message.get("members", ())],
+        assignment=message.get("assignment"),
+    )  # fmt: skip
 
 
 class started:  # noqa: N801 reads as a verb
@@ -128,11 +152,11 @@ def test_a_group_forms_after_the_first_wait_and_is_stable_after_the_leader_has_a
     assert {one.generation for one in joined} == {1}
     assert sorted(len(one.members) for one in joined) == [0, 2]  # only the leader gets the members
     follower = next(one for one in joined if not one.members)
-    waiting = started(lambda: members.groups.sync("g", 1, follower.member_id, None, []))
+    waiting = started(lambda: members.sync(1, follower.member_id, None, []))
     assert waiting.is_waiting()
     assert members.group.state is LiveState.COMPLETING
     leader = next(one for one in joined if one.members)
-    members.groups.sync("g", 1, leader.member_id, None, [(follower.member_id, b"his")])
+    members.sync(1, leader.member_id, None, [(follower.member_id, b"his")])
     assert waiting().assignment == b"his"
     assert members.group.state is LiveState.STABLE
 
@@ -144,7 +168,7 @@ def test_a_group_forms_after_the_first_wait_and_is_stable_after_the_leader_has_a
 def test_a_member_that_knows_another_protocol_gets_no_assignment(members, protocol, is_known):
     """As GroupMetadataManager.validateSyncGroup."""
     one = members.join()
-    error = members.groups.sync("g", one.generation, one.member_id, None, [(one.member_id, b"")], protocol).error
+    error = members.sync(one.generation, one.member_id, None, [(one.member_id, b"")], protocol).error
     assert error is (ApiError.NONE if is_known else ApiError.INCONSISTENT_GROUP_PROTOCOL)
 
 
@@ -158,7 +182,7 @@ def test_a_new_member_makes_the_others_join_again(members):
     joined = [again(), second()]
     assert {one.generation for one in joined} == {2}
     assert joined[0].leader == first.member_id  # the leader stays
-    assert members.groups.sync("g", 1, first.member_id, None, []).error is ApiError.ILLEGAL_GENERATION
+    assert members.sync(1, first.member_id, None, []).error is ApiError.ILLEGAL_GENERATION
     members.settle(joined)
 
 
@@ -228,7 +252,7 @@ def test_a_static_member_comes_back_with_a_new_id_and_the_old_id_is_fenced(membe
     assert [*members.group.members] == [second.member_id]
     assert members.beat(first, "one") is ApiError.FENCED_INSTANCE_ID
     assert members.begin(first.member_id, "one")().error is ApiError.FENCED_INSTANCE_ID
-    synced = members.groups.sync("g", second.generation, first.member_id, "one", [])
+    synced = members.sync(second.generation, first.member_id, "one", [])
     assert synced.error is ApiError.FENCED_INSTANCE_ID
     assert members.groups.leave("g", first.member_id, "one")[0] is ApiError.FENCED_INSTANCE_ID
     assert members.groups.may_commit("g", second.generation, first.member_id, "one") is ApiError.FENCED_INSTANCE_ID
@@ -278,9 +302,8 @@ def test_the_protocol_is_one_that_all_members_have(members):
 def test_requests_that_do_not_join(members):
     assert members.begin("unknown")().error is ApiError.UNKNOWN_MEMBER_ID
     assert members.begin(session=5_999)().error is ApiError.INVALID_SESSION_TIMEOUT
-    asked = Joining("", "", None, "c", "h", 10_000, 30_000, "consumer", RANGE, False)
-    assert members.groups.join(asked).error is ApiError.INVALID_GROUP_ID
-    first = members.groups.join(asked._replace(group_id="g", session_ms=6_000, needs_known_id=True))
+    assert members.ask(group="").error is ApiError.INVALID_GROUP_ID
+    first = members.ask(session=6_000, needs_known_id=True)
     assert first.error is ApiError.MEMBER_ID_REQUIRED
     assert members.join(first.member_id).error is ApiError.NONE
 
@@ -288,15 +311,12 @@ def test_requests_that_do_not_join(members):
 def test_as_many_members_as_the_limit(members, monkeypatch):
     """Members of all groups, and the ids that were asked for."""
     monkeypatch.setattr(groups, "_MOST_MEMBERS", 2)
-    asked = Joining("g", "", None, "c", "h", 10_000, 30_000, "consumer", RANGE, True)
-    names = ("g", "h", "i")
-    errors = [members.groups.join(asked._replace(group_id=name)).error for name in names]
+    errors = [members.ask(group=name, needs_known_id=True).error for name in ("g", "h", "i")]
     assert errors == [ApiError.MEMBER_ID_REQUIRED, ApiError.MEMBER_ID_REQUIRED, ApiError.GROUP_MAX_SIZE_REACHED]
 
 
 def test_an_id_that_was_asked_for_and_not_used_expires(members):
-    asked = Joining("g", "", None, "c", "h", 10_000, 30_000, "consumer", RANGE, True)
-    member = members.groups.join(asked).member_id
+    member = members.ask(needs_known_id=True).member_id
     members.pass_time(10.0)
     members.groups.expire()
     assert members.begin(member)().error is ApiError.UNKNOWN_MEMBER_ID

@@ -13,7 +13,7 @@ from kafkalog_cli.ops.serve.consumer_groups import (
     Place,
     TopicPattern,
 )
-from kafkalog_cli.ops.serve.groups import ClassicGroup, ClassicMember, Joining, LiveState
+from kafkalog_cli.ops.serve.groups import ClassicGroup, ClassicMember, LiveState, not_joined
 
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
@@ -61,14 +61,16 @@ def _classic_described(broker: Broker, group_id: str) -> Message:
 
 def _classic_member(group: ClassicGroup, member: ClassicMember) -> Message:
     return {
-        "memberId": member.member_id, "groupInstanceId": member.joining.instance_id,
-        "clientId": member.joining.client_id, "clientHost": f"/{member.joining.client_host}",
+        "memberId": member.member_id, "groupInstanceId": member.instance_id,
+        "clientId": member.client_id, "clientHost": f"/{member.client_host}",
         "memberMetadata": member.metadata(group.protocol or ""), "memberAssignment": member.assignment,
     }  # fmt: skip
 
 
 _KNOWN_ID = 4
 """The first version of JoinGroup in which a member must ask for its id first."""
+_NO_PROTOCOL = 7
+"""The first version of JoinGroup whose answer has null where there is no protocol."""
 _SEVERAL_MEMBERS = 3
 """The first version of LeaveGroup that names several members."""
 
@@ -77,37 +79,19 @@ def join(broker: Broker, request: Request) -> Message:
     """Join a group; the answer waits for the other members."""
     body, caller = request.body, request.caller
     if body["groupId"] in broker.consumer_groups.groups():
-        return {"errorCode": ApiError.INCONSISTENT_GROUP_PROTOCOL, "memberId": body["memberId"], "generationId": -1}
-    found = broker.groups.join(
-        Joining(
-            body["groupId"], body["memberId"], body.get("groupInstanceId"), caller.client_id, caller.client_host,
-            body["sessionTimeoutMs"], body["rebalanceTimeoutMs"], body["protocolType"],
-            [(one["name"], one["metadata"]) for one in body["protocols"]], request.version >= _KNOWN_ID,
-        )
-    )  # fmt: skip
-    members = [
-        {"memberId": one, "groupInstanceId": instance, "metadata": data} for one, instance, data in found.members
-    ]
-    nullable = request.version >= 7
-    return {
-        "errorCode": found.error, "generationId": found.generation, "protocolType": found.protocol_type,
-        "protocolName": found.protocol if nullable or found.protocol is not None else "", "leader": found.leader,
-        "skipAssignment": False, "memberId": found.member_id, "members": members,
-    }  # fmt: skip
+        return not_joined(ApiError.INCONSISTENT_GROUP_PROTOCOL, body["memberId"])
+    needs_known_id = request.version >= _KNOWN_ID
+    found = broker.groups.join(body, caller.client_id, caller.client_host, needs_known_id=needs_known_id)
+    return {"protocolName": None if request.version >= _NO_PROTOCOL else "", **found}
 
 
 def sync(broker: Broker, request: Request) -> Message:
     """Take the leader's assignments, and answer the member's own."""
     body = request.body
-    given = [(one["memberId"], one["assignment"]) for one in body["assignments"]]
-    found = broker.groups.sync(
-        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"), given,
+    return broker.groups.sync(
+        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"), body["assignments"],
         (body.get("protocolType"), body.get("protocolName")),
     )  # fmt: skip
-    return {
-        "errorCode": found.error, "protocolType": found.protocol_type, "protocolName": found.protocol,
-        "assignment": found.assignment,
-    }  # fmt: skip
 
 
 def heartbeat(broker: Broker, request: Request) -> Message:

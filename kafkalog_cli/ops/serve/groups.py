@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, unique
 from threading import Condition
-from typing import NamedTuple
 
+from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 
 _SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = 6_000, 1_800_000
@@ -32,55 +32,29 @@ class LiveState(Enum):
     DEAD = "Dead"
 
 
-class Joining(NamedTuple):
-    """A request to join. `protocols` are pairs of a name and the member's metadata, the preferred first."""
-
-    group_id: str
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_ms: int
-    rebalance_ms: int
-    protocol_type: str
-    protocols: Sequence[tuple[str, bytes]]
-    needs_known_id: bool
-
-
 @dataclass(slots=True, eq=False)
 class ClassicMember:
-    """A member of a group. `deadline` is when its session ends, in seconds of the clock."""
+    """A member of a group, with its last request to join. `deadline` is when its session ends, in seconds of the clock.
+
+    The request's protocols are in the member's order, the preferred first.
+    """
 
     member_id: str
-    joining: Joining
-    deadline: float
+    joining: Message
+    client_id: str
+    client_host: str
+    deadline: float = 0.0
     has_joined: bool = False
     assignment: bytes = b""
 
+    @property
+    def instance_id(self) -> str | None:
+        """The instance id of a static member."""
+        return self.joining.get("groupInstanceId")
+
     def metadata(self, protocol: str) -> bytes:
         """Return the member's metadata for a protocol."""
-        return next((data for name, data in self.joining.protocols if name == protocol), b"")
-
-
-class Joined(NamedTuple):
-    """The answer to a request to join."""
-
-    error: ApiError
-    member_id: str
-    generation: int = NO_GENERATION
-    protocol_type: str | None = None
-    protocol: str | None = None
-    leader: str = ""
-    members: tuple[tuple[str, str | None, bytes], ...] = ()
-
-
-class Synced(NamedTuple):
-    """The answer to a request for an assignment."""
-
-    error: ApiError
-    assignment: bytes = b""
-    protocol_type: str | None = None
-    protocol: str | None = None
+        return next((one["metadata"] for one in self.joining["protocols"] if one["name"] == protocol), b"")
 
 
 @dataclass(slots=True, eq=False)
@@ -100,12 +74,12 @@ class ClassicGroup:
 
     def by_instance(self, instance_id: str | None) -> ClassicMember | None:
         """Return the static member with an instance id."""
-        found = (one for one in self.members.values() if one.joining.instance_id == instance_id)
+        found = (one for one in self.members.values() if one.instance_id == instance_id)
         return None if instance_id is None else next(found, None)
 
     def common_protocols(self, but: str = "") -> set[str] | None:
         """Return the protocols of all members except `but`; None without members."""
-        named = [{name for name, _ in one.joining.protocols} for one in self.members.values() if one.member_id != but]
+        named = [_protocols(one.joining) for one in self.members.values() if one.member_id != but]
         return set.intersection(*named) if named else None
 
 
@@ -140,23 +114,28 @@ class GroupCoordinator:
         with self._changed:
             return [group for group in self._groups.values() if group.members]
 
-    def join(self, asked: Joining) -> Joined:
-        """Join a group; return when the rebalance has begun its last step, or with an error."""
-        if not asked.group_id:
-            return Joined(ApiError.INVALID_GROUP_ID, asked.member_id)
-        if not _SHORTEST_SESSION_MS <= asked.session_ms <= _LONGEST_SESSION_MS:
-            return Joined(ApiError.INVALID_SESSION_TIMEOUT, asked.member_id)
+    def join(self, asked: Message, client_id: str, client_host: str, *, needs_known_id: bool = False) -> Message:
+        """Answer a request to join (JoinGroup) when the rebalance has begun its last step, or with an error.
+
+        `needs_known_id`: a member must ask for its id first.
+        """
+        group_id = asked["groupId"]
+        if not group_id:
+            return not_joined(ApiError.INVALID_GROUP_ID, asked["memberId"])
+        if not _SHORTEST_SESSION_MS <= asked["sessionTimeoutMs"] <= _LONGEST_SESSION_MS:
+            return not_joined(ApiError.INVALID_SESSION_TIMEOUT, asked["memberId"])
         with self._changed:
-            group = self._groups.get(asked.group_id) or ClassicGroup(asked.group_id)
-            refused = self._refusal(group, asked)
+            group = self._groups.get(group_id) or ClassicGroup(group_id)
+            new_id = f"{asked.get('groupInstanceId') or client_id}-{uuid.uuid4()}"
+            refused = self._refusal(group, asked, new_id, needs_known_id=needs_known_id)
             if refused is not None:
                 return refused
-            self._groups[asked.group_id] = group
-            member = self._admit(group, asked)
+            self._groups[group_id] = group
+            member = self._admit(group, ClassicMember(asked["memberId"] or new_id, asked, client_id, client_host))
             if self._is_unchanged(group, member, asked):
                 return self._joined(group, member)
-            member.joining = asked
-            group.protocol_type = asked.protocol_type
+            member.joining, member.client_id, member.client_host = asked, client_id, client_host
+            group.protocol_type = asked["protocolType"]
             if group.state is not LiveState.PREPARING:
                 self._begin_rebalance(group)
             member.has_joined = True
@@ -164,23 +143,23 @@ class GroupCoordinator:
 
     def sync(  # noqa: PLR0913, PLR0917
         self, group_id: str, generation: int, member_id: str, instance_id: str | None,
-        assignments: Sequence[tuple[str, bytes]], protocol: tuple[str | None, str | None] = (None, None),
-    ) -> Synced:  # fmt: skip
-        """Take the leader's assignments; return the member's own when they are there.
+        assignments: Sequence[Message], protocol: tuple[str | None, str | None] = (None, None),
+    ) -> Message:  # fmt: skip
+        """Take the leader's assignments; answer the member's own (SyncGroup) when they are there.
 
         `protocol` is the type and the name that the member knows; None is not compared.
         """
         with self._changed:
             group, error = self._member_of(group_id, generation, member_id, instance_id)
             if group is None or error is not ApiError.NONE:
-                return Synced(error)
+                return {"errorCode": error}
             known = zip(protocol, (group.protocol_type, group.protocol), strict=True)
             if any(asked not in (None, own) for asked, own in known):
-                return Synced(ApiError.INCONSISTENT_GROUP_PROTOCOL)
+                return {"errorCode": ApiError.INCONSISTENT_GROUP_PROTOCOL}
             member = group.members[member_id]
             member.deadline = self._deadline(member)
             if group.state is LiveState.COMPLETING and member_id == group.leader:
-                given = dict(assignments)
+                given = {one["memberId"]: one["assignment"] for one in assignments}
                 for one in group.members.values():
                     one.assignment = given.get(one.member_id, b"")
                     one.deadline = self._deadline(one)
@@ -191,8 +170,10 @@ class GroupCoordinator:
                 self._changed.wait(0.5)
             is_there = group.generation == generation and member_id in group.members
             if not is_there or group.state is not LiveState.STABLE:
-                return Synced(ApiError.REBALANCE_IN_PROGRESS)
-            return Synced(ApiError.NONE, member.assignment, group.protocol_type, group.protocol)
+                return {"errorCode": ApiError.REBALANCE_IN_PROGRESS}
+            return {
+                "protocolType": group.protocol_type, "protocolName": group.protocol, "assignment": member.assignment,
+            }  # fmt: skip
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ApiError:
         """Prolong a member's session."""
@@ -239,47 +220,42 @@ class GroupCoordinator:
 
     # -- with the lock
 
-    def _refusal(self, group: ClassicGroup, asked: Joining) -> Joined | None:
+    def _refusal(self, group: ClassicGroup, asked: Message, new_id: str, *, needs_known_id: bool) -> Message | None:
         """Return the answer to a request that does not join."""
-        names = {name for name, _ in asked.protocols}
-        is_other_type = bool(group.members) and group.protocol_type != asked.protocol_type
-        common = group.common_protocols(but=asked.member_id)
-        if not names or not asked.protocol_type or is_other_type or (common is not None and not names & common):
-            return Joined(ApiError.INCONSISTENT_GROUP_PROTOCOL, asked.member_id)
-        static = group.by_instance(asked.instance_id)
-        if asked.member_id:
-            if static is not None and static.member_id != asked.member_id:
-                return Joined(ApiError.FENCED_INSTANCE_ID, asked.member_id)
-            if asked.member_id not in group.members and asked.member_id not in group.pending:
-                return Joined(ApiError.UNKNOWN_MEMBER_ID, asked.member_id)
+        names, member_id, instance_id = _protocols(asked), asked["memberId"], asked.get("groupInstanceId")
+        is_other_type = bool(group.members) and group.protocol_type != asked["protocolType"]
+        common = group.common_protocols(but=member_id)
+        if not names or not asked["protocolType"] or is_other_type or (common is not None and not names & common):
+            return not_joined(ApiError.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        static = group.by_instance(instance_id)
+        if member_id:
+            if static is not None and static.member_id != member_id:
+                return not_joined(ApiError.FENCED_INSTANCE_ID, member_id)
+            if member_id not in group.members and member_id not in group.pending:
+                return not_joined(ApiError.UNKNOWN_MEMBER_ID, member_id)
             return None
         if static is None and self._count() >= _MOST_MEMBERS:
-            return Joined(ApiError.GROUP_MAX_SIZE_REACHED, "")
-        if asked.needs_known_id and asked.instance_id is None:
-            member_id = _new_id(asked)
-            group.pending[member_id] = self._clock() + asked.session_ms / 1000
-            self._groups[asked.group_id] = group
-            return Joined(ApiError.MEMBER_ID_REQUIRED, member_id)
+            return not_joined(ApiError.GROUP_MAX_SIZE_REACHED, "")
+        if needs_known_id and instance_id is None:
+            group.pending[new_id] = self._clock() + asked["sessionTimeoutMs"] / 1000
+            self._groups[group.group_id] = group
+            return not_joined(ApiError.MEMBER_ID_REQUIRED, new_id)
         return None
 
-    def _admit(self, group: ClassicGroup, asked: Joining) -> ClassicMember:
-        """Return the member that asks; a static member with a new id replaces the old member."""
-        static = group.by_instance(asked.instance_id)
-        if static is not None and static.member_id != asked.member_id:
+    def _admit(self, group: ClassicGroup, new: ClassicMember) -> ClassicMember:
+        """Return the known member with this id, else the new one; a static member replaces the one with its old id."""
+        static = group.by_instance(new.instance_id)
+        if static is not None and static.member_id != new.member_id:
             del group.members[static.member_id]
             group.leader = "" if group.leader == static.member_id else group.leader
-        member_id = asked.member_id or _new_id(asked)
-        group.pending.pop(member_id, None)
-        if member_id not in group.members:
-            group.members[member_id] = ClassicMember(member_id, asked, 0.0)
-        member = group.members[member_id]
+        group.pending.pop(new.member_id, None)
+        member = group.members.setdefault(new.member_id, new)
         member.deadline = self._deadline(member)
         return member
 
-    def _is_unchanged(self, group: ClassicGroup, member: ClassicMember, asked: Joining) -> bool:
+    def _is_unchanged(self, group: ClassicGroup, member: ClassicMember, asked: Message) -> bool:
         """Whether the member repeats a request of this generation, so that no rebalance is needed."""
-        same = list(member.joining.protocols) == list(asked.protocols)
-        if not same or not member.has_joined:
+        if member.joining["protocols"] != asked["protocols"] or not member.has_joined:
             return False
         is_follower = member.member_id != group.leader
         return group.state is LiveState.COMPLETING or (group.state is LiveState.STABLE and is_follower)
@@ -290,12 +266,12 @@ class GroupCoordinator:
         for one in group.members.values():
             one.has_joined = False
         now = self._clock()
-        longest = max((one.joining.rebalance_ms for one in group.members.values()), default=0) / 1000
+        longest = max((one.joining["rebalanceTimeoutMs"] for one in group.members.values()), default=0) / 1000
         group.since = now + (min(_FIRST_WAIT_SECONDS, longest) if is_new else 0)
         group.until = max(group.since, now + longest)
         self._changed.notify_all()
 
-    def _wait_for_all(self, group: ClassicGroup, member: ClassicMember) -> Joined:
+    def _wait_for_all(self, group: ClassicGroup, member: ClassicMember) -> Message:
         before = group.generation
         while group.generation == before and not self._is_stopping and member.member_id in group.members:
             now = self._clock()
@@ -305,20 +281,21 @@ class GroupCoordinator:
                 break
             self._changed.wait(min(0.5, max(0.01, (group.since if now < group.since else group.until) - now)))
         if member.member_id not in group.members:
-            return Joined(ApiError.UNKNOWN_MEMBER_ID, member.member_id)
+            return not_joined(ApiError.UNKNOWN_MEMBER_ID, member.member_id)
         if group.generation == before:
-            return Joined(ApiError.COORDINATOR_LOAD_IN_PROGRESS, member.member_id)
+            return not_joined(ApiError.COORDINATOR_LOAD_IN_PROGRESS, member.member_id)
         return self._joined(group, member)
 
     def _complete(self, group: ClassicGroup) -> None:
         """Begin the next generation with the members that have joined."""
         group.members = {
-            key: one for key, one in group.members.items() if one.has_joined or one.joining.instance_id is not None
+            key: one for key, one in group.members.items() if one.has_joined or one.instance_id is not None
         }
         group.generation += 1
         common = group.common_protocols() or set()
         first = next(iter(group.members.values()))
-        group.protocol = next((name for name, _ in first.joining.protocols if name in common), None)
+        preferred = (one["name"] for one in first.joining["protocols"])
+        group.protocol = next((name for name in preferred if name in common), None)
         if group.leader not in group.members or not group.members[group.leader].has_joined:
             group.leader = next(one.member_id for one in group.members.values() if one.has_joined)
         group.state = LiveState.COMPLETING
@@ -327,16 +304,17 @@ class GroupCoordinator:
             one.deadline = self._deadline(one)
         self._changed.notify_all()
 
-    def _joined(self, group: ClassicGroup, member: ClassicMember) -> Joined:
+    def _joined(self, group: ClassicGroup, member: ClassicMember) -> Message:
         protocol = group.protocol or ""
-        members: tuple[tuple[str, str | None, bytes], ...] = ()
-        if member.member_id == group.leader:
-            members = tuple(
-                (one.member_id, one.joining.instance_id, one.metadata(protocol)) for one in group.members.values()
-            )
-        return Joined(
-            ApiError.NONE, member.member_id, group.generation, group.protocol_type, protocol, group.leader, members
-        )  # fmt: skip
+        members = group.members.values() if member.member_id == group.leader else ()
+        return {
+            "generationId": group.generation, "protocolType": group.protocol_type, "protocolName": protocol,
+            "leader": group.leader, "memberId": member.member_id,
+            "members": [
+                {"memberId": one.member_id, "groupInstanceId": one.instance_id, "metadata": one.metadata(protocol)}
+                for one in members
+            ],
+        }  # fmt: skip
 
     def _member_of(
         self, group_id: str, generation: int, member_id: str, instance_id: str | None
@@ -377,11 +355,16 @@ class GroupCoordinator:
         self._changed.notify_all()
 
     def _deadline(self, member: ClassicMember) -> float:
-        return self._clock() + member.joining.session_ms / 1000
+        return self._clock() + member.joining["sessionTimeoutMs"] / 1000
 
     def _count(self) -> int:
         return sum(len(group.members) + len(group.pending) for group in self._groups.values())
 
 
-def _new_id(asked: Joining) -> str:
-    return f"{asked.instance_id or asked.client_id}-{uuid.uuid4()}"
+def not_joined(error: ApiError, member_id: str) -> Message:
+    """Return the answer to a request to join that is refused."""
+    return {"errorCode": error, "memberId": member_id, "generationId": NO_GENERATION}
+
+
+def _protocols(joining: Message) -> set[str]:
+    return {one["name"] for one in joining["protocols"]}

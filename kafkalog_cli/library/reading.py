@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.inspect import InspectedPartition
     from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.ops.read.conditions import FindRequest
-    from kafkalog_cli.ops.replay.cluster import Cluster
+    from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
     from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
     from kafkalog_cli.ops.serve.options import ServeOptions
     from kafkalog_cli.ops.stats import MeasuredPartition
@@ -225,7 +225,7 @@ def inspect(paths: Paths, **options: Unpack[VerbOptions]) -> Run[InspectedPartit
 def replay(  # noqa: PLR0913
     paths: Paths,
     *,
-    to: str | Cluster,
+    to: str | KafkaCluster,
     state: str | PathLike[str],
     create: bool = False,
     rename: Mapping[str, str] | None = None,
@@ -244,7 +244,7 @@ def replay(  # noqa: PLR0913
 ) -> Run[ReplayedPartition | ReplayedOffset]:
     """Send records as `kafkalog replay` does; the results are partitions, then the committed offsets of groups.
 
-    `to` has the addresses of brokers, or is a cluster of your own (ops/replay/cluster.py). `client` has settings of
+    `to` has the addresses of brokers, or is an object with the methods of KafkaCluster. `client` has settings of
     librdkafka. Damage is a LogWarning too. Raises UsageError, ClusterError, Refused, Locked, BadInput, NothingSelected,
     PathNotFound, NotKafkaLayout, Unreadable, OSError.
     """

@@ -69,13 +69,12 @@ from kafkalog_cli.format.internal_topics.schema import definitions, message_sche
 from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis, apis_for_old_clients
 
 # `serve` in a thread of the test, and the cluster that `replay` sends to.
-from kafkalog_cli.ops.replay.cluster import ClusterTopic
 from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
 from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.options import Context
 
 # The same at its limits.
-from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
+from kafkalog_cli.ops.replay.kafka_cluster import ClusterTopic, KafkaCluster
 from kafkalog_cli.ops.replay.state import FORMAT, ReplayState
 from kafkalog_cli.ops.serve.options import ServerLimits
 

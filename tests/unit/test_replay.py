@@ -13,7 +13,7 @@ from kafkalog_cli.format.records import Header
 from kafkalog_cli.ops.append.partitioning import partition_of_key
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
-from kafkalog_cli.ops.replay.cluster import SentRecord
+from kafkalog_cli.ops.replay.kafka_cluster import SentRecord
 from kafkalog_cli.ops.replay.plan import ReplayRequest
 from kafkalog_cli.ops.replay.sending import Replay, ReplayedOffset, ReplayedPartition
 from kafkalog_cli.ops.replay.state import ReplayState

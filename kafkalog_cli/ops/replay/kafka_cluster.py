@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kafkalog_cli.errors import ClusterError, UsageError
 from kafkalog_cli.format.records import Header
-from kafkalog_cli.ops.replay.cluster import ClusterTopic, GroupOffsets, SentRecord
 
 try:
     import confluent_kafka as _confluent_kafka
@@ -46,8 +45,37 @@ _READING = {
 _QUIET = {"log_level": 0}
 
 
+GroupOffsets = Mapping[tuple[str, int], tuple[int, str]]
+"""Offsets with their metadata, by topic and partition."""
+
+
+class SentRecord(NamedTuple):
+    """The contents of a record. `timestamp_ms` is None if the cluster has replaced it by the time of the append."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    timestamp_ms: int | None
+
+    def is_same(self, other: SentRecord) -> bool:
+        """Whether the contents are equal, without timestamps if either record has none."""
+        if self[:3] != other[:3]:
+            return False
+        return None in (self.timestamp_ms, other.timestamp_ms) or self.timestamp_ms == other.timestamp_ms
+
+
+class ClusterTopic(NamedTuple):
+    """A topic of the cluster. `settings` are all its settings, with defaults; null values are left out."""
+
+    partitions: int
+    settings: Mapping[str, str]
+
+
 class KafkaCluster:
-    """See Cluster. `settings` are librdkafka's, by name, such as those of security. Raises UsageError, ClusterError."""
+    """The cluster that receives records. `settings` are librdkafka's, by name, such as those of security.
+
+    Raises UsageError. All methods raise ClusterError if the cluster does not answer, or answers with an error.
+    """
 
     def __init__(self, bootstrap: str, settings: Mapping[str, str] | None = None) -> None:
         if confluent_kafka is None:
@@ -63,7 +91,7 @@ class KafkaCluster:
         self.cluster_id: str | None = found.cluster_id
 
     def topic(self, name: str) -> ClusterTopic | None:
-        """See Cluster."""
+        """Return a topic, None if there is none."""
         found = self._metadata().topics.get(name)  # of all topics: asking for a single topic may create it
         if found is None:
             return None
@@ -73,7 +101,7 @@ class KafkaCluster:
         return ClusterTopic(len(found.partitions), known)
 
     def create_topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
-        """See Cluster."""
+        """Create a topic with the cluster's default replication factor; return when it has leaders."""
         new = admin.NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(settings))
         self._results(self._admin.create_topics([new], operation_timeout=_SECONDS, request_timeout=_SECONDS))
         until = time.monotonic() + _SECONDS
@@ -85,7 +113,7 @@ class KafkaCluster:
         raise self._error(f"{name} was created, but not all of its partitions have a leader")
 
     def end_offset(self, topic: str, partition: int) -> int:
-        """See Cluster."""
+        """Return the offset after the last record that consumers see."""
         place = confluent_kafka.TopicPartition(topic, partition)
         try:
             return int(self._reader.get_watermark_offsets(place, timeout=_SECONDS, cached=False)[1])
@@ -95,7 +123,7 @@ class KafkaCluster:
     def records(
         self, topic: str, partition: int, start: int, end: int
     ) -> Generator[tuple[int, SentRecord], None, None]:
-        """See Cluster."""
+        """Yield the records with offsets from `start` to `end` (exclusive), with their offsets."""
         self._reader.assign([confluent_kafka.TopicPartition(topic, partition, start)])
         until = time.monotonic() + _SECONDS
         try:
@@ -116,7 +144,10 @@ class KafkaCluster:
 
     @contextmanager
     def sender(self, topic: str, codec: str, acknowledged: Callable[[int, int], None]) -> Iterator[KafkaSender]:
-        """See Cluster."""
+        """Open a sender for a topic. `codec` is Kafka's name of the compression of its batches.
+
+        If the context is left by an exception, records that were not sent yet are dropped.
+        """
         found = self.topic(topic)
         most_bytes = int((found.settings if found else {}).get("max.message.bytes", _LARGEST_BATCH_BYTES))
         batch_bytes = max(1, min(_LARGEST_BATCH_BYTES, most_bytes - _BATCH_OVERHEAD_BYTES))
@@ -137,7 +168,7 @@ class KafkaCluster:
                 producer.poll(0)
 
     def group_offsets(self, group_id: str) -> GroupOffsets:
-        """See Cluster."""
+        """Return the committed offsets of a group."""
         wanted = confluent_kafka.ConsumerGroupTopicPartitions(group_id)
         (found,) = self._results(self._admin.list_consumer_group_offsets([wanted], request_timeout=_SECONDS))
         return {
@@ -147,7 +178,7 @@ class KafkaCluster:
         }
 
     def commit(self, group_id: str, offsets: GroupOffsets) -> None:
-        """See Cluster."""
+        """Commit offsets of a group that has no members."""
         places = [
             confluent_kafka.TopicPartition(topic, number, offset, metadata)
             for (topic, number), (offset, metadata) in offsets.items()
@@ -175,7 +206,12 @@ class KafkaCluster:
 
 
 class KafkaSender:
-    """See Sender. After an interruption, when it `is_over`, acknowledgements are no longer passed on."""
+    """Sends records to partitions of a topic, in order.
+
+    It calls `acknowledged` with the partition and the offset of each record in the cluster, in the order of the
+    partition's records and only in `send` and `flush`. Both raise ClusterError if a record is refused; then no later
+    record is acknowledged. After an interruption, when it `is_over`, acknowledgements are no longer passed on.
+    """
 
     def __init__(self, bootstrap: str, producer: Any, topic: str, acknowledged: Callable[[int, int], None]) -> None:
         self._bootstrap = bootstrap
@@ -186,7 +222,7 @@ class KafkaSender:
         self.is_over = False
 
     def send(self, partition: int, record: SentRecord) -> None:
-        """See Sender."""
+        """Send a record. This waits while very many records are under way."""
         while True:
             try:
                 self._producer.produce(
@@ -205,7 +241,7 @@ class KafkaSender:
         self._poll(0)
 
     def flush(self) -> None:
-        """See Sender."""
+        """Wait until all records are acknowledged."""
         while len(self._producer):
             self._poll(1.0)
 

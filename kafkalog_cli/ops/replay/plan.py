@@ -15,7 +15,7 @@ from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.ownership import registered_topic
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, read_range
-from kafkalog_cli.ops.replay.cluster import Cluster, ClusterTopic
+from kafkalog_cli.ops.replay.kafka_cluster import ClusterTopic, KafkaCluster
 from kafkalog_cli.ops.replay.state import ReplayState, SentProgress, TargetProgress
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import Note
@@ -105,7 +105,7 @@ class ReplayPlan(NamedTuple):
 
 
 def plan_replay(
-    log_dirs: Copies, request: ReplayRequest, cluster: Cluster, state: ReplayState, now_ms: int
+    log_dirs: Copies, request: ReplayRequest, cluster: KafkaCluster, state: ReplayState, now_ms: int
 ) -> ReplayPlan:
     """Plan a replay; nothing is changed.
 

@@ -21,7 +21,7 @@ from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
 from kafkalog_cli.ops.append.partitioning import partition_of_key
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.read.log_read import LogRead
-from kafkalog_cli.ops.replay.cluster import Cluster, SentRecord
+from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster, SentRecord
 from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan, ReplayRequest, plan_replay
 from kafkalog_cli.ops.replay.state import ReplayState, SentProgress, TargetProgress
 from kafkalog_cli.ops.same_place import check_outside
@@ -74,7 +74,7 @@ class GroupOffsetsToMove:
         """Return the offsets that are committed in a partition."""
         return {one.offset for one in self._found if (one.topic, one.partition) == (topic, partition)}
 
-    def commit(self, cluster: Cluster, done: Iterable[SentProgress]) -> Iterator[ReplayedOffset | ClusterError]:
+    def commit(self, cluster: KafkaCluster, done: Iterable[SentProgress]) -> Iterator[ReplayedOffset | ClusterError]:
         """Commit the offsets of the partitions that are done, and yield them by group, or an error for a group.
 
         An offset that a group has in the cluster stays: its consumers may have gone on there.
@@ -93,7 +93,7 @@ class GroupOffsetsToMove:
                 yield error
 
 
-def _committed(cluster: Cluster, group_id: str, offsets: list[ReplayedOffset]) -> list[ReplayedOffset]:
+def _committed(cluster: KafkaCluster, group_id: str, offsets: list[ReplayedOffset]) -> list[ReplayedOffset]:
     known = cluster.group_offsets(group_id)
     found = []
     for one in offsets:
@@ -177,7 +177,7 @@ class Replay:
         self,
         context: Context,
         request: ReplayRequest,
-        cluster: Cluster,
+        cluster: KafkaCluster,
         report: Callable[[Note], None],
         on_read: Meter | None = None,
     ) -> None:

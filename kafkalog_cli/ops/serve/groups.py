@@ -355,7 +355,8 @@ class GroupCoordinator:
         self._changed.notify_all()
 
     def _deadline(self, member: ClassicMember) -> float:
-        return self._clock() + member.joining["sessionTimeoutMs"] / 1000
+        session_ms: int = member.joining["sessionTimeoutMs"]
+        return self._clock() + session_ms / 1000
 
     def _count(self) -> int:
         return sum(len(group.members) + len(group.pending) for group in self._groups.values())

@@ -1,22 +1,36 @@
 """`kafkalog compact`: keep only the last record of each key, as a broker's log cleaner does."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from typer import Context, Option
 
+from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
+from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
+from kafkalog_cli.broker.cleaning.marks import causes_in_words
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Delay, Input, KeyFormatOption, Metrics, PartitionPaths, SchemasOption, delay_ms_of
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
-from kafkalog_cli.errors import ExitCode, UsageError
+from kafkalog_cli.cli.verbs import VerbRun
+from kafkalog_cli.errors import ExitCode, UsageError, counted, shell_word
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
+from kafkalog_cli.ops.compact.erasing import KeyFile, keys_to_erase, keys_to_explain
+from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
+from kafkalog_cli.ops.compact.verb import COMPACT, compact_partition, dirtiest_first
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.option_values import parse_size_bytes
-
-if TYPE_CHECKING:
-    from kafkalog_cli.ops.compact.plan import CompactPlan
-    from kafkalog_cli.ops.session.work import Changed
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.work import Changed
+from kafkalog_cli.output.human import Column, NumberColumn, iso_time, setting_words, write_table
+from kafkalog_cli.output.log_plan_view import changed_lines, plan_objects, remark_lines, undo_words
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.retain_view import unlinked
+from kafkalog_cli.output.stream import printable
+from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
 EXAMPLES = (
     ("Estimate the effect of compaction", "kafkalog compact /var/lib/kafka --dry-run --estimate"),
@@ -70,21 +84,6 @@ def compact(  # noqa: PLR0913
     Replaced files are renamed to .deleted. A later run unlinks them after file.delete.delay.ms. With --erase-keys they
     are unlinked at once.
     """
-    from kafkalog_cli.cli.verbs import VerbRun
-    from kafkalog_cli.ops.compact.plan import CompactRequest
-    from kafkalog_cli.ops.compact.verb import (
-        COMPACT,
-        CompactWork,
-        compact_partition,
-        dirtiest_first,
-        keys_to_erase,
-        keys_to_explain,
-    )
-    from kafkalog_cli.ops.decoding import Decoding
-    from kafkalog_cli.output.compact_text import DRY_RUN_COLUMNS
-    from kafkalog_cli.output.compact_view import compact_view, note_of_missing
-    from kafkalog_cli.output.human import write_table
-
     if estimate and not safety.dry_run:
         raise UsageError(reason="--estimate needs --dry-run")
     if explain is not None and not safety.dry_run:
@@ -97,38 +96,327 @@ def compact(  # noqa: PLR0913
     decoding.check()
     environment: Environment = context.obj
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
-    own: dict[str, Any] = {
-        "is_forced": force,
-        "memory_bytes": parse_size_bytes(memory),
-        "delay_ms": delay_ms_of(delay, keeps=False) if erase_keys is None else 0,
-        "version": kafka_version_of(kafka_version),
-    }
-    explains, erases = explain is not None, erase_keys is not None
-    run = VerbRun(context, COMPACT, compact_view(explains=explains, erases=erases), options, printing, metrics)
+    memory_bytes = parse_size_bytes(memory)
+    delay_ms = delay_ms_of(delay, keeps=False) if erase_keys is None else 0
+    version = kafka_version_of(kafka_version)
+    view = _view(explains=explain is not None, erases=erase_keys is not None)
+    run = VerbRun(context, COMPACT, view, options, printing, metrics)
     partitions = run.session.writable_partitions(paths or [])
     rows: list[CompactPlan] = []
-    if safety.dry_run and not explains and not erases and len(partitions) > 1:
-        run.view = compact_view(rows=rows)
+    if safety.dry_run and explain is None and erase_keys is None and len(partitions) > 1:
+        run.view = replace(view, lines=partial(_remarks_of_row, rows=rows))
     keys = None if erase_keys is None else keys_to_erase(
         environment.fs, erase_keys, partitions, decoding, is_ndjson=input.is_json
     )  # fmt: skip
-    erased = None if keys is None else keys.sought
-    request = CompactRequest(run.session.clock, erased=erased, **own)
-    ordered = dirtiest_first(run.session, partitions, request)
-    explained = None if explain is None else keys_to_explain(environment.fs, explain, partitions, decoding)
-    what = CompactWork(request, keys, estimate, explained, removes_others=remove_other_records)
+    planning = {"is_forced": force, "erases": keys is not None, "delay_ms": delay_ms}
+    ordered = dirtiest_first(run.session, partitions, **planning)
+    do = partial(
+        compact_partition,
+        is_forced=force,
+        estimates=estimate,
+        explained_keys=None if explain is None else keys_to_explain(environment.fs, explain, partitions, decoding),
+        keys=keys,
+        removes_others=remove_other_records,
+        memory_bytes=memory_bytes,
+        version=version,
+        delay_ms=delay_ms,
+    )
     missing: list[set[int]] = []  # the lines with keys that no log so far has a record of
 
-    def show(changed: "Changed[CompactPlan]") -> None:
+    def show(changed: Changed[CompactPlan]) -> None:
         run.show(changed)
         erasure = changed.plan.erasure
         if erasure is not None and not changed.plan.is_refused:
             missing[:] = [set(erasure.lines_without_record).intersection(*missing)]
 
-    summary = run.run(partial(compact_partition, what=what), ordered, show)
+    summary = run.run(do, ordered, show)
     if keys is not None and any(missing):
-        run.report(note_of_missing(keys, missing[0], erase_keys or ""))
+        run.report(_note_of_missing(keys, missing[0], erase_keys or ""))
         summary = summary._replace(code=summary.code or ExitCode.WARNINGS)
     if rows:
-        write_table(run.out, DRY_RUN_COLUMNS, rows)
+        write_table(run.out, _DRY_RUN_COLUMNS, rows)
     return run.finish(summary, ordered)
+
+
+# ---- results as text
+
+
+def _view(*, explains: bool, erases: bool) -> View[Changed[CompactPlan]]:
+    """Return the View: a key's records are explained, or keys are erased, or neither."""
+
+    def lines(changed: Changed[CompactPlan]) -> Iterator[str]:
+        plan = changed.plan
+        if _is_passed_over(changed):
+            return
+        yield from changed_lines(changed, _words(plan), _undo_words(changed), lists_changes=not explains)
+        yield from _dirt_lines(plan)
+        if changed.is_dry_run or erases:
+            yield from _causes_lines(plan)
+        yield from _explain_lines(plan)
+        yield from _erasure_lines(plan)
+
+    return View(
+        lines,
+        (*_COUNTS, *(("records_erased",) if erases else ())),
+        lambda changed: change_counts(changed, _counts(changed.plan)),
+        change_is_idle,
+        _question,
+        change_has_work,
+        plan_objects,
+    )
+
+
+_COUNTS = (
+    *("changed", "cleaned", "records_gone", "bytes_read", "bytes_written", "unlinked_files", "unlinked_bytes"),
+    *("removed_segments", "removed_bytes"),
+)
+
+
+def _is_passed_over(changed: Changed[CompactPlan]) -> bool:
+    """Whether nothing is shown: the topic is not compacted, was not named, and has no remarks."""
+    return changed.plan.choice is Choice.NOT_COMPACTED and not changed.plan.remarks and not changed.is_named
+
+
+def _remarks_of_row(changed: Changed[CompactPlan], rows: list[CompactPlan]) -> Iterable[str]:
+    """Add the plan to the rows of the table, and yield its remarks."""
+    if _is_passed_over(changed):
+        return
+    plan = changed.plan
+    rows.append(plan)
+    for remark in plan.remarks:
+        for line in remark_lines(plan.path, remark):
+            yield f"{printable(plan.path)}:\n{line}"
+
+
+def _counts(plan: CompactPlan) -> dict[str, int]:
+    found = unlinked(plan.due)
+    if plan.outcome is not None:
+        counts = plan.outcome.counts
+        found["cleaned"] = 1
+        found["records_gone"] = counts.records_read - counts.records_kept
+        found["bytes_read"], found["bytes_written"] = counts.bytes_read, counts.bytes_written
+    if plan.erasure is not None and plan.erasure.after is not None:
+        found["records_erased"] = sum(key.records for key in plan.erasure.keys)
+    if plan.retention is not None:
+        found["removed_segments"] = len(plan.retention.removed)
+        found["removed_bytes"] = plan.retention.removed_bytes
+    return found
+
+
+def _note_of_missing(keys: KeyFile, lines: set[int], path: str) -> Note:
+    """Return a warning with the keys in these lines, which are in no record."""
+    missing = [f"line {line}: {key}" for line, key in keys.shown() if line in lines]
+    more = f", and {len(missing) - _MOST_MISSING} more" if len(missing) > _MOST_MISSING else ""
+    shown = ", ".join(missing[:_MOST_MISSING])
+    what = f"{len(missing)} of {counted(len(keys.shown()), 'key')} in no record: {shown}{more}"
+    why = "Quotes and blanks are part of a key, and --input has to fit the file"
+    return Note("keys", f"{what}. {why}", path)
+
+
+_MOST_MISSING = 1000
+
+
+_WHY_NOT = {
+    Choice.NOTHING_DIRTY: "all records are clean or in the active segment (kafkalog roll --force closes it)",
+    Choice.NOTHING_TO_ERASE: "no record that may be cleaned has one of the keys",
+    Choice.NOT_COMPACTED: "cleanup.policy has no compact",
+    Choice.EMPTY: "it has no segment",
+    Choice.DAMAGED: "it is damaged",
+}
+_WHY = {
+    Choice.DIRTY: "",
+    Choice.OVERDUE: ", due by max.compaction.lag.ms",
+    Choice.FORCED: ", forced",
+    Choice.ERASING: ", erases keys",
+}
+_UP_TO = {
+    UpTo.ACTIVE_SEGMENT: "the active segment",
+    UpTo.LAST_STABLE_OFFSET: "the last stable offset",
+    UpTo.MIN_COMPACTION_LAG: "min.compaction.lag.ms",
+}
+_DRY_RUN_COLUMNS = (
+    Column("PARTITION", lambda plan: plan.path),
+    NumberColumn("DIRTY-RATIO", lambda plan: plan.dirt and f"{plan.dirty_ratio:.3f}", 1),
+    NumberColumn("CLEAN", lambda plan: plan.dirt and sized(plan.clean_bytes), 2),
+    NumberColumn("DIRTY", lambda plan: plan.dirt and sized(plan.dirty_bytes)),
+    NumberColumn("FIRST-DIRTY", lambda plan: plan.first_dirty_offset, 7),
+    NumberColumn("UP-TO", lambda plan: plan.first_uncleanable_offset, 6),
+    Column("LIMITED-BY", lambda plan: plan.up_to and plan.up_to.value, 8),
+    NumberColumn("RECORDS", lambda plan: plan.estimate and plan.estimate.records, 4),
+    NumberColumn("REMOVABLE", lambda plan: plan.estimate and plan.estimate.gone, 3),
+    NumberColumn("SEGMENTS-REMOVED", lambda plan: plan.retention and len(plan.retention.removed), 5),
+    Column("REASON", lambda plan: "refused" if plan.is_refused else plan.choice.value.replace("-", " ")),
+)
+"""A log's dirtiness, and whether it would be cleaned. Record counts are shown only if they were estimated.
+
+SEGMENTS-REMOVED: the most segments that retention removes afterwards, for a topic whose policy includes delete.
+"""
+
+
+def _words(plan: CompactPlan) -> str:
+    """Return what was cleaned or would be, or why nothing is."""
+    done = [_cleaning(plan)] if plan.choice.is_cleaned else []
+    if plan.due is not None and plan.due.files:
+        done.append(f"{counted(len(plan.due.files), 'old file')} unlinked ({sized(plan.due.size_bytes)})")
+    if not plan.choice.is_cleaned and plan.line_edits:
+        done.append("the cleaner's checkpoint corrected")
+    retention = plan.retention
+    if retention is not None and retention.removed:
+        removed = counted(len(retention.removed), "segment")
+        most = "at most " if plan.choice.is_cleaned and plan.outcome is None else ""  # cleaning shrinks segments
+        done.append(f"{most}{removed} removed by retention ({sized(retention.removed_bytes)})")
+    return ", ".join(done) if done else f"nothing to do, {_why_not(plan)}"
+
+
+def _why_not(plan: CompactPlan) -> str:
+    if plan.choice in _WHY_NOT:
+        return _WHY_NOT[plan.choice]
+    least = next(setting.text for setting in plan.settings if setting.name == "min.cleanable.dirty.ratio")
+    return f"{_dirt(plan)}, not above {least}"
+
+
+def _dirt(plan: CompactPlan) -> str:
+    if plan.dirt is None:
+        return ""
+    sizes = f"{sized(plan.dirt.clean_bytes)} clean, {sized(plan.dirt.cleanable_bytes)} dirty"
+    return f"dirty ratio {plan.dirt.ratio:.3f} ({sizes})"
+
+
+def _cleaning(plan: CompactPlan) -> str:
+    """Return the cleaning in words, done or planned."""
+    outcome, estimate, groups = plan.outcome, plan.estimate, len(plan.groups)
+    if plan.choice is Choice.ERASING_ONLY:
+        segments = counted(groups, "segment")
+        if outcome is not None:
+            records = f"{outcome.counts.causes.erased} of {outcome.counts.records_read} records"
+            return f"erased {records} of {segments}, every other record kept, {_written(outcome)}"
+        assert estimate is not None
+        rolled = ", after the active segment is rolled" if plan.rolls else ""
+        return f"{estimate.gone} of {estimate.records} records of {segments} erased, every other record kept{rolled}"
+    if outcome is not None:
+        return _outcome(outcome)
+    words = f"{counted(sum(map(len, plan.groups)), 'segment')} cleaned into {groups}{_WHY[plan.choice]}"
+    return words if estimate is None else f"{words}, {estimate.gone} of {estimate.records} records removed"
+
+
+def _outcome(outcome: Compaction) -> str:
+    counts = outcome.counts
+    sources = sum(len(each.sources) for each in outcome.segments)
+    made = sum(len(each.made) for each in outcome.segments)
+    parts = [
+        f"cleaned up to {outcome.end_offset}",
+        f"{counted(sources, 'segment')} into {made}",
+        f"{counts.records_kept} of {counts.records_read} records kept",
+        _written(outcome),
+    ]
+    if counts.causes.keyless:
+        parts.append(f"{counted(counts.causes.keyless, 'record')} without a key removed")
+    if counts.lost_ends:
+        parts.append("the last message of the round removed, where a broker's cleaner fails")
+    return ", ".join(parts)
+
+
+def _written(outcome: Compaction) -> str:
+    return f"{sized(outcome.counts.bytes_written)} of {sized(outcome.counts.bytes_read)}"
+
+
+def _undo_words(changed: Changed[CompactPlan]) -> str:
+    """Return how to undo a compaction: the retention after it is undone first."""
+    plan = changed.plan
+    words = undo_words(plan, changed.done, plan.delay_ms)
+    if plan.retention_run is None or not plan.delay_ms:
+        return words or ("" if plan.retention_run is None else "cannot be undone")
+    command = f"kafkalog undo {shell_word(plan.path)} {plan.retention_run}"
+    return f"undo retention: {command}" + (f"; then {words}" if words else "")
+
+
+def _question(plan: CompactPlan) -> str:
+    """Return what would be done, with the records that would be removed by cause, if they were counted."""
+    causes = "" if plan.estimate is None else causes_in_words(plan.estimate.causes)
+    return f"Compact {printable(plan.path)}: {_words(plan)}" + (f" ({causes})" if causes else "")
+
+
+def _causes_lines(plan: CompactPlan) -> Iterator[str]:
+    """Yield a line with the removed records by cause."""
+    counts = plan.estimate if plan.outcome is None else plan.outcome.counts
+    causes = "" if counts is None else causes_in_words(counts.causes)
+    if causes and plan.choice.is_cleaned:
+        yield f"  {'to be removed' if plan.outcome is None else 'removed'}: {causes}"
+
+
+def _dirt_lines(plan: CompactPlan) -> Iterator[str]:
+    """Yield a line of a dry run about the part of the log that would be cleaned."""
+    dirt = plan.dirt
+    is_planned = plan.choice.is_cleaned and plan.choice is not Choice.ERASING_ONLY and plan.outcome is None
+    if dirt is not None and is_planned:
+        yield f"  cleanable up to offset {dirt.first_uncleanable} ({_UP_TO[dirt.up_to]}), {_dirt(plan)}"
+
+
+# ---- the fates of records
+
+
+_UNTIL = {
+    UpTo.ACTIVE_SEGMENT: "it is in the active segment, until that is rolled",
+    UpTo.LAST_STABLE_OFFSET: "a transaction before it is open, or it is above the high watermark",
+    UpTo.MIN_COMPACTION_LAG: "it is too young, by min.compaction.lag.ms",
+}
+
+
+def _explain_lines(plan: CompactPlan) -> Iterator[str]:
+    """Yield lines for the settings used, then for each record of the key and its fate in a cleaning now."""
+    if plan.explained is None or plan.dirt is None:
+        return
+    for setting in plan.settings:
+        yield f"  {setting_words(setting)}"
+    if not plan.explained:
+        yield "  no record has this key"
+    elif not plan.choice.is_cleaned:
+        yield "  all stays until it is cleaned; then:"
+    for fate in plan.explained:
+        size = "no value" if fate.value_bytes is None else counted(fate.value_bytes, "byte")
+        where = f"offset {fate.offset} (segment {fate.base_offset}, {iso_time(fate.timestamp_ms)}, {size})"
+        yield f"  {where}: {_fate(plan, plan.dirt, fate)}"
+
+
+def _fate(plan: CompactPlan, dirt: Dirt, fate: RecordFate) -> str:
+    if fate.reason is Reason.SUPERSEDED:
+        return f"goes, offset {fate.by_offset} has the same key"
+    if fate.reason is Reason.ABORTED:
+        return "goes, its transaction was aborted"
+    if fate.reason is Reason.EXPIRED:
+        since = "" if fate.due_ms is None else f" since {iso_time(fate.due_ms)}"
+        return f"goes, a tombstone whose time is over{since}"
+    if fate.reason is Reason.TOMBSTONE:
+        if fate.due_ms is not None:
+            return f"stays, a tombstone; it goes in the first cleaning after {iso_time(fate.due_ms)}"
+        return f"stays, a tombstone; it goes {plan.number_of('delete.retention.ms')} ms after it is cleaned"
+    if fate.reason is Reason.NOT_CLEANABLE:
+        return f"stays, {_UNTIL[dirt.up_to]}"
+    return "stays, it is the last with its key"
+
+
+# ---- erasures
+
+
+_MOST_OFFSETS = 10
+
+
+def _erasure_lines(plan: CompactPlan) -> Iterator[str]:
+    """Yield lines for each key (by its line in the key file), the logs before and after, and the other replicas."""
+    erasure = plan.erasure
+    if erasure is None or plan.is_refused:
+        return
+    is_done = erasure.after is not None
+    records = counted(sum(key.records for key in erasure.keys), "record")
+    keys = f"{len(erasure.keys)} of {counted(erasure.wanted, 'key')}"
+    yield f"  {'erased' if is_done else 'to be erased'}: {records} of {keys}"
+    for key in erasure.keys:
+        shown = ", ".join(map(str, key.offsets[:_MOST_OFFSETS]))
+        more = f", ... to {key.last_offset}" if key.records > _MOST_OFFSETS else ""
+        offsets = f"at {'offset' if key.records == 1 else 'offsets'} {shown}{more}"
+        yield f"  key of line {key.line}: {counted(key.records, 'record')}, {offsets}"
+    for word, logs in (("before", erasure.before), ("after", erasure.after or ())):
+        for log in logs:
+            records = f"{counted(log.records, 'record')} of the keys"
+            yield f"  {word}: {printable(log.name)}, {log.size_bytes} bytes, SHA-256 {log.sha256}, {records}"
+    yield f"  {printable(erasure.replication)}"

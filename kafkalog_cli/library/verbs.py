@@ -379,14 +379,12 @@ def compact(
 
     Raises as `recover`.
     """
-    from kafkalog_cli.ops.compact.plan import CompactRequest
-    from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, compact_partition, dirtiest_first
+    from kafkalog_cli.ops.compact.verb import COMPACT, compact_partition, dirtiest_first
 
     call = Call(COMPACT, paths, options)
     partitions = call.session.writable_partitions(call.paths)
-    request = CompactRequest(call.session.clock, is_forced=force, delay_ms=delay_ms)
-    ordered = dirtiest_first(call.session, partitions, request)
-    return call.run(partial(compact_partition, what=CompactWork(request, estimates=estimate)), ordered)
+    ordered = dirtiest_first(call.session, partitions, is_forced=force, delay_ms=delay_ms)
+    return call.run(partial(compact_partition, is_forced=force, estimates=estimate, delay_ms=delay_ms), ordered)
 
 
 def truncate(

@@ -178,7 +178,7 @@ def our_clean(case, folder, version):
     (root / MARKER).write_bytes(MARKER_BYTES)
     broker = {"producer.id.expiration.ms": str(case.expiration_ms)}
     most_keys = int(case.map_bytes // 24 * 0.9)
-    plan, done = OnePartition(root, directory, case.settings, broker, case.now_ms).compact(
+    plan, _ = OnePartition(root, directory, case.settings, broker, case.now_ms).compact(
         force=case.force, most_keys=most_keys, version=version
     )
     if plan.is_refused:
@@ -186,9 +186,9 @@ def our_clean(case, folder, version):
     assert (root / MARKER).read_bytes() == MARKER_BYTES
     dirt = plan.dirt
     numbers = (dirt.first_dirty, dirt.first_uncleanable, dirt.clean_bytes, dirt.cleanable_bytes, dirt.delay_ms)
-    if done is None or done.compaction is None:
+    if plan.outcome is None:
         return Cleaned(numbers, None, contents(directory))
-    return Cleaned(numbers, done.compaction.end_offset, contents(directory), None, done.compaction.counts.lost_ends)
+    return Cleaned(numbers, plan.outcome.end_offset, contents(directory), None, plan.outcome.counts.lost_ends)
 
 
 # -- both

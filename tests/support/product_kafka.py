@@ -4,6 +4,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from kafkalog_cli.broker.cleaning.log import Damaged
@@ -27,7 +28,8 @@ from kafkalog_cli.ops.append.append import AppendRequest, apply_append, next_seq
 from kafkalog_cli.ops.append.batching import BatchMaker, Writing, blocks
 from kafkalog_cli.ops.append.reading import NewRecord
 from kafkalog_cli.ops.apply_changes import MarkerState, MarkerUse, apply_changes
-from kafkalog_cli.ops.compact.plan import CompactRequest, plan_compact
+from kafkalog_cli.ops.compact.cleaning import Cleaning
+from kafkalog_cli.ops.compact.plan import plan_compact
 from kafkalog_cli.ops.compact.verb import apply_compact
 from kafkalog_cli.ops.delete_records import plan_delete_records
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
@@ -145,12 +147,12 @@ class OnePartition:
 
     def compact(self, *, force, most_keys, version):
         """(plan, what was done); the text of a batch that cannot be cleaned as ValueError."""
-        request = CompactRequest(
-            Clock(self.now_ms, is_given=True), is_forced=force, most_keys=most_keys, version=version
-        )
+        clean = partial(Cleaning, now_ms=self.now_ms, most_keys=most_keys, version=version)
         try:
-            plan = plan_compact(FS, self.partition, request)
-            done = None if plan.is_refused else apply_compact(FS, plan, self._run("compact"), request, held=None)
+            plan = plan_compact(FS, self.partition, Clock(self.now_ms, is_given=True), is_forced=force)
+            done = None
+            if not plan.is_refused:
+                plan, done = apply_compact(FS, plan, self._run("compact"), clean, held=None)
         except Damaged as error:
             raise ValueError(str(error)) from error
         return plan, done

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -14,23 +14,21 @@ from kafkalog_cli.change.runs import run_directory
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, UsageError, shell_word
-from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.format.values.decoder import ValueDecoder
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import Partition, open_partition, partitions_in
 from kafkalog_cli.log.reading.scan import Scan
-from kafkalog_cli.ops.append.reading import bad_line, file_pieces, parse_ndjson
+from kafkalog_cli.ops.append.reading import PieceLines, bad_line, file_pieces, parse_ndjson
 from kafkalog_cli.ops.compact.plan import (
     MOST_OFFSETS,
     Choice,
     CompactPlan,
-    CompactRequest,
     ErasedKey,
     Holder,
     LogDigest,
     RecordPlace,
 )
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.keys import PrintedKeys, forms_of, stored_forms
 from kafkalog_cli.ops.ownership import Replication
 from kafkalog_cli.ops.plans import Remark
@@ -65,27 +63,42 @@ def _shown(key: bytes) -> str:
         return f"hex:{key.hex()}"
 
 
-def read_keys(
-    lines: Iterable[bytes | None], path: str, *, is_ndjson: bool, key_format: ValueFormat | None = None
+def keys_to_erase(
+    fs: Filesystem, path: str, partitions: Sequence[Partition], decoding: Decoding, *, is_ndjson: bool
 ) -> KeyFile:
-    """Read the keys in `path`: from records as NDJSON, or one key per line, without empty lines. Raises BadInput."""
+    """Read the keys to erase: from records as NDJSON, or one key per line, without empty lines.
+
+    Raises BadInput, and the exceptions of reading.
+    """
     keys: list[bytes] = []
     numbers: list[int] = []
     printed: list[tuple[int, str]] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            found = _keys_of(line, None if is_ndjson else key_format, is_ndjson=is_ndjson) if line else ()
-        except (ValueError, UsageError) as error:
-            reason = error if isinstance(error, ValueError) else ValueError(str(error))
-            raise bad_line(path, number, reason) from error
-        if found is None:
-            printed.append((number, os.fsdecode(line or b"")))
-            continue
-        keys += found
-        numbers += [number] * len(found)
+    with fs.open_read(path) as file:
+        for number, line in enumerate(PieceLines(file_pieces(file)), 1):
+            try:
+                found = _keys_of(line, None if is_ndjson else decoding.key_format, is_ndjson=is_ndjson) if line else ()
+            except (ValueError, UsageError) as error:
+                reason = error if isinstance(error, ValueError) else ValueError(str(error))
+                raise bad_line(path, number, reason) from error
+            if found is None:
+                printed.append((number, os.fsdecode(line or b"")))
+                continue
+            keys += found
+            numbers += [number] * len(found)
     if not keys and not printed:
         raise BadInput(path=path, reason="the file has no key: give one key per line")
-    return KeyFile(SoughtKeys(keys), tuple(numbers), tuple(printed))
+    return _with_stored_keys(fs, KeyFile(SoughtKeys(keys), tuple(numbers), tuple(printed)), partitions, decoding)
+
+
+def keys_to_explain(
+    fs: Filesystem, text: str, partitions: Sequence[Partition], decoding: Decoding
+) -> tuple[bytes, ...]:
+    """Return the bytes of the key to explain, as `keys_to_erase` does."""
+    stored = stored_forms(text, decoding.key_format)
+    if stored is not None:
+        return stored
+    found = _with_stored_keys(fs, KeyFile(SoughtKeys(()), (), ((1, text),)), partitions, decoding)
+    return tuple(key for key, _ in found.sought.items())
 
 
 def _keys_of(line: bytes, key_format: ValueFormat | None, *, is_ndjson: bool) -> tuple[bytes, ...] | None:
@@ -97,13 +110,9 @@ def _keys_of(line: bytes, key_format: ValueFormat | None, *, is_ndjson: bool) ->
     return () if record is None or record.key is None else (record.key,)
 
 
-def with_stored_keys(
-    fs: Filesystem, keys: KeyFile, partitions: Sequence[Partition], decoder: ValueDecoder | None, limits: Limits
-) -> KeyFile:
-    """Return the keys with the bytes that the logs of the partitions have for printed keys: all keys are decoded.
-
-    Raises the exceptions of reading.
-    """
+def _with_stored_keys(fs: Filesystem, keys: KeyFile, partitions: Sequence[Partition], decoding: Decoding) -> KeyFile:
+    """Return the keys with the bytes that the logs of the partitions have for printed keys: all keys are decoded."""
+    decoder, _ = decoding.decoder(fs, [partition.path for partition in partitions] if keys.printed else [])
     if not keys.printed:
         return keys
     lines = {form: line for line, text in keys.printed for form in forms_of(text)}
@@ -112,7 +121,7 @@ def with_stored_keys(
         printed = PrintedKeys(decoder, partition.topic, UndecodedCounts())
         for segment in partition.segments:
             with fs.open_read(segment.log.path) as file:
-                for block in Scan(file, limits=limits).blocks():
+                for block in Scan(file).blocks():
                     for row, forms in printed(block):
                         line = next((lines[form] for form in forms if form in lines), None)
                         if line is not None:
@@ -134,13 +143,13 @@ class _Tally:
 class ErasureProof:
     """Reads the logs of one partition: `look` before a cleaning or without one, `look_again` after it."""
 
-    def __init__(self, fs: Filesystem, keys: KeyFile, request: CompactRequest) -> None:
+    def __init__(self, fs: Filesystem, keys: KeyFile) -> None:
         self._fs = fs
         self._lines = keys.lines
         self._all_lines = {line for line, _ in keys.shown()}
+        self.wanted = len(self._all_lines)
         self._missing = {number for _, number in keys.sought.items()}
         self._finder = keys.sought.finder()
-        self._request = request
         self._tallies: dict[int, _Tally] = {}
 
     def look(self, plan: CompactPlan) -> CompactPlan:
@@ -149,7 +158,6 @@ class ErasureProof:
         Only the segments with these records are changed if nothing else is removed. The choice becomes NOTHING_TO_ERASE
         if only the erasure is a reason to clean, and no record has a key. Raises the exceptions of reading.
         """
-        assert plan.erasure is not None
         partition = open_partition(self._fs, plan.path)
         before, holders = self._logs(partition, plan, tally=True)
         holders = [holder for holder in holders if holder.place is not RecordPlace.CLEANED]
@@ -160,6 +168,7 @@ class ErasureProof:
         )
         found_lines = {line for number, line in enumerate(self._lines) if number not in self._missing}
         missing = tuple(sorted(self._all_lines - found_lines))
+        assert plan.erasure is not None
         erasure = plan.erasure._replace(
             keys=tuple(keys), before=tuple(before), holders=tuple(holders), lines_without_record=missing
         )
@@ -178,6 +187,7 @@ class ErasureProof:
         partition = open_partition(self._fs, plan.path)
         after, holders = self._logs(partition, plan, tally=False)
         holders += self._elsewhere(partition, plan)
+        assert plan.erasure is not None
         return replace(plan, erasure=plan.erasure._replace(after=tuple(after), holders=tuple(holders)))
 
     # -- the partition's own logs
@@ -250,7 +260,7 @@ class ErasureProof:
         """Count a log's records that have one of the keys. Also returns why its end cannot be read, or None."""
         count = 0
         with self._fs.open_read(path) as file:
-            reader = Scan(file, limits=self._request.limits)
+            reader = Scan(file)
             for block in reader.blocks():
                 for fault in block.faults.values():
                     return count, fault.message

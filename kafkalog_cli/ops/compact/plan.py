@@ -19,19 +19,15 @@ from kafkalog_cli.broker.cleaning.choosing import (
 )
 from kafkalog_cli.broker.cleaning.cleaner import CleaningCounts
 from kafkalog_cli.broker.cleaning.explaining import RecordFate
-from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.log import CleanableLog
-from kafkalog_cli.broker.cleaning.marking import MEMORY_BYTES
 from kafkalog_cli.broker.cleaning.marks import Causes
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.internal_topics.schema import KafkaVersion
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.log_dir import HighWatermark, LineEdit
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import first_timestamp
@@ -65,31 +61,6 @@ from kafkalog_cli.results import (
     of,
     result,
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class CompactRequest:
-    """A request to compact at a time. `is_forced`: clean even a log that is not dirty enough.
-
-    `memory_bytes`: the memory for keys and marks. `delay_ms`: how long `.deleted` files stay; None: as
-    file.delete.delay.ms says. `most_keys`: stop early, like a broker whose offset map is full with this number of keys.
-    `erased`: keys whose records are all removed; a topic that is not compacted loses no other record. `version`: the
-    Kafka whose cleaner is mirrored.
-    """
-
-    clock: Clock
-    is_forced: bool = False
-    memory_bytes: int = MEMORY_BYTES
-    delay_ms: int | None = None
-    most_keys: int | None = None
-    erased: SoughtKeys | None = None
-    version: KafkaVersion = NEWEST
-    limits: Limits = DEFAULT_LIMITS
-
-    @property
-    def now_ms(self) -> int:
-        """The time, in ms."""
-        return self.clock.now_ms
 
 
 @unique
@@ -312,138 +283,118 @@ USED_SETTINGS = (
 )
 
 
-def plan_compact(
+def plan_compact(  # noqa: PLR0913
     fs: WritableFilesystem,
     partition: Partition,
-    request: CompactRequest,
+    clock: Clock,
     places: Places | None = None,
+    *,
+    is_forced: bool = False,
+    erases: bool = False,
+    delay_ms: int | None = None,
 ) -> CompactPlan:
-    """Plan the cleaning at `request.now_ms`. The table of refusals decides whether it may run.
+    """Plan the cleaning now. The table of refusals decides whether it may run.
 
-    Reads headers, indexes, producer snapshots and checkpoints. Raises as `SettingsSource.metadata` does, and the
+    `is_forced`: clean even a log that is not dirty enough. `erases`: all records of some keys are removed; a topic that
+    is not compacted loses no other record. `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms
+    says. Reads headers, indexes, producer snapshots and checkpoints. Raises as `SettingsSource.metadata` does, and the
     exceptions of listing and opening the files.
     """
-    planned = _CleanedLog(fs, partition, request)
-    config = planned.config
+    config = partition.config
     plan = CompactPlan.of(
         partition,
         fingerprints=fingerprints_of(fs, partition.path),
         settings=(*(config[name] for name in USED_SETTINGS), config.segment_size),
-        delay_ms=delay_or_setting(config, request.delay_ms),
+        delay_ms=delay_or_setting(config, delay_ms),
     )
     try:
-        if not config.is_compacted and request.erased is None:
+        if not config.is_compacted and not erases:
             return plan
         check_finished(partition)
         if not partition.segments:
             return replace(plan, choice=Choice.EMPTY)
         check_logs(partition)
-        due = plan_purge(fs, partition, NEVER_MS, request.clock, places)
-        return planned.complete(replace(plan, due=due))
+        plan = replace(plan, due=plan_purge(fs, partition, NEVER_MS, clock, places))
+        return _with_dirt(fs, partition, plan, clock.now_ms, is_forced=is_forced, erases=erases)
     except (Unready, LoadFailed) as error:
         return refused(plan, error)
 
 
-class _CleanedLog:
-    """The log of one partition whose cleaning is planned."""
+def _with_dirt(  # noqa: PLR0913
+    fs: WritableFilesystem, partition: Partition, plan: CompactPlan, now_ms: int, *, is_forced: bool, erases: bool
+) -> CompactPlan:
+    """Return the plan of a log that has segments, with its changes. Raises Unready, LoadFailed.
 
-    def __init__(self, fs: WritableFilesystem, partition: Partition, request: CompactRequest) -> None:
-        self.fs = fs
-        self.partition = partition
-        self.request = request
-        self.config = partition.config
+    If the topic is not compacted, the proof of the erasure finds the segments to change. The active segment may be one
+    of them, once it is rolled.
+    """
+    config = partition.config
+    log_end = whole_end_of(fs, partition)
+    log_start = max(partition.log_start, partition.segments[0].base_offset)
+    high_watermark = partition.high_watermark(log_end)
+    # the producer state of a broker that starts now
+    draft = Draft(fs, partition.path)
+    producers = (
+        open_log(draft, partition, load_settings(partition, now_ms), log_end).producers_at_end(draft.fork()).state
+    )
+    ends = LogEnds(log_start, log_end, producers.stable_below(high_watermark.offset))
+    sizes = CleanableLog(fs, partition.segments).sizes
 
-    def complete(self, plan: CompactPlan) -> CompactPlan:
-        """Return the plan of a log that has segments, with its changes. Raises Unready, LoadFailed."""
-        partition = self.partition
-        log_end = whole_end_of(self.fs, partition)
-        log_start = max(partition.log_start, partition.segments[0].base_offset)
-        high_watermark = partition.high_watermark(log_end)
-        producers = self._producers(log_end)
-        sizes = CleanableLog(self.fs, partition.segments).sizes
-        ends = LogEnds(log_start, log_end, producers.stable_below(high_watermark.offset))
+    def largest_ms(at: int) -> int:
+        enough_ms = now_ms - config.min_compaction_lag_ms + 1
+        return largest_timestamp(fs, partition.segments[at], enough_ms).timestamp_ms
+
+    def first_batch_ms(at: int) -> int:
+        with fs.open_read(partition.segments[at].log.path) as log:
+            return first_timestamp(log)
+
+    checkpoint, limits = None, CleaningLimits(0.0)
+    if config.is_compacted:
         checkpoint = partition.line(FileKind.CLEANER_CHECKPOINT)
-        times = SegmentTimes(self._largest_ms, self._first_batch_ms)
-        if not self.config.is_compacted:
-            return self._erasing_only(plan, ends, high_watermark, producers)
-        dirt = find_dirt(sizes, ends, checkpoint, self._limits, self.request.now_ms, times)
-        choice = self._choice(dirt, sizes[0].base_offset)
-        first_dirty = dirt.first_dirty if dirt.cleanable_bytes else log_start
-        config, upper = self.config, dirt.first_uncleanable
-        below = [size for size in sizes if size.base_offset < upper]
-        groups = group_segments(below, config.segment_bytes, config.segment_index_bytes, upper)
-        return replace(
-            plan,
-            choice=choice,
-            dirt=dirt,
-            first_dirty=first_dirty,
-            groups=tuple(tuple(sizes[at].base_offset for at in group) for group in groups if choice.is_cleaned),
-            producers=producers.producers,
-            log_start_offset=log_start,
-            log_end_offset=log_end,
-            high_watermark=high_watermark,
-            line_edits=self._edits(dirt, choice),
-        )
-
-    def _erasing_only(
-        self, plan: CompactPlan, ends: LogEnds, high_watermark: HighWatermark, producers: ProducerState
-    ) -> CompactPlan:
-        """Return the plan of an erasure that removes no other record. The proof finds the segments to change.
-
-        The active segment may be changed too, once it is rolled.
-        """
-        sizes = CleanableLog(self.fs, self.partition.segments).sizes
-        times = SegmentTimes(self._largest_ms, self._first_batch_ms)
-        dirt = find_dirt(sizes, ends, None, CleaningLimits(0.0), self.request.now_ms, times)
-        if ends.last_stable >= ends.log_end:
-            dirt = dirt._replace(first_uncleanable=ends.log_end)
-        else:  # no roll helps
-            dirt = dirt._replace(up_to=UpTo.LAST_STABLE_OFFSET)
-        return replace(
-            plan,
-            choice=Choice.ERASING_ONLY,
-            dirt=dirt,
-            first_dirty=ends.log_start,
-            producers=producers.producers,
-            log_start_offset=ends.log_start,
-            log_end_offset=ends.log_end,
-            high_watermark=high_watermark,
-        )
-
-    @property
-    def _limits(self) -> CleaningLimits:
-        config = self.config
-        return CleaningLimits(
+        limits = CleaningLimits(
             config.min_cleanable_dirty_ratio, config.min_compaction_lag_ms, config.max_compaction_lag_ms
         )
+    dirt = find_dirt(sizes, ends, checkpoint, limits, now_ms, SegmentTimes(largest_ms, first_batch_ms))
+    plan = replace(
+        plan,
+        dirt=dirt,
+        first_dirty=log_start,
+        producers=producers.producers,
+        log_start_offset=log_start,
+        log_end_offset=log_end,
+        high_watermark=high_watermark,
+    )
+    if not config.is_compacted:
+        is_stable = ends.last_stable >= log_end  # else no roll helps
+        dirt = dirt._replace(first_uncleanable=log_end) if is_stable else dirt._replace(up_to=UpTo.LAST_STABLE_OFFSET)
+        return replace(plan, choice=Choice.ERASING_ONLY, dirt=dirt)
+    upper = dirt.first_uncleanable
+    has_closed = upper > sizes[0].base_offset
+    choice = _choose(dirt, limits, is_forced=is_forced and has_closed, erases=erases and has_closed)
+    below = [size for size in sizes if size.base_offset < upper] if choice.is_cleaned else []
+    groups = group_segments(below, config.segment_bytes, config.segment_index_bytes, upper)
+    return replace(
+        plan,
+        choice=choice,
+        first_dirty=dirt.first_dirty if dirt.cleanable_bytes else log_start,
+        groups=tuple(tuple(sizes[at].base_offset for at in group) for group in groups),
+        line_edits=_line_edits(partition, dirt, choice),
+    )
 
-    def _choice(self, dirt: Dirt, first_base: int) -> Choice:
-        if dirt.is_due(self._limits):
-            is_dirty = dirt.ratio > self.config.min_cleanable_dirty_ratio
-            return Choice.DIRTY if is_dirty else Choice.OVERDUE
-        if self.request.is_forced and dirt.first_uncleanable > first_base:
-            return Choice.FORCED
-        if self.request.erased is not None and dirt.first_uncleanable > first_base:
-            return Choice.ERASING
-        return Choice.NOT_DIRTY_ENOUGH if dirt.cleanable_bytes else Choice.NOTHING_DIRTY
 
-    def _edits(self, dirt: Dirt, choice: Choice) -> tuple[LineEdit, ...]:
-        """Return the edit of the cleaner checkpoint: the cleaned end, or a correction of a line outside the log."""
-        if choice.is_cleaned:
-            return self.partition.edit(FileKind.CLEANER_CHECKPOINT, max(dirt.first_dirty, dirt.first_uncleanable))
-        is_wrong = dirt.checkpoint in (CheckpointState.BELOW_LOG_START, CheckpointState.ABOVE_LOG_END)
-        return self.partition.edit(FileKind.CLEANER_CHECKPOINT, dirt.first_dirty) if is_wrong else ()
+def _choose(dirt: Dirt, limits: CleaningLimits, *, is_forced: bool, erases: bool) -> Choice:
+    if dirt.is_due(limits):
+        return Choice.DIRTY if dirt.ratio > limits.min_cleanable_dirty_ratio else Choice.OVERDUE
+    if is_forced:
+        return Choice.FORCED
+    if erases:
+        return Choice.ERASING
+    return Choice.NOT_DIRTY_ENOUGH if dirt.cleanable_bytes else Choice.NOTHING_DIRTY
 
-    def _producers(self, log_end: int) -> ProducerState:
-        """Return the producer state of a broker that starts now. Raises LoadFailed."""
-        draft = Draft(self.fs, self.partition.path)
-        log = open_log(draft, self.partition, load_settings(self.partition, self.request.now_ms), log_end)
-        return log.producers_at_end(draft.fork()).state
 
-    def _largest_ms(self, at: int) -> int:
-        enough_ms = self.request.now_ms - self.config.min_compaction_lag_ms + 1
-        return largest_timestamp(self.fs, self.partition.segments[at], enough_ms).timestamp_ms
-
-    def _first_batch_ms(self, at: int) -> int:
-        with self.fs.open_read(self.partition.segments[at].log.path) as log:
-            return first_timestamp(log)
+def _line_edits(partition: Partition, dirt: Dirt, choice: Choice) -> tuple[LineEdit, ...]:
+    """Return the edit of the cleaner checkpoint: the cleaned end, or a correction of a line outside the log."""
+    if choice.is_cleaned:
+        return partition.edit(FileKind.CLEANER_CHECKPOINT, max(dirt.first_dirty, dirt.first_uncleanable))
+    is_wrong = dirt.checkpoint in (CheckpointState.BELOW_LOG_START, CheckpointState.ABOVE_LOG_END)
+    return partition.edit(FileKind.CLEANER_CHECKPOINT, dirt.first_dirty) if is_wrong else ()

@@ -9,10 +9,10 @@ from kafkalog_cli.change.changes import Drop, Move
 from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
-from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
-from kafkalog_cli.ops.compact.cleaning import LogCleaning, MeasuredGroup, log_of
-from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest, plan_compact
+from kafkalog_cli.ops.compact.cleaning import Cleaning
+from kafkalog_cli.ops.compact.plan import CompactPlan, plan_compact
 from kafkalog_cli.ops.listing.listing import Freeable
 from kafkalog_cli.ops.plans import LogPlan
 from kafkalog_cli.ops.refusals import Action
@@ -103,8 +103,8 @@ class Plans:
     def compact_plan(self) -> CompactPlan:
         """Return the plan of compaction. Raises as `plan_compact` and `Work.check`, and Refused for a refused plan."""
         self.work.check(Action.COMPACT)
-        request = CompactRequest(self.work.clock)
-        return _unless_refused(plan_compact(self.work.fs, self.work.partition, request, self.work.places))
+        work = self.work
+        return _unless_refused(plan_compact(work.fs, work.partition, work.clock, work.places))
 
     def _retention(self) -> tuple[int, int, frozenset[int]]:
         """Return the bytes of due files, those of files that retention removes, and the segments that go."""
@@ -117,12 +117,13 @@ class Plans:
 
     def _compaction(self, gone: frozenset[int]) -> int:
         """Return the bytes that the cleaning of segments frees that retention leaves."""
-        work = self.work
-        freed_bytes = 0
-        for group in measured(work.fs, self.compact_plan(), CompactRequest(work.clock)):
+        work, plan, freed_bytes = self.work, self.compact_plan(), 0
+        if not plan.choice.is_cleaned:
+            return 0
+        for group, sizes in Cleaning(work.fs, plan, work.clock.now_ms).measure():
             if gone.isdisjoint(group.sources):
-                new_bytes = sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in group.file_bytes)
-                replaced = _replaced(work.partition, group.sources, group.base_offsets)
+                new_bytes = sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in sizes)
+                replaced = _replaced(work.partition, group.sources, [made.base_offset for made in group.segments])
                 freed_bytes += _space(work.fs, replaced) - new_bytes
         return max(freed_bytes, 0)
 
@@ -163,13 +164,3 @@ def _space(fs: WritableFilesystem, files: Iterable[FileStatus]) -> int:
         for file in files
         if file.allocated_bytes and not file.is_symlink and fs.attributes(file.path).link_count == 1
     )
-
-
-def measured(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest) -> list[MeasuredGroup]:
-    """Return what the plan's cleaning would write. It reads the log as a cleaning does, and writes nothing.
-
-    Raises Damaged, and the exceptions of opening the files.
-    """
-    if not plan.choice.is_cleaned:
-        return []
-    return LogCleaning(log_of(fs, open_partition(fs, plan.path), plan, request), plan, request).measure()[1]

@@ -164,7 +164,7 @@ class LoadedLog(NamedTuple):
 
 
 class LogLoader:
-    """Loads the partition of `draft` as Kafka 4.2 does, up to the state after the broker's next clean stop."""
+    """Loads the partition of `draft` as Kafka does, up to the state after the broker's next clean stop."""
 
     def __init__(self, draft: Draft, start: StartState, settings: LoadSettings) -> None:
         self._draft = draft

@@ -1,6 +1,9 @@
 """`kafkalog recover`: repair partitions, optionally exactly as a broker would at start-up."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Annotated
 
 from typer import Argument, Context, Option
@@ -8,7 +11,19 @@ from typer import Argument, Context, Option
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.cli.verbs import VerbRun
+from kafkalog_cli.errors import UsageError, counted, shell_word
+from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
+from kafkalog_cli.ops.plans import Remark
+from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.ops.recover.recover import RECOVER, Recovered, recovery
+from kafkalog_cli.ops.recover.salvage import SALVAGE, LostOffsets, Salvage, salvaging
+from kafkalog_cli.ops.steps import command_line, text_of
+from kafkalog_cli.output.human import setting_words
+from kafkalog_cli.output.log_plan_view import change_details, remark_lines
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.stream import printable
+from kafkalog_cli.output.views import FAILED, Detail, View, change_has_work, change_is_idle, one_object
 
 EXAMPLES = (
     ("See what a repair would do", "kafkalog recover /var/lib/kafka --dry-run"),
@@ -38,6 +53,9 @@ def recover(  # noqa: PLR0913
         help="Copy all valid batches, also after damage, into new partition directories in OUT.")] = None,
     since_recovery_point: Annotated[bool, _rule("--since-recovery-point",
         help="Check only segments from the recovery point on, as a broker does.")] = False,
+    kafka_version: Annotated[str, _rule(metavar="VERSION", envvar="KAFKALOG_KAFKA_VERSION",
+        help="With --like-broker: load as a broker of Kafka 4.2, 4.3 or 4.4 does. 4.4 refuses more transaction"
+        " indexes.")] = NEWEST.value,
     discard: Annotated[bool, _rule("--discard",
         help="Keep no copy of removed bytes. The run cannot be undone.")] = False,
     settings: WriterSettings,
@@ -63,16 +81,135 @@ def recover(  # noqa: PLR0913
     if salvage is not None and (safety.dry_run or discard):
         raise UsageError(reason="--salvage changes nothing, and cannot be combined with --dry-run or --discard")
     options = session_options(context.obj, topics, safety, settings=settings, pacing=pacing)
-    from kafkalog_cli.cli.verbs import VerbRun
-    from kafkalog_cli.ops.recover.plan import RecoverMode
-    from kafkalog_cli.ops.recover.verb import RECOVER, SALVAGE, recovery, salvaging
-    from kafkalog_cli.output.recover_view import recover_view, salvage_view
-
+    version = kafka_version_of(kafka_version)
     if salvage is not None:
-        run = VerbRun(context, SALVAGE, salvage_view(), options, printing)
+        run = VerbRun(context, SALVAGE, View(_salvage_lines), options, printing)
         with salvaging(run.session, paths, salvage) as salvaged:
             return run.complete(*salvaged)
-    run = VerbRun(context, RECOVER, recover_view(), options, printing)
     mode = RecoverMode.INDEXES_ONLY if indexes_only else RecoverMode.REPAIR
     mode = RecoverMode.LIKE_BROKER if like_broker else mode
-    return run.complete(*recovery(run.session, paths, mode, since_recovery_point=since_recovery_point, discard=discard))
+    run = VerbRun(context, RECOVER, _VIEW, options, printing)
+    return run.complete(*recovery(
+        run.session, paths, mode, since_recovery_point=since_recovery_point, discard=discard, version=version
+    ))  # fmt: skip
+
+
+# ---- recoveries as text
+
+
+def _lines(recovered: Recovered) -> Iterable[str]:
+    """Yield a line for the partition, its remarks, how to undo it, and in a dry run each setting and change."""
+    plan, done = recovered.plan, recovered.done
+    if recovered.live_path is not None:
+        plan = replace(plan, path=recovered.live_path)
+    would = "would be recovered: " if recovered.is_dry_run and plan.has_work else ""
+    yield f"{printable(plan.path)}: {would}{_plan_words(plan)}"
+    for remark, number in _grouped(plan.remarks):
+        yield from remark_lines(plan.path, remark, number)
+    if recovered.is_dry_run:
+        for setting in plan.settings if plan.has_work else ():
+            yield Detail(f"  {setting_words(setting)}")
+        yield from change_details(plan.changes, plan.line_edits)
+    if done is not None:
+        undo = f"undo: kafkalog undo {shell_word(plan.path)} {done.manifest.run.run_id}"
+        yield "  cannot be undone (--discard)" if done.manifest.discard else f"  {undo}"
+
+
+def _counts(recovered: Recovered) -> dict[str, int]:
+    plan = recovered.plan
+    return {
+        "changed": int(recovered.done is not None or recovered.live_path is not None),
+        FAILED: int(plan.is_refused),
+        "cut_bytes": _cut_bytes(plan),
+    }
+
+
+def _cut_bytes(plan: RecoverPlan) -> int:
+    return sum(cut.size_bytes for cut in plan.cut)
+
+
+def _question(plan: RecoverPlan) -> str:
+    """Return the question before valid records are removed."""
+    parts = [f"cut {sized(_cut_bytes(plan))}"] if plan.cut else []
+    parts += [f"remove {counted(len(plan.removed), 'segment')}"] if plan.removed else []
+    words = " and ".join(parts) or _plan_words(plan)
+    return f"{words[:1].upper()}{words[1:]} in {printable(plan.path)}"
+
+
+_VIEW: View[Recovered] = View(
+    _lines,
+    ("changed",),
+    _counts,
+    change_is_idle,
+    _question,
+    has_work=change_has_work,
+    objects=lambda recovered: one_object(
+        recovered.plan,
+        path=recovered.live_path or recovered.plan.path,
+        run=None if recovered.done is None else recovered.done.manifest.run.run_id,
+    ),
+)
+
+
+def _plan_words(plan: RecoverPlan) -> str:
+    """Return what is done to the partition, in words."""
+    if plan.is_refused:
+        return "not recovered, nothing was changed"
+    where = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
+    if not plan.has_work:
+        return f"nothing to do, {where}"
+    done = []
+    if plan.cut:
+        done.append(f"{sized(_cut_bytes(plan))} cut")
+    if plan.removed:
+        done.append(f"{counted(len(plan.removed), 'segment')} removed")
+    if plan.changes:
+        done.append(f"{counted(len({change.name for change in plan.changes}), 'file')} changed")
+    if not done:
+        done.append(f"{counted(len(plan.line_edits), 'checkpoint line')} changed")
+    return ", ".join([*done, where])
+
+
+_MOST_ALIKE = 3
+"""The most files with the same remark that are listed one by one."""
+
+
+def _grouped(remarks: Sequence[Remark]) -> Iterator[tuple[Remark, int]]:
+    """Yield the remarks with the number of files that have the same remark: more than 3 in a row are yielded once."""
+    for _, group in groupby(remarks, lambda remark: (remark.message, remark.position, remark.next_step)):
+        same = list(group)
+        if len(same) > _MOST_ALIKE:
+            yield same[0], len(same)
+        else:
+            yield from ((remark, 1) for remark in same)
+
+
+# ---- copies as text
+
+
+def _salvage_lines(salvaged: Salvage) -> Iterator[str]:
+    """Yield lines for what was copied, and what is lost."""
+    source, end_offset = salvaged.path, salvaged.end_offset
+    offsets = "no offsets" if end_offset is None else f"offsets {salvaged.first_offset} to {end_offset}"
+    segments = counted(salvaged.segments, "segment")
+    batches = f"{counted(salvaged.batches, 'batch', 'batches')}, {sized(salvaged.bytes)} in {segments}"
+    yield f"{printable(source)}: {batches} written to {printable(salvaged.out)}, {offsets}"
+    for lost in salvaged.lost:
+        yield f"  lost: {_lost(lost)}"
+    for path, reason in salvaged.unreadable:
+        yield f"  not read: {printable(path)}: {printable(reason)}"
+    if salvaged.skipped:
+        yield f"  left out: {salvaged.skipped} batches with a correct CRC, but wrong offsets or an unknown magic"
+    if salvaged.next_step:
+        then = ". With the broker stopped, put it in the place of the damaged log:" if salvaged.replacing else ""
+        yield f"  next: {printable(text_of(salvaged.checking))}{then}"
+        yield from (f"    {printable(command_line(argv))}" for argv in salvaged.replacing)
+
+
+def _lost(lost: LostOffsets) -> str:
+    where = f"{printable(lost.path.rpartition('/')[2])}, bytes {lost.start} to {lost.end}"
+    if lost.unreadable_bytes:
+        where += f", of which {lost.unreadable_bytes} cannot be read"
+    if lost.last is None:
+        return f"whatever there was from offset {lost.first} on ({where})"
+    return f"offsets {lost.first} to {lost.last} ({where})"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
+from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.library.times import Time, epoch_ms
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
-    from kafkalog_cli.ops.recover.verb import Recovered
+    from kafkalog_cli.ops.recover.recover import Recovered
     from kafkalog_cli.ops.retain.plan import RetainPlan
     from kafkalog_cli.ops.roll import RollPlan
     from kafkalog_cli.ops.session.work import Changed
@@ -331,18 +332,23 @@ def recover(
     mode: str = "repair",
     since_recovery_point: bool = False,
     discard: bool = False,
+    kafka_version: str = NEWEST.value,
     **options: Unpack[VerbOptions],
 ) -> Run[Recovered]:
     """Repair partitions as `kafkalog recover` does; `mode` is repair, like-broker or indexes-only.
 
-    Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of single partitions are in `errors`.
+    `kafka_version`: the release whose loader like-broker mirrors, such as 4.2. Raises UsageError, PathNotFound,
+    NotKafkaLayout, NothingSelected. Failures of single partitions are in `errors`.
     """
     from kafkalog_cli.ops.recover.plan import RecoverMode
-    from kafkalog_cli.ops.recover.verb import RECOVER, recovery
+    from kafkalog_cli.ops.recover.recover import RECOVER, recovery
 
     call = Call(RECOVER, paths, options)
-    what = {"since_recovery_point": since_recovery_point, "discard": discard}
-    return call.run(*recovery(call.session, call.paths, RecoverMode(mode), **what))
+    version = kafka_version_of(kafka_version)
+    return call.run(*recovery(
+        call.session, call.paths, RecoverMode(mode),
+        since_recovery_point=since_recovery_point, discard=discard, version=version,
+    ))  # fmt: skip
 
 
 def roll(paths: Paths, *, force: bool = False, **options: Unpack[VerbOptions]) -> Run[Changed[RollPlan]]:

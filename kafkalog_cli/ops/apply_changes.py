@@ -162,13 +162,11 @@ def _give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, err
 
 def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:
     """Whether a second check of the partition finds no fault: every CRC, index, epoch and snapshot is checked."""
-    from kafkalog_cli.log.log_dir import StartState
-    from kafkalog_cli.ops.recover.repair import Scope, plan_repair  # a heavy import that most runs do not need
+    from kafkalog_cli.ops.recover.repair import plan_repair  # a heavy import that most runs do not need
 
     # Room for all entries: an index that was filled under another setting is not a fault.
     roomy = settings._replace(segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
-    draft, partition = Draft(fs, path), open_partition(fs, path)
-    again = plan_repair(draft, partition, StartState(is_clean=False), roomy, Scope(since=since, with_inexact=False))
+    again = plan_repair(Draft(fs, path), open_partition(fs, path), roomy, since=since, with_inexact=False)
     return not again.is_refused and not again.changes and again.exit_code is not ExitCode.CORRUPTION
 
 

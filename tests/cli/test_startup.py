@@ -96,7 +96,7 @@ def test_a_dump_imports_nothing_that_changes_logs_or_decodes_values():
     assert not {name for name in modules if name.startswith(others)}
 
 
-WORKERS = {"verify": "ops.verify.verify", "recover": "ops.recover.verb", "compact": "ops.compact.verb"}
+WORKERS = {"verify": "ops.verify.verify", "recover": "ops.recover.recover", "compact": "ops.compact.verb"}
 
 
 @pytest.mark.parametrize("command", WORKERS)

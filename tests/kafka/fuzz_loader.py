@@ -50,9 +50,7 @@ def fuzz(real, sources, folder, *, seed, count, show=print):
     for number in range(seed * 1_000_000, seed * 1_000_000 + count):
         with_command = number % COMMAND_EVERY == 0
         case = make_case(number, sources)
-        if real.version.is_before_4_4:
-            start = case.start._replace(is_version_a_byte=True)
-            case = case._replace(start=start, with_versions_alike=with_command)
+        case = case._replace(start=case.start._replace(is_version_a_byte=real.version.is_before_4_4))
         found, outcome = compare(case, real, folder, with_command=with_command)
         tally.tried += 1
         tally.by_command += with_command

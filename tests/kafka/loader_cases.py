@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from tests.crash.log_directories import batch
 from tests.kafka import damage
 from tests.kafka.class_archives import archived
 from tests.kafka.real_kafka import version_of
@@ -57,7 +58,7 @@ class Start(NamedTuple):
     malformed: tuple = ()
     """(checkpoint, how it is malformed) for the command."""
     is_version_a_byte: bool = False
-    """Whether the broker is one before Kafka 4.4; the command is as Kafka 4.4."""
+    """Whether the broker is one before Kafka 4.4."""
 
     def settings(self):
         found = {"segment.index.bytes": self.segment_index_bytes, "index.interval.bytes": self.index_interval_bytes}
@@ -70,14 +71,9 @@ class Case(NamedTuple):
     source: Source
     damages: list
     start: Start
-    with_versions_alike: bool = False
-    """Whether transaction indexes get versions of which all releases accept the same: before 4.4 they accept versions
-    of which only the first byte is right, or which are negative."""
 
     def files(self):
-        files = damage.apply(self.source.files, self.damages)
-        return {name: with_versions_alike(data) if self.with_versions_alike and name.endswith(".txnindex") else data
-                for name, data in files.items()}  # fmt: skip
+        return damage.apply(self.source.files, self.damages)
 
     def __str__(self):
         return f"{self.seed} {self.source.name} {[name for name, _ in self.damages]} {self.start}"
@@ -145,15 +141,6 @@ def write(files, directory):
 # -- cases
 
 
-def with_versions_alike(data):
-    """A transaction index of which all releases accept the same entries."""
-    changed = bytearray(data)
-    for at in range(0, len(data) - 1, 34):
-        if not 0 < changed[at] < 0x80:
-            changed[at : at + 2] = bytes(2)
-    return bytes(changed)
-
-
 def make_case(seed, sources):
     chance = Random(seed)
     source = chance.choice(sources)
@@ -181,6 +168,15 @@ def make_case(seed, sources):
     if chance.random() < 0.15:
         damages = [*damages, ("negative_magic", chance.randrange(1 << 32))]
     return Case(seed, source, damages, start)
+
+
+def txn_index_case(version, kafka_version):
+    """A log after a clean stop, with a transaction index of one entry of this version."""
+    kinds = ("log", "index", "timeindex", "txnindex")
+    contents = (batch(0, 14)[0], b"", b"", struct.pack(">hqqqq", version, 1, 0, 13, 14))
+    files = {f"{0:020d}.{kind}": content for kind, content in zip(kinds, contents, strict=True)}
+    start = Start(True, 14, 0, is_version_a_byte=kafka_version.is_before_4_4)
+    return Case(0, Source(f"version {version}", files, ()), [], start)
 
 
 # -- ours
@@ -215,6 +211,7 @@ def our_command_outcome(case, folder):
         f"producer.id.expiration.ms={start.producer_id_expiration_ms}\nremote.log.storage.system.enable=true\n"
     )
     argv = ["recover", str(root / "t-0"), "--like-broker", "--now", str(NOW_MS), "--broker-config", str(properties)]
+    argv += ["--kafka-version", "4.2" if start.is_version_a_byte else "4.4"]
     argv += [word for name, value in start.settings().items() for word in ("--config", f"{name}={value}")]
     code, out, err = kafkalog(*argv)
     after = contents(root / "t-0")

@@ -12,7 +12,7 @@ from tests.kafka.agreement import assert_agree, run_ours
 from tests.kafka.clean_cases import RealCleaner
 from tests.kafka.fuzz_cleaner import fuzz_cleaner
 from tests.kafka.fuzz_loader import fuzz
-from tests.kafka.loader_cases import RealLoader, random_source
+from tests.kafka.loader_cases import RealLoader, compare, random_source, txn_index_case
 from tests.kafka.random_segments import damaged, random_log
 from tests.support.logs import R, batch_v2, message, write_segment
 
@@ -81,6 +81,14 @@ def test_damaged_partitions_load_alike(newest_kafka, tmp_path):
     assert different == []
     assert tally.tried == LOADS
     assert 0 < tally.refused < 0.8 * LOADS  # they are neither all sound nor nearly all hopeless
+
+
+@pytest.mark.parametrize("version", [0, 1, 256, -1])
+def test_a_transaction_index_of_another_version_is_refused(newest_kafka, tmp_path, version):
+    with RealLoader(newest_kafka.class_path) as real:
+        found, outcome = compare(txn_index_case(version, real.version), real, tmp_path, with_command=True)
+    assert found == []
+    assert (outcome.thrown is None) == (version == 0)
 
 
 def test_logs_are_cleaned_alike(newest_kafka, tmp_path):

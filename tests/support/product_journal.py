@@ -119,7 +119,7 @@ from kafkalog_cli.cli import app, verbs
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops import roll, undo
 from kafkalog_cli.ops.append import verb
-from kafkalog_cli.ops.recover import verb as recover_verb
+from kafkalog_cli.ops.recover import recover
 from kafkalog_cli.ops.retain import retain
 """
 """For the source of a process that is killed at work: what it would else import then."""

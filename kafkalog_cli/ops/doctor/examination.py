@@ -41,7 +41,7 @@ from kafkalog_cli.ops.doctor.commands import (
 )
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover, recover_partition
+from kafkalog_cli.ops.recover.recover import RECOVER, partitions_to_recover, recover_partition
 from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
 from kafkalog_cli.ops.session.observer import Note, Observer
 from kafkalog_cli.ops.session.options import Context, SessionOptions

@@ -1,198 +1,270 @@
-"""Recovers a partition by rules of its own or as a broker does at start-up: makes the plan and applies it."""
+"""Recovers partitions: plans and applies the recovery of each, and rebuilds damaged checkpoints of log directories."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.loaded_segment import LoadSettings
-from kafkalog_cli.broker.log_loader import LoadedLog, LogLoader
-from kafkalog_cli.change.changes import Put
+from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.disk.durable import Content
-from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind
-from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
+from kafkalog_cli.disk.durable import rename_directory
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.names import DirectoryKind, FileKind
+from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, Refused, counted, shell_word
 from kafkalog_cli.format import partition_metadata
-from kafkalog_cli.format.checkpoint import BrokerReading
-from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
-from kafkalog_cli.log.log_dir import LineEdit, StartState
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, read_log_dir
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.settings.metadata_image import TopicState
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.ops.checks.finding_kinds import StartAction
-from kafkalog_cli.ops.ownership import find_owner, topic_of_directory
-from kafkalog_cli.ops.plans import Remark, fingerprints_of, load_settings_of, used_settings
-from kafkalog_cli.ops.recover.plan import UNREADABLE_STEPS, RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.repair import Scope, plan_repair
-from kafkalog_cli.ops.steps import RECOVER, Step, path_word
+from kafkalog_cli.ops.apply_changes import MarkerUse, apply_changes
+from kafkalog_cli.ops.ownership import find_owner, path_of_stray, topic_of_directory
+from kafkalog_cli.ops.plans import Remark, in_place, load_settings_of, used_settings
+from kafkalog_cli.ops.recover.like_broker import plan_like_broker
+from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.ops.recover.repair import plan_repair
+from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.selection import log_dirs_of
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.steps import command_line, recover_command
+from kafkalog_cli.ops.undo.last_run import cut_off_run, is_cut_off_for_good
+
+RECOVER = Verb(Action.RECOVER.value)
 
 
-def plan_recovery(
-    fs: Filesystem, partition: Partition, now_ms: int, mode: RecoverMode, *, since_recovery_point: bool = False
+@dataclass(frozen=True, slots=True)
+class Recovered(Changed[RecoverPlan]):
+    """The result for one partition. `live_path` is the new name of a directory that was `-stray`."""
+
+    live_path: str | None = None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The findings in a dry run; else REFUSED, or OK because the partition is sound now."""
+        if self.is_dry_run:
+            return self.plan.exit_code
+        return ExitCode.REFUSED if self.plan.is_refused else ExitCode.OK
+
+
+def recovery(  # noqa: PLR0913
+    session: Session,
+    paths: list[str],
+    mode: RecoverMode,
+    *,
+    since_recovery_point: bool,
+    discard: bool,
+    version: KafkaVersion = NEWEST,
+) -> tuple[Callable[[Work], Recovered], list[Partition]]:
+    """Return the work and the partitions for RECOVER. A dry run reports the checkpoints that would be rebuilt.
+
+    Raises as `partitions_to_recover`.
+    """
+    partitions = partitions_to_recover(session, paths)
+    if session.options.dry_run and mode is RecoverMode.REPAIR:
+        _report_damaged_checkpoints(session, partitions)
+    if mode is RecoverMode.REPAIR:
+        session.when_locked = partial(_rebuild_checkpoints, session)
+    do = partial(
+        recover_partition, mode=mode, since_recovery_point=since_recovery_point, discard=discard, version=version
+    )
+    return do, partitions
+
+
+# ---- what is recovered
+
+
+def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
+    """Return the partitions without `-stray` directories, unless those are named by their own paths.
+
+    A log directory with a checkpoint to rebuild is locked by `session` even if no partition of it is left; the result
+    may be empty then. Raises as `Session.writable_partitions` and `SettingsSource.metadata`.
+    """
+    kept: list[Partition] = []
+    nothing: NothingSelected | None = None
+    try:
+        found = session.writable_partitions(paths)
+    except NothingSelected as error:
+        found, nothing = [], error
+    for partition in found:
+        is_stray = partition.directory.kind is DirectoryKind.STRAY
+        if is_stray and partition.path not in session.named_paths:
+            command = recover_command(partition.path, session.log_dir(partition.path), session.settings(found))
+            message = f"skipped: a broker set it aside; to restore it: `{command_line(command)}`"
+            session.observer.report(Note("stray-skipped", message, partition.path))
+        else:
+            kept.append(partition)
+    session.log_dirs_alone = tuple(_damaged_log_dirs(session, paths, set(session.log_dirs(kept))))
+    if nothing is not None and not session.log_dirs_alone:
+        raise nothing
+    return kept
+
+
+def _damaged_log_dirs(session: Session, paths: list[str], others: Collection[str]) -> Iterator[str]:
+    """Yield the log directories of the paths, without `others`, in which a checkpoint has to be rebuilt.
+
+    Each is read again when it is locked.
+    """
+    for path in map(os.path.abspath, log_dirs_of(session.fs, paths)):
+        if path in others or session.is_left_alone(path):
+            continue
+        if any(map(read_log_dir(session.fs, path).needs_rebuild, OFFSET_CHECKPOINTS)):
+            yield path
+
+
+def _report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
+    """Report the checkpoints that would be rebuilt."""
+    for log_dir in dict.fromkeys((*session.log_dirs(partitions), *session.log_dirs_alone)):
+        for path, fault in session.roots.read(log_dir).faults:
+            if fault.kind is not FaultKind.UNREADABLE:
+                message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
+                session.observer.report(Note("checkpoint-damaged", message, path))
+
+
+def _rebuild_checkpoints(session: Session, log_dir: str) -> None:
+    """Rebuild damaged checkpoints, and read their valid lines before that.
+
+    Raises KafkalogError, OSError.
+    """
+    for rebuilt in rebuild_damaged(session.fs, session.roots.read(log_dir), session.run_id):
+        session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path))
+
+
+def _rebuilt_words(rebuilt: RebuiltCheckpoint) -> str:
+    """Describe what was wrong with a checkpoint, what was done, and how to undo it."""
+    fault = rebuilt.fault
+    problem = "it has a partition twice" if fault is None else f"a broker cannot read it ({fault.message})"
+    return (
+        f"{problem}: rebuilt from {counted(rebuilt.lines, 'line', 'lines')};"
+        f" undo: mv {shell_word(rebuilt.kept_as)} {shell_word(rebuilt.path)}"
+    )
+
+
+# ---- one partition
+
+
+def recover_partition(
+    work: Work,
+    *,
+    mode: RecoverMode,
+    since_recovery_point: bool = False,
+    discard: bool = False,
+    version: KafkaVersion = NEWEST,
+) -> Recovered:
+    """Recover one partition, see `plan_recovery`. `discard`: removed data is not kept for undo."""
+    live, kept_away = None, None
+    if work.partition.directory.kind is DirectoryKind.STRAY:
+        work.partition.has_lines = True  # the directory gets the name back to which they belong
+    try:
+        live = _path_of_stray(work, mode)
+    except Refused as error:  # a broker leaves the directory alone: its files can be repaired where they are
+        kept_away = error
+    now_ms = work.clock.now_ms
+    plan = plan_recovery(
+        work.fs, work.partition, now_ms, mode, since_recovery_point=since_recovery_point, version=version
+    )
+    if kept_away is not None and not plan.has_work:
+        raise kept_away
+    try:
+        work.check(Action.RECOVER, in_place=in_place(plan))
+    except Refused as refused:
+        _note_cut_off(work)
+        raise kept_away or refused from refused.__cause__
+    if kept_away is not None:
+        work.note("stray", f"keeps its name: {kept_away.details['reason']}", work.partition.path)
+    if work.dry_run:
+        if live is not None:
+            work.note("stray", f"would be renamed to {live}", work.partition.path)
+        return Recovered(plan, None, is_dry_run=True)
+    _rebuild_like_broker(work, plan)
+    is_renamed = live is not None and not plan.is_refused
+    if not plan.has_work and not is_renamed:
+        return Recovered(plan, None)
+    with work.ready_to_change(plan):
+        run = work.session.run_info(plan.settings)
+        marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
+        settings = None if plan.drops_records else load_settings_of(now_ms, plan.settings)
+        done = apply_changes(work.fs, plan, run, marker, settings, discard=discard, held=work.lock)
+        if live is None or not is_renamed:
+            return Recovered(work.changed(plan, done).plan, done)
+        # After a crash before the renaming, the command can be repeated.
+        rename_directory(work.fs, plan.path, live)
+    work.note("stray", f"renamed to {live}; undo: mv {shell_word(live)} {shell_word(plan.path)}", plan.path)
+    return Recovered(work.changed(plan, done).plan, done, live_path=live)
+
+
+def _path_of_stray(work: Work, mode: RecoverMode) -> str | None:
+    """Return the name that a `-stray` directory gets back, None for any other directory.
+
+    Raises Refused if it keeps its name.
+    """
+    if work.partition.directory.kind is not DirectoryKind.STRAY or mode is not RecoverMode.REPAIR:
+        return None
+    return path_of_stray(work.fs, work.partition, work.log_dir, work.settings)
+
+
+def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
+    """Rebuild checkpoints that a broker cannot read, as a broker's clean stop would."""
+    if plan.mode is RecoverMode.LIKE_BROKER and work.partition.root is not None and not plan.is_refused:
+        for rebuilt in rebuild_damaged(work.fs, work.partition.root, work.session.run_id, like_broker=True):
+            work.note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path)
+
+
+def _note_cut_off(work: Work) -> None:
+    """Note an interrupted run: the files that it keeps may be the reason for the refusal."""
+    path, run_id = work.partition.path, cut_off_run(work.fs, work.partition)
+    if run_id is not None and not is_cut_off_for_good(work.fs, work.partition):
+        command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
+        message = f"run {run_id} was cut off half way; `{command}` restores the earlier state"
+        work.note("cut-off", message, path)
+
+
+# ---- the plan
+
+
+def plan_recovery(  # noqa: PLR0913
+    fs: Filesystem,
+    partition: Partition,
+    now_ms: int,
+    mode: RecoverMode,
+    *,
+    since_recovery_point: bool = False,
+    version: KafkaVersion = NEWEST,
 ) -> RecoverPlan:
     """Plan the recovery of a partition, with the settings that are used. Raises Unreadable as `plan_repair` does.
 
-    `since_recovery_point`: only segments from the recovery point on are checked.
+    `since_recovery_point`: only segments from the recovery point on are checked. `version`: the Kafka whose loader is
+    mirrored.
     """
     assert partition.settings is not None
     partition.check_start()
-    start, log_dir = partition.start(), partition.log_dir
+    log_dir = partition.log_dir
     used = used_settings(partition.settings, log_dir, partition.topic)
-    settings = load_settings_of(now_ms, used)
+    settings = load_settings_of(now_ms, used)._replace(is_version_a_byte=version.is_before_4_4)
     if mode is RecoverMode.LIKE_BROKER:
-        plan = refused_by_checkpoint(partition) or plan_like_broker(fs, partition, settings)
+        plan, line = plan_like_broker(fs, partition, settings), partition.broker_line
     else:
-        since = start.recovery_point if since_recovery_point else None
-        scope = Scope(mode is RecoverMode.INDEXES_ONLY, since, partition.lines)
-        draft = Draft(fs, partition.path)
-        plan = plan_repair(draft, partition, start, settings, scope)
+        start, line, draft = partition.start(), partition.line, Draft(fs, partition.path)
+        plan = plan_repair(
+            draft.fork(), partition, settings,
+            log_start_offset=start.log_start_offset, lines=partition.lines,
+            indexes_only=mode is RecoverMode.INDEXES_ONLY,
+            since=start.recovery_point if since_recovery_point else None,
+        )  # fmt: skip
         if mode is RecoverMode.REPAIR:
-            plan = with_topic_id(draft, partition, plan, partition.settings)
-    is_like_broker = mode is RecoverMode.LIKE_BROKER
-    line = partition.broker_line if is_like_broker else partition.line
+            plan = _with_topic_id(draft, partition, plan, partition.settings)
     edits = tuple(edit for edit in plan.line_edits if log_dir is not None and line(edit.kind) != edit.offset)
     return replace(plan, settings=used, line_edits=edits)
 
 
-_MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
-"""Suffixes of the files whose read errors stop a broker.
-
-A failed read of a mapped index is an InternalError. An IOException of a log or transaction index becomes a
-KafkaException.
-"""
+_METADATA_FILE = FileKind.PARTITION_METADATA.value
 
 
-def plan_like_broker(fs: Filesystem, partition: Partition, settings: LoadSettings) -> RecoverPlan:
-    """Plan the changes of a broker that starts and then stops cleanly."""
-    draft, start = Draft(fs, partition.path), partition.start(like_broker=True)
-    prints = fingerprints_of(draft, partition.path)
-    try:
-        loaded = LogLoader(draft, start, settings).load()
-    except (LoadFailed, Unreadable, OSError) as failure:
-        return replace(_refusal(partition, failure), fingerprints=prints)
-    return RecoverPlan.of(
-        partition,
-        mode=RecoverMode.LIKE_BROKER,
-        changes=tuple(draft.changes()),
-        line_edits=tuple(_line_edits(partition, start, loaded, settings)) if partition.log_dir else (),
-        log_start_offset=loaded.log_start_offset,
-        log_end_offset=loaded.log_end_offset,
-        recovered=loaded.recovered,
-        cut=loaded.cut,
-        removed=loaded.removed,
-        remarks=tuple(_remarks(fs, partition, loaded, settings.limits)),
-        fingerprints=prints,
-    )
-
-
-def refused_by_checkpoint(partition: Partition) -> RecoverPlan | None:
-    """Return the refusal if a checkpoint of the log directory stops a broker before it loads partitions; else None."""
-    failing = partition.failing_checkpoint
-    if failing is None:
-        return None
-    path, fault, reading = failing
-    at_start, effect = StartAction.TAKES_OFFLINE, f"{_OFFLINE}, and does not start if it has no other"
-    if reading is BrokerReading.OUT_OF_MEMORY:
-        at_start = StartAction.DOES_NOT_START
-        effect = "a broker runs out of memory when it reads this file, and does not start"
-    command = ("kafkalog", "recover", path_word(partition.log_dir or ""))
-    rebuilds = ", without --like-broker, rebuilds the file from the lines that can be read"
-    steps = (Step("", command, rebuilds),)
-    remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, steps)
-    return _refused(partition, remark, at_start)
-
-
-_OFFLINE = "a broker takes the whole log directory offline"
-
-
-def _refused(partition: Partition, remark: Remark, at_start: StartAction) -> RecoverPlan:
-    like_broker = RecoverMode.LIKE_BROKER
-    return RecoverPlan.of(partition, mode=like_broker, remarks=(remark,), is_refused=True, at_start=at_start)
-
-
-def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> RecoverPlan:
-    """Return the refused plan that says what a broker does if it cannot load the partition.
-
-    An IOException in a small file takes only the log directory offline.
-    """
-    if isinstance(failure, LoadFailed):
-        repairs = ", without --like-broker, repairs it, or prints the command that copies what can be read"
-        steps = (Step("", RECOVER, repairs),)
-        message = f"a broker does not start with it: {failure}"
-        remark = Remark(partition.path, message, ExitCode.REFUSED, steps=steps)
-        return _refused(partition, remark, StartAction.DOES_NOT_START)
-    path = failure.details["path"] if isinstance(failure, Unreadable) else failure.filename
-    reason = failure.details["reason"] if isinstance(failure, Unreadable) else failure.strerror
-    name = str(path or partition.path).rpartition("/")[2]
-    at_start = StartAction.TAKES_OFFLINE
-    if name.endswith(_MAPPED_OR_WRAPPED):
-        at_start = StartAction.DOES_NOT_START
-        message = f"a broker does not start with it: {name} cannot be read: {reason}"
-    else:
-        message = f"{_OFFLINE}, and does not start if it has no other: {name} cannot be read: {reason}"
-    remark = Remark(str(path or partition.path), message, ExitCode.REFUSED, steps=UNREADABLE_STEPS)
-    return _refused(partition, remark, at_start)
-
-
-def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog, settings: LoadSettings) -> list[LineEdit]:
-    """Return the edits of lines by a clean stop.
-
-    A log start is written only if it is above the first segment's base offset, or if the topic is tiered; any other
-    line for it is removed.
-    """
-    topic, number = partition.topic, partition.number
-    edits = [LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, topic, number, loaded.log_end_offset)]
-    is_written = settings.is_tiered or loaded.log_start_offset > loaded.first_base_offset
-    if is_written or start.log_start_offset:
-        log_start = loaded.log_start_offset if is_written else None
-        edits.append(LineEdit(FileKind.LOG_START_CHECKPOINT, topic, number, log_start))
-    return edits
-
-
-def _remarks(fs: Filesystem, partition: Partition, loaded: LoadedLog, limits: Limits) -> list[Remark]:
-    found = []
-    logs = {segment.base_offset: segment.log for segment in partition.segments}
-    paths = {base_offset: log.path for base_offset, log in logs.items()}
-    for base_offset, position, size_bytes in loaded.cut:
-        good = _valid_behind(fs, logs.get(base_offset), position, limits)
-        what = "are not valid batches" if good is None else f"include a valid batch at byte {good}"
-        message = f"{size_bytes} bytes {what}: cut off, as a broker does"
-        code = ExitCode.CORRUPTION if loaded.removed or good is not None else ExitCode.WARNINGS
-        found.append(Remark(paths.get(base_offset, partition.path), message, code, position))
-    for base_offset in loaded.removed:
-        message = "removed with all records, as a broker does"
-        found.append(Remark(paths.get(base_offset, partition.path), message, ExitCode.CORRUPTION))
-    return found
-
-
-def _valid_behind(fs: Filesystem, log: FileStatus | None, position: int, limits: Limits) -> int | None:
-    """Return the position of the first batch with a valid CRC from a byte on; None if there is none, or no such log."""
-    if log is None or log.size_bytes <= position:
-        return None
-    with fs.open_read(log.path) as file:
-        return next_good_batch(file, position, limits, broken_at=position)
-
-
-_FILE = FileKind.PARTITION_METADATA.value
-
-
-@dataclass(frozen=True, slots=True)
-class _Bytes(Content):
-    """The contents of a small file, from memory."""
-
-    data: bytes
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.data)
-
-    def pieces(self) -> Iterator[bytes]:
-        yield self.data
-
-
-def with_topic_id(draft: Draft, partition: Partition, plan: RecoverPlan, settings: SettingsSource) -> RecoverPlan:
+def _with_topic_id(draft: Draft, partition: Partition, plan: RecoverPlan, settings: SettingsSource) -> RecoverPlan:
     """Add a `partition.metadata` to the plan if it is missing or damaged and the metadata log has the topic's id.
 
     Raises as `SettingsSource.metadata` does.
@@ -200,21 +272,20 @@ def with_topic_id(draft: Draft, partition: Partition, plan: RecoverPlan, setting
     kinds = (DirectoryKind.PARTITION, DirectoryKind.STRAY)
     if plan.is_refused or partition.directory.kind not in kinds or partition.directory.is_metadata_log:
         return plan
-    path = f"{partition.path}/{_FILE}"
+    path = f"{partition.path}/{_METADATA_FILE}"
     is_there = draft.fs.status(path) is not None
     try:
-        if is_there and partition_metadata.decode(draft.read(_FILE))[0] is not None:
+        if is_there and partition_metadata.decode(draft.read(_METADATA_FILE))[0] is not None:
             return plan
     except (KafkalogError, OSError):
         return plan  # an unreadable sector may contain the right id
     topic = _topic_here(partition, plan.log_dir, settings)
     if topic is None:
         return plan
-    data = partition_metadata.encode(PartitionMetadata(partition_metadata.VERSION, topic.topic_id))
+    draft.put(_METADATA_FILE, partition_metadata.encode(PartitionMetadata(partition_metadata.VERSION, topic.topic_id)))
     message = f"{'damaged' if is_there else 'missing'}: written with the topic id of {topic.name}, {topic.topic_id}"
     remark = Remark(path, message, ExitCode.WARNINGS)
-    change = Put(_FILE, _Bytes(data), is_there)
-    return replace(plan, changes=(*plan.changes, change), remarks=(*plan.remarks, remark))
+    return replace(plan, changes=(*plan.changes, *draft.changes()), remarks=(*plan.remarks, remark))
 
 
 def _topic_here(partition: Partition, log_dir: str | None, settings: SettingsSource) -> TopicState | None:

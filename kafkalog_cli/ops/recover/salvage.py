@@ -1,12 +1,14 @@
 """Copies the valid batches of a damaged partition into a new directory, and reports which offsets are lost."""
 
+import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, zip_longest
 from operator import eq
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
@@ -16,9 +18,10 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.durable import try_to_remove_directory
 from kafkalog_cli.disk.fs import ReadableFile, WritableFile, WritableFilesystem, read_all
+from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.named_places import check_output_directory
 from kafkalog_cli.disk.names import FileKind, segment_file_name
-from kafkalog_cli.errors import KafkalogError, Refused, shell_word
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import CONTROL_MASK, BatchColumns
 from kafkalog_cli.format.control import decode_control
@@ -29,9 +32,27 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.readable import read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
+from kafkalog_cli.ops.plans import load_settings
 from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
-from kafkalog_cli.ops.session.work import of_the_system
-from kafkalog_cli.results import Count, Named, PathName
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Work, of_the_system
+from kafkalog_cli.ops.steps import (
+    AS_A_NODE,
+    MOVE_AWAY,
+    RECOVER,
+    Argv,
+    Step,
+    Steps,
+    Word,
+    all_of,
+    filled,
+    flat,
+    path_word,
+    text_of,
+)
+from kafkalog_cli.results import EMPTY_IS_NULL, Count, Hidden, PathName, of, result
 
 COPY_BYTES = 1 << 20
 PARTIAL = ".partial"
@@ -59,22 +80,150 @@ class UnreadableFile(NamedTuple):
     reason: str
 
 
+@result("kafkalog.salvage/1")
 @dataclass(slots=True)
-class Salvaged:
-    """The result of a salvage: `batches` with `size_bytes` were written to `segments` files."""
+class Salvage:
+    """The valid batches of a partition that recover --salvage copied, and the lost offsets.
 
-    path: Annotated[PathName, Named("out"), "the new directory"]
+    `metadata` is the `--metadata` of the command line, which next steps repeat. `is_of_other_user`: the partition
+    belongs to another user than the copy.
+    """
+
+    source: Hidden[Partition]
+    path: ClassVar[Annotated[PathName, "the partition directory"]] = of("source.path")
+    topic: ClassVar[str] = of("source.topic")
+    partition: ClassVar[int] = of("source.number")
+    out: Annotated[PathName, "the new directory"]
     segments: Count = 0
     batches: Count = 0
-    size_bytes: Annotated[Count, Named("bytes")] = 0
+    bytes: Count = 0
     skipped: Annotated[Count, "valid batches whose offsets or magic did not fit"] = 0
     first_offset: int | None = None
     end_offset: Annotated[int | None, "after the last record"] = None
     lost: list[LostOffsets] = field(default_factory=list)
     unreadable: list[UnreadableFile] = field(default_factory=list)
+    metadata: Hidden[str | None] = None
+    is_of_other_user: Hidden[bool] = False
+
+    @property
+    def next_step(
+        self,
+    ) -> Annotated[
+        str | None,
+        EMPTY_IS_NULL,
+        "the commands that check the copy and put it in the place of the damaged log; null if nothing was copied",
+    ]:
+        """The commands that check the copy and put it in the place of the damaged log; "" if nothing was copied."""
+        if not self.batches:
+            return ""
+        if not self.replacing:
+            return text_of(self.checking)
+        first = "With the broker stopped, "
+        last = " put it in the place of the damaged log"
+        return text_of((*self.checking, *all_of(self.replacing, last, first)))
+
+    @property
+    def checking(self) -> Steps:
+        """The next step that checks the copy."""
+        return (Step("", ("kafkalog", "verify", path_word(self.out)), " checks the copy"),)
+
+    @property
+    def replacing(self) -> tuple[Argv, ...]:
+        """The commands that put the copy in the place of the damaged log, in their order.
+
+        None for a directory without the name of a partition: it may have files of others.
+        """
+        if self.source.directory.topic is None:
+            return ()
+        path = self.source.path
+        commands = (
+            MOVE_AWAY,
+            ("mv", "-nT", path_word(self.out), Word.PATH),
+            *([("sudo", "chown", "-R", "--reference", Word.PATH_AWAY, Word.PATH)] if self.is_of_other_user else []),
+            RECOVER,
+        )
+        return tuple(step.argv for step in flat(filled(all_of(commands, ""), path, path, self.metadata)))
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """OK without losses, WARNINGS if only a torn tail is lost, else CORRUPTION."""
+        is_torn_only = not self.skipped and all(map(self._is_torn_tail, self.lost))
+        if self.unreadable or (self.lost and not is_torn_only):
+            return ExitCode.CORRUPTION
+        return ExitCode.WARNINGS if self.lost else ExitCode.OK
+
+    def _is_torn_tail(self, lost: LostOffsets) -> bool:
+        """Whether only bytes are lost that a crash can leave at the log's end. A crash leaves no bad sectors."""
+        last = [segment.log.path for segment in self.source.segments[-1:]]
+        return lost.last is None and not lost.unreadable_bytes and lost.path in last
 
 
-def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
+# ---- the verb
+
+
+@contextmanager
+def salvaging(
+    session: Session, paths: list[str], target: str
+) -> Iterator[tuple[Callable[[Work], Salvage], list[Partition]]]:
+    """Yield the work and the partitions for SALVAGE: copies go to the directory `target`.
+
+    The directory is created, and removed after the body if no copy is in it. Raises Refused for a link, or for a new
+    directory in a log directory; KafkalogError if it cannot be created.
+    """
+    partitions = []
+    for partition in session.partitions(paths):
+        if partition.directory.is_metadata_log and partition.path not in session.named_paths:
+            session.observer.report(Note("skipped", f"skipped: {_NO_METADATA_LOG}", partition.path))
+        else:
+            partitions.append(partition)
+    fs = session.fs
+    check_output_directory(fs, target)
+    is_new = fs.status(target) is None
+    try:
+        if is_new:
+            fs.make_directory(target)
+            _sync_parent(fs, target.rstrip("/"))
+    except OSError as error:
+        failure = of_the_system(target, error)
+        failure.has_no_partition = True
+        raise failure from error
+    try:
+        yield partial(salvage_partition, to=target), partitions
+    finally:
+        if is_new:
+            with suppress(OSError):
+                fs.remove_directory(target)
+
+
+_NO_METADATA_LOG = "a copy of batches is no metadata log, which has its node's vote and its snapshots too"
+
+SALVAGE = Verb("salvage", changes=False)
+"""The source is only read, and not locked."""
+
+
+def salvage_partition(work: Work, *, to: str) -> Salvage:
+    """Copy the valid batches of one partition into the directory `to`."""
+    fs, partition = work.fs, work.partition
+    if partition.directory.is_metadata_log:
+        steps = filled((Step(_NO_METADATA_LOG), *AS_A_NODE), partition.path, partition.path)
+        raise Refused(path=partition.path, reason=text_of(steps))
+    settings = load_settings(partition, work.clock.now_ms)
+    target = f"{to.rstrip('/')}/{partition.name}"
+    try:
+        salvaged = salvage(fs, partition, target, settings)
+        owner_id = fs.attributes(real_directory(fs, partition.path)).owner_id
+    except OSError as error:
+        failure = of_the_system(target, error)
+        failure.has_no_partition = str(failure.details["path"]).startswith(target)  # nothing to purge
+        raise failure from error
+    salvaged.metadata, salvaged.is_of_other_user = work.settings.metadata_option, owner_id != os.geteuid()
+    return salvaged
+
+
+# ---- the copy
+
+
+def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvage:
     """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
 
     A batch is valid if its CRC is right and its offsets are above those of the batches before it. Unreadable parts are
@@ -90,22 +239,22 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
         raise Refused(
             path=partition.path, reason="its offsets are byte positions (Kafka 0.7): none would stay the same"
         )
-    result = Salvaged(out + PARTIAL)
-    if fs.status(result.path) is not None:
+    copied = Salvage(partition, out + PARTIAL)
+    if fs.status(copied.out) is not None:
         again = f"kafkalog recover {shell_word(partition.path)} --salvage {shell_word(out.rpartition('/')[0])}"
-        remove = f"nothing in it is needed: `rm -r {shell_word(result.path)}`, then `{again}`"
-        raise Refused(path=result.path, reason=f"a salvage that was cut off has left it; {remove}")
-    fs.make_directory(result.path)
+        remove = f"nothing in it is needed: `rm -r {shell_word(copied.out)}`, then `{again}`"
+        raise Refused(path=copied.out, reason=f"a salvage that was cut off has left it; {remove}")
+    fs.make_directory(copied.out)
     try:
-        with fs.hold_directory(result.path):  # writes stay in this directory even if another gets its name
-            _fill(fs, partition, settings, result)
-        fs.rename(result.path, out)
+        with fs.hold_directory(copied.out):  # writes stay in this directory even if another gets its name
+            _fill(fs, partition, settings, copied)
+        fs.rename(copied.out, out)
     except BaseException:
-        try_to_remove_directory(fs, result.path)
+        try_to_remove_directory(fs, copied.out)
         raise
-    sync_parent(fs, out)
-    result.path = out
-    return result
+    _sync_parent(fs, out)
+    copied.out = out
+    return copied
 
 
 def _free_target(fs: WritableFilesystem, out: str) -> str:
@@ -114,36 +263,36 @@ def _free_target(fs: WritableFilesystem, out: str) -> str:
     return next(one for n in count(2) if fs.status(f"{(one := f'{target}.{n}')}/{name}") is None)
 
 
-def sync_parent(fs: WritableFilesystem, path: str) -> None:
+def _sync_parent(fs: WritableFilesystem, path: str) -> None:
     """Sync the parent directory of `path`, so that its name is on disk. Raises OSError."""
     fs.sync_directory(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
 
 
-def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, result: Salvaged) -> None:
+def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, copied: Salvage) -> None:
     sources = sources_of(fs, partition, settings)
     for source in sources:
         try:
-            _Copy(fs, source, settings, result).run()
+            _Copy(fs, source, settings, copied).run()
         except KafkalogError as error:
-            result.unreadable.append(UnreadableFile(source.segment.log.path, unreadable(error).message))
+            copied.unreadable.append(UnreadableFile(source.segment.log.path, unreadable(error).message))
     if partition.metadata is not None:
-        _copy_metadata(fs, partition.metadata.path, result)
-    _write_sidecars(fs, result.path, settings)
-    fs.sync_directory(result.path)
+        _copy_metadata(fs, partition.metadata.path, copied)
+    _write_sidecars(fs, copied.out, settings)
+    fs.sync_directory(copied.out)
 
 
-def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
+def _copy_metadata(fs: WritableFilesystem, path: str, copied: Salvage) -> None:
     """Copy the topic id: without it, a broker sets the directory aside."""
     try:
         data = read_all(fs, path)
     except (KafkalogError, OSError) as error:
-        result.unreadable.append(UnreadableFile(path, unreadable(error).message))
+        copied.unreadable.append(UnreadableFile(path, unreadable(error).message))
         return
     _, faults = partition_metadata.decode(data)
     if faults:  # a broker does not load a log with a damaged file; it sets one without the file aside
-        result.unreadable.append(UnreadableFile(path, faults[0].message))
+        copied.unreadable.append(UnreadableFile(path, faults[0].message))
         return
-    with fs.create(f"{result.path}/{FileKind.PARTITION_METADATA.value}") as file:
+    with fs.create(f"{copied.out}/{FileKind.PARTITION_METADATA.value}") as file:
         file.write(0, data)
         file.sync()
 
@@ -238,14 +387,14 @@ def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> boo
 class _Copy:
     """Copies the valid batches of one segment, for a `.swap` log only the batches below `end_offset`."""
 
-    def __init__(self, fs: WritableFilesystem, source: SalvageSource, settings: LoadSettings, result: Salvaged) -> None:
+    def __init__(self, fs: WritableFilesystem, source: SalvageSource, settings: LoadSettings, copied: Salvage) -> None:
         self._fs = fs
         self._segment = source.segment
         self._base_offset = source.begins
         self._next_offset = source.next_offset
         self._end_offset = source.end_offset
         self._settings = settings
-        self._result = result
+        self._copied = copied
 
     def run(self) -> None:
         """Copy the segment; no file is created if no batch is valid. Raises the exceptions of `open_read`."""
@@ -262,20 +411,20 @@ class _Copy:
             taken = self._choose(found)
             if taken:
                 taken, size_bytes = self._write(source, found, taken)
-                self._result.size_bytes += size_bytes
+                self._copied.bytes += size_bytes
             if self._end_offset is None or not is_whole or not self._is_copied(found):
                 self._tell_losses(source, found, taken, end, is_whole=is_whole)
-        result = self._result
+        copied = self._copied
         if taken:
-            result.segments += 1
-            result.batches += len(taken)
-            if result.first_offset is None:
-                result.first_offset = found.first_offset[taken[0]]
-            result.end_offset = found.last_offset[taken[-1]] + 1
+            copied.segments += 1
+            copied.batches += len(taken)
+            if copied.first_offset is None:
+                copied.first_offset = found.first_offset[taken[0]]
+            copied.end_offset = found.last_offset[taken[-1]] + 1
 
     def _write(self, source: ReadableFile, found: _Found, taken: list[int]) -> tuple[list[int], int]:
         """Copy batches into a new file. Return the rows that could be read a second time, and the size of the file."""
-        path = f"{self._result.path}/{segment_file_name(self._base_offset, FileKind.LOG)}"
+        path = f"{self._copied.out}/{segment_file_name(self._base_offset, FileKind.LOG)}"
         copied: list[int] = []
         size_bytes = 0
         with self._fs.create(path) as new:
@@ -318,19 +467,19 @@ class _Copy:
         if len(misnamed) > 1:
             self._base_offset = first[misnamed[0]]
             good = self._fitting(found, self._base_offset)
-        floor = -1 if self._result.end_offset is None else self._result.end_offset - 1
+        floor = -1 if self._copied.end_offset is None else self._copied.end_offset - 1
         taken: list[int] = []
         for row, following in zip_longest(good, good[1:]):
             jumps = following is not None and floor < first[following] <= last[row]
             if first[row] > floor and not jumps:
                 taken.append(row)
                 floor = last[row]
-        self._result.skipped += sum(found.is_valid) - len(taken)
+        self._copied.skipped += sum(found.is_valid) - len(taken)
         return taken
 
     def _is_copied(self, found: _Found) -> bool:
         """Whether all offsets found are in the copy, from this segment or from earlier segments."""
-        reached = self._result.end_offset
+        reached = self._copied.end_offset
         return reached is not None and all(last < reached for last in found.last_offset)
 
     def _fitting(self, found: _Found, base_offset: int) -> list[int]:
@@ -338,7 +487,7 @@ class _Copy:
 
         Offsets from the next log on are none of them.
         """
-        floor, ceiling = max(self._result.end_offset or 0, base_offset), base_offset + MAX_RELATIVE_OFFSET
+        floor, ceiling = max(self._copied.end_offset or 0, base_offset), base_offset + MAX_RELATIVE_OFFSET
         if self._next_offset is not None:
             ceiling = min(ceiling, self._next_offset - 1)
         rows = enumerate(zip(found.is_valid, found.first_offset, found.last_offset, strict=True))
@@ -349,7 +498,7 @@ class _Copy:
     ) -> None:
         """Record the offsets that are missing between copied batches, if bytes between them were not copied."""
         position = 0
-        offset = max(self._segment.base_offset, self._result.end_offset or 0)
+        offset = max(self._segment.base_offset, self._copied.end_offset or 0)
         for row in taken:
             if found.position[row] > position and found.first_offset[row] > offset:
                 self._lose(source, position, found.position[row], offset, found.first_offset[row] - 1)
@@ -361,7 +510,7 @@ class _Copy:
 
     def _lose(self, source: ReadableFile, start: int, end: int, first: int, last: int | None) -> None:
         bad_bytes = sum(min(bad.size_bytes or 0, end - bad.position) for bad in unreadable_ranges(source, start, end))
-        self._result.lost.append(LostOffsets(self._segment.log.path, start, end, first, last, bad_bytes))
+        self._copied.lost.append(LostOffsets(self._segment.log.path, start, end, first, last, bad_bytes))
 
 
 def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
@@ -373,27 +522,3 @@ def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
             run = []
         run.append(row)
     yield run
-
-
-@contextmanager
-def made_target(fs: WritableFilesystem, target: str) -> Iterator[None]:
-    """Create the directory for the copies. It is removed after the body if no copy is in it.
-
-    Raises Refused for a link, or for a new directory in a log directory; KafkalogError if it cannot be created.
-    """
-    check_output_directory(fs, target)
-    is_new = fs.status(target) is None
-    try:
-        if is_new:
-            fs.make_directory(target)
-            sync_parent(fs, target.rstrip("/"))
-    except OSError as error:
-        told = of_the_system(target, error)
-        told.has_no_partition = True
-        raise told from error
-    try:
-        yield
-    finally:
-        if is_new:
-            with suppress(OSError):
-                fs.remove_directory(target)

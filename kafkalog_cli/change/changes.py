@@ -176,74 +176,58 @@ def unshared_file(fs: WritableFilesystem, path: str) -> tuple[FileStatus, FileAt
 
 
 class _Walk:
-    """The names and sizes of the files after each change of the plan."""
+    """The files that the partition has after each change of the plan, with their names before the plan."""
 
     def __init__(self, fs: WritableFilesystem, directory: str, before: Snapshot) -> None:
         self._fs = fs
         self._directory = directory
+        self._before = before.files
         self._origins: dict[str, str | None] = {name: name for name in before.files}
         self._cut_origins: set[str] = set()
-        self._sizes = {name: facts.size_bytes for name, facts in before.files.items()}
 
     def step(self, change: Change) -> str | None:
-        if "/" in change.name or change.name in ("", ".", ".."):
-            raise ValueError(f"{change.name!r} is not a file name")
-        if isinstance(change, Put):
-            return self._put(change)
-        if change.name not in self._origins:
-            raise self._refused(f"{change.name} is not there")
-        origin = self._origins[change.name]
-        if origin is None and not isinstance(change, Move):
-            raise ValueError(f"{change.name} was just made by the same plan")
-        if isinstance(change, Cut) and origin is not None:
-            self._cut(change, origin)
+        """Check a change, follow it, and return the name that its file had before the plan."""
+        name = change.name
+        if "/" in name or name in ("", ".", ".."):
+            raise ValueError(f"{name!r} is not a file name")
+        is_new = isinstance(change, Put) and not change.replaces
+        if (name in self._origins) is is_new:
+            raise self._refused(f"{name} is {'' if is_new else 'not '}there")
+        origin = self._origins.pop(name, None)
+        if origin is None and not is_new and not isinstance(change, Move):
+            raise ValueError(f"{name} was just made by the same plan")
+        if isinstance(change, Cut):
+            self._check_cut(change, str(origin))
+            self._origins[name] = origin
         elif isinstance(change, Move):
-            self._move(change)
-        elif isinstance(change, Drop):
-            self._drop(change)
+            self._check_free(change.new_name)
+            self._origins[change.new_name] = origin
+        elif isinstance(change, Put):
+            if is_new:
+                self._check_free(name)
+            self._origins[name] = None
         return origin
 
-    def _cut(self, change: Cut, origin: str) -> None:
+    def _check_cut(self, change: Cut, origin: str) -> None:
         if not 0 <= change.to_bytes <= change.from_bytes:
             raise ValueError(f"{change.name} cannot be cut from {change.from_bytes} to {change.to_bytes} bytes")
-        path = f"{self._directory}/{origin}"
-        unshared_file(self._fs, path)
-        if self._sizes[change.name] != change.from_bytes:
-            raise self._refused(f"{change.name} has {self._sizes[change.name]} bytes, not {change.from_bytes}")
+        unshared_file(self._fs, f"{self._directory}/{origin}")
         if origin in self._cut_origins:
             raise ValueError(f"{origin} is cut twice")
+        size_bytes = self._before[origin].size_bytes
+        if size_bytes != change.from_bytes:
+            raise self._refused(f"{change.name} has {size_bytes} bytes, not {change.from_bytes}")
         self._cut_origins.add(origin)
-        self._sizes[change.name] = change.to_bytes
-
-    def _move(self, change: Move) -> None:
-        path = f"{self._directory}/{change.new_name}"
-        if is_link(self._fs, path, self._fs.status(path)):
-            reason = "it is a symbolic link in the place of a file that kafkalog renames"
-            raise Refused(path=path, reason=f"{reason}; {moved_aside(path)} moves it away")
-        if change.new_name in self._origins:
-            raise self._refused(f"{change.new_name} is there")
-        self._check_free(change.new_name)
-        self._origins[change.new_name] = self._origins.pop(change.name)
-        self._sizes[change.new_name] = self._sizes.pop(change.name)
-
-    def _drop(self, change: Drop) -> None:
-        del self._origins[change.name], self._sizes[change.name]
-
-    def _put(self, change: Put) -> str | None:
-        origin = self._origins.get(change.name)
-        if change.replaces != (change.name in self._origins):
-            raise self._refused(f"{change.name} is {'not ' if change.replaces else ''}there")
-        if change.replaces and origin is None:
-            raise ValueError(f"{change.name} was just made by the same plan")
-        if origin is None:
-            self._check_free(change.name)
-        self._origins[change.name], self._sizes[change.name] = None, change.content.size_bytes
-        return origin
 
     def _check_free(self, name: str) -> None:
-        """Raises Refused if a directory has this name. A plan knows only files, and a rename cannot replace it."""
+        """Raises Refused if a file that the plan knows has a name, or a link or a directory, which no plan knows."""
         path = f"{self._directory}/{name}"
         status = self._fs.status(path)
+        if is_link(self._fs, path, status):
+            reason = "it is a symbolic link in the place of a file that kafkalog renames"
+            raise Refused(path=path, reason=f"{reason}; {moved_aside(path)} moves it away")
+        if name in self._origins:
+            raise self._refused(f"{name} is there")
         if status is not None and status.is_directory:
             reason = f"a directory has the name of a new file; {moved_aside(path)} moves it away"
             raise Refused(path=path, reason=reason)

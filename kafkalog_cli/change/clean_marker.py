@@ -123,24 +123,22 @@ def is_away(fs: Filesystem, log_dir: str) -> bool:
 
 def waits_for(fs: Filesystem, log_dir: str, run_id: str, partition: str) -> bool:
     """Whether the marker is away because of this run on this partition; True if the held marker cannot be opened."""
-    if not is_away(fs, log_dir):
-        return False
-    try:
-        held = read_held_marker(fs, log_dir)
-    except (OSError, KafkalogError):
-        return True
-    return held is not None and partition in held.reasons.get(run_id, ())
+    reasons = _reasons(fs, log_dir)
+    return reasons is None or partition in reasons.get(run_id, ())
 
 
 def runs_waiting(fs: Filesystem, log_dir: str, partition: str) -> list[str]:
     """Return the runs on a partition for which the marker is away, oldest first; none if it cannot be read."""
-    if not is_away(fs, log_dir):
-        return []
+    return sorted(run for run, names in (_reasons(fs, log_dir) or {}).items() if partition in names)
+
+
+def _reasons(fs: Filesystem, log_dir: str) -> Mapping[str, tuple[str, ...]] | None:
+    """Return the reasons why the marker is away, none if it is not; None if the held marker cannot be opened."""
     try:
-        held = read_held_marker(fs, log_dir)
+        held = read_held_marker(fs, log_dir) if is_away(fs, log_dir) else None
     except (OSError, KafkalogError):
-        return []
-    return [] if held is None else sorted(run for run, names in held.reasons.items() if partition in names)
+        return None
+    return {} if held is None else held.reasons
 
 
 def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partition: str) -> bool:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -219,16 +219,16 @@ class _Restorer:
 
     def restore(self, change: PlannedChange) -> None:
         """Undo one change if it was made. Raises Refused if the data for that was not kept."""
-        takers = {
-            ChangeKind.CUT: self._cut,
-            ChangeKind.MOVE: self._move,
-            ChangeKind.DROP: self._drop,
-            ChangeKind.PUT: self._put,
-            ChangeKind.GROW: self._grow,
-            ChangeKind.REPLACE: self._replace,
-            ChangeKind.MAKE: self._make,
-        }
-        takers[change.kind](change, f"{self._directory}/{change.name}")
+        path = f"{self._directory}/{change.name}"
+        found = facts_of(self._fs, path)
+        if change.kind is ChangeKind.MOVE:
+            self._move_back(change, path, is_there=found is not None)
+        elif change.kind is ChangeKind.CUT:
+            self._lengthen(change, path, found)
+        elif change.kind is ChangeKind.GROW:
+            self._shorten(change, path, found)
+        elif self._was_made(change, found):
+            self._put_back(change, path, is_there=found is not None)
 
     def end(self) -> None:
         """Give the directory its old mtime and sync all names."""
@@ -239,9 +239,15 @@ class _Restorer:
                 self._fs.set_attributes(self._directory, found._replace(mtime_ns=self._mtime_ns))
         self._names.sync()
 
-    def _cut(self, change: PlannedChange, path: str) -> None:
+    def _move_back(self, change: PlannedChange, path: str, *, is_there: bool) -> None:
+        moved = f"{self._directory}/{change.new_name}"
+        found = facts_of(self._fs, moved)
+        if found is not None and not is_there and self._is_origin(found, change):
+            self._names.announce(filled=path, left=moved)
+            self._fs.rename(moved, path)
+
+    def _lengthen(self, change: PlannedChange, path: str, found: FileFacts | None) -> None:
         """Write the cut bytes again, whatever the file contains: an interrupted undo may have left zeros there."""
-        found = facts_of(self._fs, path)
         if found is None or not self._is_origin(found, change):
             return  # the cut was not made: the file did not have this name yet
         if change.kept is None:
@@ -249,74 +255,49 @@ class _Restorer:
                 raise Refused(path=path, reason="the run did not keep the bytes that it cut")
             return
         kept = read_pieces(self._fs, f"{self._kept}/{change.kept}", 0, change.from_bytes - change.to_bytes)
-        links = links_of_run(self._fs, path, self._kept)
-        with closing(kept) as pieces, self._fs.open_write(path, most_links=links) as file:
-            file.truncate(change.to_bytes)
-            write_with_holes(file, change.to_bytes, pieces)
-            self._set_mtime(change, path)
-            sync(file)
+        with closing(kept) as pieces:
+            self._write(change, path, change.to_bytes, pieces)
 
-    def _set_mtime(self, change: PlannedChange, path: str) -> None:
-        self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
-        if self._fs.attributes(path).mtime_ns != change.mtime_ns:
-            self.without_mtime.add(change.origin or change.name)
+    def _shorten(self, change: PlannedChange, path: str, found: FileFacts | None) -> None:
+        """Cut a grown file to its old size, after the removal of the indexes with later entries is on the disk."""
+        if found is not None and (found.size_bytes, found.mtime_ns) != (change.from_bytes, change.mtime_ns):
+            self._names.sync()
+            self._write(change, path, change.from_bytes)
 
-    def _move(self, change: PlannedChange, path: str) -> None:
-        moved = f"{self._directory}/{change.new_name}"
-        found = facts_of(self._fs, moved)
-        if found is not None and self._fs.status(path) is None and self._is_origin(found, change):
-            self._names.announce(filled=path, left=moved)
-            self._fs.rename(moved, path)
-
-    def _drop(self, change: PlannedChange, path: str) -> None:
-        if self._fs.status(path) is not None:
-            return
-        if change.kept is None:
-            raise Refused(path=path, reason="the run did not keep it")
-        self._names.announce(filled=path)
-        # A link, not a rename: either half of a rename between directories may be lost, and with it the file.
-        if not try_to_link(self._fs, f"{self._kept}/{change.kept}", path):
-            self._fs.rename(f"{self._kept}/{change.kept}", path)
-
-    def _put(self, change: PlannedChange, path: str) -> None:
-        found = facts_of(self._fs, path)
-        if found is None or (found.size_bytes, found.mtime_ns) != (change.to_bytes, change.mtime_ns):
-            return  # not made, or undone already
-        if change.replaces:
-            self._names.announce(filled=path)
-        self._names.leave(path)
-        if not change.replaces:
-            self._fs.unlink(path)
-        elif change.kept is None:
-            raise Refused(path=path, reason="the run did not keep the replaced file")
-        else:
-            self._put_back(f"{self._kept}/{change.kept}", path)
-
-    def _grow(self, change: PlannedChange, path: str) -> None:
-        """Cut the file to its old size, after the removal of the indexes with later entries is on the disk."""
-        found = facts_of(self._fs, path)
-        if found is None or (found.size_bytes, found.mtime_ns) == (change.from_bytes, change.mtime_ns):
-            return
-        self._names.sync()
+    def _write(self, change: PlannedChange, path: str, size_bytes: int, pieces: Iterable[bytes] = ()) -> None:
+        """Cut a file to `size_bytes`, write `pieces` behind them, and give the file its old mtime."""
         with self._fs.open_write(path, most_links=links_of_run(self._fs, path, self._kept)) as file:
-            file.truncate(change.from_bytes)
-            self._set_mtime(change, path)
+            file.truncate(size_bytes)
+            write_with_holes(file, size_bytes, pieces)
+            self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
+            if self._fs.attributes(path).mtime_ns != change.mtime_ns:
+                self.without_mtime.add(change.origin or change.name)
             sync(file)
 
-    def _replace(self, change: PlannedChange, path: str) -> None:
-        found = facts_of(self._fs, path)
-        if found is None or not self._before[change.name].looks_like(found):
+    def _was_made(self, change: PlannedChange, found: FileFacts | None) -> bool:
+        """Whether the name is as a DROP, PUT, REPLACE or MAKE left it."""
+        if change.kind is ChangeKind.PUT:
+            return found is not None and (found.size_bytes, found.mtime_ns) == (change.to_bytes, change.mtime_ns)
+        if change.kind is ChangeKind.REPLACE:
+            return not self._before[change.name].looks_like(found)
+        return (found is None) is (change.kind is ChangeKind.DROP)
+
+    def _put_back(self, change: PlannedChange, path: str, *, is_there: bool) -> None:
+        """Give a name its kept file, atomically; free the name if it had no file before the run."""
+        had_file = change.kind is not ChangeKind.MAKE and (change.kind is not ChangeKind.PUT or change.replaces)
+        if had_file and change.kept is None:
+            what = "it" if change.kind is ChangeKind.DROP else "the replaced file"
+            raise Refused(path=path, reason=f"the run did not keep {what}")
+        if had_file:
             self._names.announce(filled=path)
+        if is_there:
             self._names.leave(path)
-            self._put_back(f"{self._kept}/{change.kept}", path)
-
-    def _make(self, change: PlannedChange, path: str) -> None:
-        if self._fs.status(path) is not None:
-            self._names.leave(path)
+        if not had_file:
             self._fs.unlink(path)
-
-    def _put_back(self, kept: str, path: str) -> None:
-        """Replace `path` atomically with the kept file, which keeps its own name too if hard links are supported."""
+            return
+        # A second link is renamed where hard links are supported: either half of a rename between directories may be
+        # lost, and with it the only name of the file.
+        kept = f"{self._kept}/{change.kept}"
         second = kept + ".back"
         remove_if_there(self._fs, second)
         self._fs.rename(second if try_to_link(self._fs, kept, second) else kept, path)

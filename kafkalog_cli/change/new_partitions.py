@@ -40,7 +40,7 @@ from kafkalog_cli.disk.names import (
     partition_directory_name,
 )
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word
-from kafkalog_cli.format.strict_json import anything, fields, integer, list_of, table, text
+from kafkalog_cli.format.strict_json import fields, integer, list_of, table, text
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
 
 _RECORD = FileKind.IMPORT_RECORD.value
@@ -62,12 +62,8 @@ class StagedPartition(NamedTuple):
         return partition_directory_name(self.topic, self.partition)
 
 
-_INODE = integer(0, (1 << 64) - 1)
-_IMPORT = fields({
-    "what": table(text, anything),
-    "state": fields({"inodes": table(text, _INODE), "aside": table(text, _INODE)}),
-    "coming": list_of(anything), **dict.fromkeys(("version", "output", "run"), anything),
-})  # fmt: skip
+_INODES = table(text, integer(0, (1 << 64) - 1))
+_STATE = fields({"inodes": _INODES, "aside": _INODES})
 
 
 class Completed(NamedTuple):
@@ -143,24 +139,22 @@ def record_of(fs: Filesystem, log_dir: str) -> RunRecord | None:
     return read_record(fs, f"{log_dir}/{_RECORD}", _check_import)
 
 
-def _check_import(document: Any) -> None:
+def _check_import(record: RunRecord) -> None:
     """Raises ValueError unless a record is of an import."""
-    _IMPORT(document)
-    list_of(text)(document["what"].get("command", []))
-    text(document["what"].get("repeat", ""))
-    names = [one["path"] for one in document["coming"]]
-    inodes, aside = document["state"]["inodes"], document["state"]["aside"]
-    if inodes.keys() != set(names) or not aside.keys() <= set(names):
+    list_of(text)(record.what.get("command", []))
+    text(record.what.get("repeat", ""))
+    state, names = _STATE(record.state), {one.path for one in record.coming}
+    if state["inodes"].keys() != names or not state["aside"].keys() <= names:
         raise ValueError("its inodes are not those of its partitions")
-    for one in document["coming"]:
-        place, staged = classify_directory(one["path"]), classify_directory(one["staged"])
+    for one in record.coming:
+        place, staged = classify_directory(one.path), classify_directory(one.staged)
         if place.kind is not DirectoryKind.PARTITION or place.is_metadata_log or place.separator != "-":
-            raise ValueError(f"{one['path']!r} is not the name of a partition")
+            raise ValueError(f"{one.path!r} is not the name of a partition")
         told = marked_directory_name(
             place.topic or "", place.partition or 0, DirectoryKind.DELETE, staged.unique_id or ""
         )
-        if not is_staged(one["staged"], document["run"]) or one["staged"] != told:
-            raise ValueError(f"{one['staged']!r} was not built by this run for {one['path']}")
+        if not is_staged(one.staged, record.run) or one.staged != told:
+            raise ValueError(f"{one.staged!r} was not built by this run for {one.path}")
 
 
 class NewPartitions:

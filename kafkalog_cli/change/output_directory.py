@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from kafkalog_cli.disk.durable import (
     half_published,
@@ -32,23 +33,33 @@ from kafkalog_cli.disk.named_places import (
 )
 from kafkalog_cli.disk.names import OWN_DIRECTORY
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Refused, SyncFailed, UnsupportedFormat
-from kafkalog_cli.format.strict_json import (
-    LIMIT_BYTES,
-    Form,
-    anything,
-    fields,
-    integer,
-    list_of,
-    nothing_or,
-    parse,
-    table,
-    text,
-)
+from kafkalog_cli.format.strict_json import LIMIT_BYTES, anything, form_of, integer, parse, plain, table, text
 
 VERSION = 1
 _MOST_NAMES = 64
 _MOST_NAME_BYTES = 255
 _MOST_PATH_BYTES = 4095
+
+
+def _name_below(value: Any) -> str:
+    """A relative path that stays in its directory: files are moved and removed by it."""
+    path = text(value)
+    names = path.split("/")
+    is_long = _size(path) > _MOST_PATH_BYTES or max(map(_size, names)) > _MOST_NAME_BYTES or len(names) > _MOST_NAMES
+    if is_long or "\0" in path or not {"", ".", ".."}.isdisjoint(names):
+        raise ValueError(f"{path[:_MOST_NAME_BYTES]!r} is not the name of a file below it")
+    return path
+
+
+def _size(name: str) -> int:
+    return len(name.encode("utf-8", "surrogateescape"))
+
+
+def _plain_name(value: Any) -> str:
+    """The name of a file in a directory."""
+    if "/" in text(value):
+        raise ValueError(f"{value[:_MOST_NAME_BYTES]!r} is not the name of a file below it")
+    return _name_below(value)
 
 
 class ComingFile(NamedTuple):
@@ -57,9 +68,9 @@ class ComingFile(NamedTuple):
     `facts` is the caller's data about the file, for use when the file is in its place.
     """
 
-    staged: str
-    path: str
-    facts: dict[str, Any] | None = None
+    staged: Annotated[str, _plain_name]
+    path: Annotated[str, _name_below]
+    facts: Mapping[str, Any] | None = None
 
 
 class RunRecord(NamedTuple):
@@ -70,16 +81,20 @@ class RunRecord(NamedTuple):
     """
 
     output: str
-    run: str
-    what: dict[str, Any]
-    state: dict[str, Any]
-    coming: tuple[ComingFile, ...] = ()
+    run: Annotated[str, _plain_name]
+    what: Mapping[str, Any]
+    state: Mapping[str, Any]
+    coming: tuple[ComingFile, ...]
 
 
-def read_record(fs: Filesystem, path: str, form: Form = anything) -> RunRecord | None:
+def _check_nothing(_: RunRecord) -> None:
+    pass
+
+
+def read_record(fs: Filesystem, path: str, check: Callable[[RunRecord], None] = _check_nothing) -> RunRecord | None:
     """Read the record in a file, None if the file does not exist. Raises UnsupportedFormat, Unreadable, OSError.
 
-    `form` checks the parsed document further, for the caller's own data in it.
+    `check` raises ValueError for data that the caller has not written.
     """
     status = fs.status(path)
     if status is None:
@@ -87,63 +102,22 @@ def read_record(fs: Filesystem, path: str, form: Form = anything) -> RunRecord |
     try:
         if status.size_bytes > LIMIT_BYTES:
             raise ValueError(f"it has {status.size_bytes} bytes, and a record at most {LIMIT_BYTES}")
-        found = parse(read_all(fs, path, LIMIT_BYTES))
-        _RECORD_FORM(found)
-        form(found)
+        document = table(text, anything)(parse(read_all(fs, path, LIMIT_BYTES)))
+        integer(VERSION, VERSION)(document.pop("version", None))
+        record: RunRecord = form_of(RunRecord)(document)
+        for names in ({one.staged for one in record.coming}, {one.path for one in record.coming}):
+            if len(names) < len(record.coming):
+                raise ValueError("two files have one name")
+        check(record)
     except ValueError as error:
         reason = f"no earlier run wrote this content, so the end of that run is not known: {error}"
         raise UnsupportedFormat(path=path, reason=reason) from error
-    coming = tuple(ComingFile(one["staged"], one["path"], one.get("facts")) for one in found["coming"])
-    return RunRecord(found["output"], found["run"], found["what"], found["state"], coming)
-
-
-def _below(most_names: int) -> Form:
-    """A relative path of at most so many names that stays in its directory: files are moved and removed by them."""
-
-    def check(value: Any) -> None:
-        text(value)
-        names = value.split("/")
-        is_long = len(value.encode("utf-8", "surrogateescape")) > _MOST_PATH_BYTES
-        if is_long or len(names) > most_names or not all(map(_is_name, names)):
-            raise ValueError(f"{value[:_MOST_NAME_BYTES]!r} is not the name of a file below it")
-
-    return check
-
-
-def _is_name(name: str) -> bool:
-    return (
-        name not in {"", ".", ".."}
-        and "\0" not in name
-        and len(name.encode("utf-8", "surrogateescape")) <= _MOST_NAME_BYTES
-    )
-
-
-def _coming(value: Any) -> None:
-    list_of(_COMING)(value)
-    for what in ("staged", "path"):
-        names = [one[what] for one in value]
-        if len(set(names)) < len(names):
-            raise ValueError("two files have one name")
-
-
-_COMING = fields({"staged": _below(1), "path": _below(_MOST_NAMES)}, {"facts": nothing_or(table(text, anything))})
-_RECORD_FORM = fields({
-    "version": integer(VERSION, VERSION), "output": text, "run": _below(1), "what": table(text, anything),
-    "state": table(text, anything), "coming": _coming,
-})  # fmt: skip
+    return record
 
 
 def record_bytes(record: RunRecord) -> bytes:
     """Return the bytes of the record's file, which `read_record` reads. Raises Refused if they would be too many."""
-    document = {
-        "version": VERSION,
-        "output": record.output,
-        "run": record.run,
-        "what": record.what,
-        "state": record.state,
-        "coming": [one._asdict() for one in record.coming],
-    }
-    content = (json.dumps(document, indent=1) + "\n").encode()
+    content = (json.dumps({"version": VERSION, **plain(record)}, indent=1) + "\n").encode()
     if len(content) > LIMIT_BYTES:
         reason = f"the record of the run would have {len(content)} bytes, and is read up to {LIMIT_BYTES}"
         raise Refused(path=record.output, reason=f"{reason}: export fewer partitions, or larger files")

@@ -511,7 +511,7 @@ def test_checkpoints_that_are_not_there_any_more_are_told():
 def test_a_change_by_somebody_else_during_an_undo_is_told():
     class Meddled(WatchedFilesystem):
         def after(self, call):
-            if call.name == "link" and call.to.endswith("50.log"):
+            if call.name == "rename" and call.to.endswith("50.log"):
                 self.below.unlink(f"{PARTITION}/50.snapshot")
 
     disk = partition()

@@ -10,78 +10,35 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.columns import is_many
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.steps import MOVE_AWAY, REPLICATE, Step, Steps, Word, path_word
 from kafkalog_cli.ops.verify.replica_pairs import is_other_name, not_compared
-from kafkalog_cli.ops.verify.replica_side import Head, ReplicaSide, ReplicaState, first_different, state_at_start
+from kafkalog_cli.ops.verify.replica_side import Head, ReplicaSide, ReplicaState
 
 _COMPARED = (1, 2, 3, 4, 5, 6, 14)
 """Columns that identify a batch: size, both offsets, leader epoch, magic, CRC, and whether the CRC is right."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The states of two replicas, `ours` and `theirs`, and the findings of comparing them.
-
-    `diverged_at` is the first offset at which the replicas differ where they overlap. None if they do not differ.
-    """
-
-    ours: ReplicaState
-    theirs: ReplicaState
-    diverged_at: int | None
-    findings: tuple[Finding, ...]
-    is_comparable: bool = True
-
-    @property
-    def more_complete(self) -> ReplicaState | None:
-        """The replica to keep. None if both are alike, or if each has something that the other lacks."""
-        if self.reaches_further is not None:
-            return None
-        if self.ours.rank == self.theirs.rank and bool(self.ours.missing) is bool(self.theirs.missing):
-            return None
-        better = max(self.ours, self.theirs, key=lambda state: (state.rank, not state.missing))
-        return None if better.missing else better
-
-    @property
-    def reaches_further(self) -> ReplicaState | None:
-        """The damaged replica, if it has offsets after the end of the other, undamaged one; else None."""
-        return _damaged_and_longer(self.ours, self.theirs)
-
-    @property
-    def verdict(self) -> str:
-        """Which of the two replicas to keep, in words; "" if the two cannot be compared."""
-        if not self.is_comparable:
-            return ""
-        both = f"{self.ours.path}: {self.ours.words}; {self.theirs.path}: {self.theirs.words}"
-        if self.reaches_further is not None:
-            step = f"salvage {self.reaches_further.path} (recover --salvage OUT) before it is given up"
-            return f"neither is more complete, the damaged one reaches further: {both}; {step}"
-        better = self.more_complete
-        return f"{'neither' if better is None else better.path} is more complete: {both}"
 
 
 def compare(
     fs: Filesystem,
     ours: Partition,
     theirs: Partition,
-    limits: Limits = DEFAULT_LIMITS,
-    policy: ReplicaPolicy | None = None,
-) -> Comparison:
+    limits: Limits,
+    policy: ReplicaPolicy,
+) -> tuple[Finding, ...]:
     """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
 
     A batch that only one replica has is not a divergence: compaction, deletion or a later end may explain it. Nor are
     other segment boundaries, and batches that the cleaner made smaller. Where `policy` (what is known
-    of the topic) excludes compaction and deletion, the replica without the batch has missing records. Damage is part of
-    the states. Raises nothing for damage in the logs.
+    of the topic) excludes compaction and deletion, the replica without the batch has missing records. The last finding
+    says which replica to keep, if they could be compared. Raises nothing for damage in the logs.
     """
     problem = _cannot_compare(fs, ours, theirs)
     if problem:
-        states = (state_at_start(ours), state_at_start(theirs))
-        return Comparison(*states, None, (not_compared(ours.path, problem),), is_comparable=False)
-    policy = policy or ReplicaPolicy()
+        return (not_compared(ours.path, problem),)
     with ReplicaSide(fs, ours, limits) as left, ReplicaSide(fs, theirs, limits) as right:
         difference = _first_difference(left, right)
         found = [] if difference is None else [_diverged(difference)]
@@ -97,7 +54,21 @@ def compare(
         found.append(_gone(*states))
     if not shared and difference is None and not (states[0].is_empty and states[1].is_empty):
         found.append(_nothing_shared(*states))
-    return Comparison(*states, None if difference is None else difference.offset, tuple(found), bool(shared))
+    if shared:
+        found.append(finding(FindingKind.MORE_COMPLETE, ours.path, _verdict(*states)))
+    return tuple(found)
+
+
+def _verdict(ours: ReplicaState, theirs: ReplicaState) -> str:
+    """Say which of the two replicas to keep."""
+    both = f"{ours.path}: {ours.words}; {theirs.path}: {theirs.words}"
+    further = _damaged_and_longer(ours, theirs)
+    if further is not None:
+        step = f"salvage {further.path} (recover --salvage OUT) before it is given up"
+        return f"neither is more complete, the damaged one reaches further: {both}; {step}"
+    better = max(ours, theirs, key=lambda state: (state.rank, not state.missing))
+    is_alike = ours.rank == theirs.rank and bool(ours.missing) is bool(theirs.missing)
+    return f"{'neither' if is_alike or better.missing else better.path} is more complete: {both}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +214,10 @@ def _differ(left: ReplicaSide, right: ReplicaSide, ours: Head, theirs: Head) -> 
         return _Difference(first, message, ours, theirs)
     if _is_same(a, b):
         return None
-    own, other = left.records_of(ours), right.records_of(theirs)
-    if not (own.can_be_read and other.can_be_read):
+    own, other = left.digests_of(ours), right.digests_of(theirs)
+    if own is None or other is None:
         return _Difference(first, f"the batches at offset {first} differ, and not both can be read", ours, theirs)
-    offset = first_different(own, other)
+    offset = own.first_different(other)
     if offset is None:
         return None
     return _Difference(offset, f"the records at offset {offset} differ", ours, theirs)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import struct
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing
+from array import array
+from bisect import bisect_left
+from collections.abc import Generator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from kafkalog_cli.ops.checks.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 
 NO_EPOCH = -1
+_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,6 @@ class ReplicaState:
         epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
         missing = f", {counted(self.missing, 'offset', 'offsets')} missing" if self.missing else ""
         return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}{missing}"
-
-
-def state_at_start(partition: Partition) -> ReplicaState:
-    """Return the state of a replica of which nothing has been read."""
-    first = partition.segments[0].base_offset if partition.segments else 0
-    return ReplicaState(partition.path, first, first)
 
 
 @dataclass(slots=True)
@@ -106,7 +102,7 @@ class ReplicaSide:
         self.shared = 0
         self.missing = MissingHere()
         self.was_cleaned = False
-        self.start_offset = state_at_start(partition).start_offset
+        self.start_offset = partition.segments[0].base_offset if partition.segments else 0
         self._end_offset = self.named_end = partition.segments[-1].base_offset if partition.segments else 0
         self.batch_run: BatchRun | None = None
         self.row = 0
@@ -118,7 +114,7 @@ class ReplicaSide:
         self._is_empty = True
         self._last_epoch = NO_EPOCH
         self._stack = ExitStack()
-        self._records: ReplicaRecords | None = None
+        self._digested: tuple[Head, RecordDigests | None] | None = None
         self._batch_runs = self._walk()
         self._next_batch_run()
 
@@ -128,8 +124,6 @@ class ReplicaSide:
     def __exit__(self, *_: object) -> None:
         self._batch_runs.close()
         self._stack.close()
-        if self._records is not None:
-            self._records.close()
 
     def _walk(self) -> Generator[BatchRun, None, None]:
         for segment in self._partition.segments:
@@ -176,8 +170,8 @@ class ReplicaSide:
         """Return a batch of this side with its true first offset, which a compressed message set has in its records."""
         if head.batch.base_offset != NO_OFFSET:
             return head
-        first = self.records_of(head).first_offset
-        return head if first is None else head._replace(first=first)
+        digests = self.digests_of(head)
+        return head._replace(first=digests.offsets[0]) if digests and digests.offsets else head
 
     def step(self, rows: int = 1) -> None:
         """Skip this number of batches of the run."""
@@ -213,119 +207,64 @@ class ReplicaSide:
         self.missing.add(head.first, head.batch.last_offset)
         return True
 
-    def records_of(self, head: Head) -> ReplicaRecords:
-        """Return the records of a batch.
-
-        For the same batch as in the last call the iteration continues where it was; any other batch starts at its first
-        record.
-        """
-        if self._records is None or self._records.batch != head.batch or self._records.path != head.path:
-            if self._records is not None:
-                self._records.close()
-            self._records = ReplicaRecords(self._fs, head.path, head.batch, self._limits)
-        return self._records
+    def digests_of(self, head: Head) -> RecordDigests | None:
+        """Return the digests of a batch's records. Those of the last batch are kept: it may overlap several others."""
+        known = self._digested
+        if known is None or (known[0].path, known[0].batch) != (head.path, head.batch):
+            known = self._digested = head, RecordDigests.of(self._fs, head, self._limits)
+        return known[1]
 
 
-class _Unreadable(Exception):
-    """Some records cannot be read, or their offsets do not ascend; never leaves this module."""
+_MOST_RECORDS = 4_000_000
+"""The most records of a batch that are compared: they take 24 bytes each. No producer writes so many."""
 
 
-_PROBLEMS = (_Unreadable, KafkalogError, OSError)
+class RecordDigests:
+    """The offsets of the records of a batch, and digests of their timestamps, keys, values and headers.
 
-
-_KEPT_RECORDS = 1_000_000
-"""The most records of a batch of which the facts are kept: they take 24 bytes each."""
-_FACTS = struct.Struct(">q16s")
-
-
-class RecordFacts(NamedTuple):
-    """The offset of a record, and a digest of its timestamp, key, value and headers."""
-
-    offset: int
-    digest: bytes
-
-
-class ReplicaRecords:
-    """The records of `batch` in the file `path`; `record` is the current one, None after the last.
-
-    `first_offset` is that of the first record, None if it cannot be read.
-
-    `can_be_read`: all records can be read, and their offsets ascend. Of each record only the facts are kept, since two
-    large batches would take much memory. Records of a batch that has very many are read one after the other.
+    A digest for each record, since the records of two large batches would take much memory.
     """
 
-    def __init__(self, fs: Filesystem, path: str, batch: Batch, limits: Limits) -> None:
-        self.batch = batch
-        self.path = path
-        self.record: RecordFacts | None = None
-        self.first_offset: int | None = None
-        self.can_be_read = True
-        self._fs = fs
-        self._limits = limits
-        self._records: Iterator[RecordFacts] = iter(())
+    def __init__(self) -> None:
+        self.offsets = array("q")
+        self._digests = bytearray()
+
+    @classmethod
+    def of(cls, fs: Filesystem, head: Head, limits: Limits) -> RecordDigests | None:
+        """Return those of a batch; None if it has too many, if not all can be read, or if offsets do not ascend."""
+        found = cls()
         try:
-            kept = self._kept()
-        except _PROBLEMS:
-            self.can_be_read = False
-        else:
-            self._records = self._read() if kept is None else map(RecordFacts._make, _FACTS.iter_unpack(kept))
-            self.step()
-            self.first_offset = None if self.record is None else self.record.offset
+            with fs.open_read(head.path) as file:
+                for block in Scan.of_batch(file, head.batch, limits).blocks():
+                    if block.faults or len(found.offsets) > _MOST_RECORDS:
+                        return None
+                    for record in block.rows():
+                        if found.offsets and record.offset <= found.offsets[-1]:
+                            return None
+                        found.offsets.append(record.offset)
+                        found._digests += _digest(record)
+        except (KafkalogError, OSError):
+            return None
+        return found
 
-    def step(self) -> None:
-        """Go to the next record; a record that cannot be read ends the iteration."""
-        try:
-            self.record = next(self._records, None)
-        except _PROBLEMS:
-            self.record = None
+    def digest(self, row: int) -> bytes:
+        """Return the digest of a record."""
+        return self._digests[row * _DIGEST_BYTES : (row + 1) * _DIGEST_BYTES]
 
-    def close(self) -> None:
-        """Stop reading."""
-        self._records = iter(())  # a generator that nothing refers to closes its file
-
-    def _kept(self) -> bytes | None:
-        """Read all records, and return their facts, None if there are too many. Raises as `_read` does."""
-        kept: bytearray | None = bytearray()
-        with closing(self._read()) as records:
-            for record in records:
-                if kept is not None:
-                    kept += _FACTS.pack(*record)
-                    if len(kept) > _KEPT_RECORDS * _FACTS.size:
-                        kept = None
-        return None if kept is None else bytes(kept)
-
-    def _read(self) -> Generator[RecordFacts, None, None]:
-        last = NO_OFFSET
-        with self._fs.open_read(self.path) as file:
-            for block in Scan.of_batch(file, self.batch, self._limits).blocks():
-                if block.faults:
-                    raise _Unreadable
-                for record in block.rows():
-                    if record.offset <= last:
-                        raise _Unreadable
-                    last = record.offset
-                    yield RecordFacts(record.offset, _digest(record))
-
-
-def first_different(ours: ReplicaRecords, theirs: ReplicaRecords) -> int | None:
-    """Return the first offset at which both have a record but with different contents, None if there is none.
-
-    Both iterations end up at that offset, or at the end of one of them.
-    """
-    while ours.record is not None and theirs.record is not None:
-        one, other = ours.record, theirs.record
-        if one.offset == other.offset and one.digest != other.digest:
-            return one.offset
-        if one.offset <= other.offset:
-            ours.step()
-        if other.offset <= one.offset:
-            theirs.step()
-    return None
+    def first_different(self, other: RecordDigests) -> int | None:
+        """Return the first offset at which both have a record but with different contents, None if there is none."""
+        fewer, more = sorted((self, other), key=lambda one: len(one.offsets))
+        for row, offset in enumerate(fewer.offsets):
+            at = bisect_left(more.offsets, offset)
+            is_in_both = at < len(more.offsets) and more.offsets[at] == offset
+            if is_in_both and more.digest(at) != fewer.digest(row):
+                return offset
+        return None
 
 
 def _digest(record: Record) -> bytes:
     fields = (record.key, record.value, *(field for header in record.headers for field in header))
-    found = hashlib.blake2b(b"%d %d " % (record.timestamp, len(fields)), digest_size=16)
+    found = hashlib.blake2b(b"%d %d " % (record.timestamp, len(fields)), digest_size=_DIGEST_BYTES)
     for field in fields:
         found.update(b" " if field is None else b"%d " % len(field))
     for field in fields:

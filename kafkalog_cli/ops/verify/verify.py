@@ -15,8 +15,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
-from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.diagnose import Finding, with_path
 from kafkalog_cli.ops.checks.partition_check import ReadContext
 from kafkalog_cli.ops.checks.recheck import Recheck, identity, is_doubtful
 from kafkalog_cli.ops.engine import log_bytes
@@ -39,7 +38,7 @@ from kafkalog_cli.ops.verify.settled import removed, settled_verification
 from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.verify.against import Comparison, ReplicaPolicy
+    from kafkalog_cli.ops.verify.against import ReplicaPolicy
     from kafkalog_cli.ops.verify.replica_pairs import ReplicaPairs
 
 
@@ -392,20 +391,14 @@ def _comparisons(
     for here, there in found.pairs:
         if {here.path, there.path} <= verified:
             policy = planners[0].replica_policy(here).with_other(planners[1].replica_policy(there))
-            compared = compare(fs, here, there, request.limits, policy)
-            yield _known(comparison_of(here, request.level, compared))
+            own = f"{here.path.rstrip('/')}/"
+            findings = tuple(
+                with_path(one, here.path if one.path.startswith(own) else one.path)
+                for one in compare(fs, here, there, request.limits, policy)
+            )
+            yield _known(_of_comparison(here, request.level, findings))
     for partition, alone in found.findings_alone():
         yield _known(_of_comparison(partition, request.level, (with_path(alone, partition.path),)))
-
-
-def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verification:
-    """Return the comparison of two replicas as a result about the replica that was given first."""
-    findings = compared.findings
-    if compared.verdict:
-        findings += (finding(FindingKind.MORE_COMPLETE, here.path, compared.verdict),)
-    own = f"{here.path.rstrip('/')}/"
-    findings = tuple(with_path(one, here.path if one.path.startswith(own) else one.path) for one in findings)
-    return _of_comparison(here, level, findings)
 
 
 def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:

@@ -33,10 +33,10 @@ def dump_index(
     if not paths:
         raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
     from kafkalog_cli.cli.run import Run
-    from kafkalog_cli.ops.checks.file_report import Verdict
+    from kafkalog_cli.ops.checks.file_report import Verdict, counts_of
     from kafkalog_cli.ops.checks.partition_check import ReadContext
     from kafkalog_cli.ops.checks.root_reports import Ignored, Trouble, index_reports
-    from kafkalog_cli.output.index_view import counts_of, report_lines, write_report
+    from kafkalog_cli.output.index_view import report_lines, write_report
 
     run = Run(context, output)
     run.show_reads(prints_while_reading=True)

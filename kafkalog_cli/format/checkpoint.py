@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum, unique
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 from kafkalog_cli.format.fault import Fault, FaultKind, malformed_line
 from kafkalog_cli.format.java_text import lines, parse_int, parse_long, split_white_space
+from kafkalog_cli.results import PathName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +46,7 @@ class BrokerReading(Enum):
 class PartitionOffset(NamedTuple):
     """A line of one of the four offset checkpoints (OffsetCheckpointFile)."""
 
-    topic: str
+    topic: Annotated[PathName, "the topic of the line"]
     partition: int
     offset: int
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from operator import ge
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -224,4 +225,4 @@ def least_and_largest(column: IntColumn) -> tuple[int, int]:
 
 def ascends(column: IntColumn) -> bool:
     """Whether each integer of a column is larger than the integer before it."""
-    return not any_row(lambda before, at: before >= at, column[:-1], column[1:])
+    return not any_row(ge, column[:-1], column[1:])

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_TIMESTAMP, wrap_int64
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.layout import Field, Layout, PackedEntries
+from kafkalog_cli.results import Named
 
 EntryT = TypeVar("EntryT", bound=tuple[int, int])
 SelfT = TypeVar("SelfT", bound="SegmentIndex[Any]")
@@ -130,7 +131,7 @@ class OffsetIndexEntry(NamedTuple):
     """An entry (OffsetPosition): absolute `offset`, `position` in bytes in the segment file."""
 
     offset: int
-    position: int
+    position: Annotated[int, "the byte of the segment, as stored"]
 
 
 class OffsetIndex(SegmentIndex[OffsetIndexEntry]):
@@ -176,7 +177,7 @@ TIME_INDEX_ENTRY = Layout(
 class TimeIndexEntry(NamedTuple):
     """An entry (TimestampOffset): `timestamp` in ms, absolute `offset`."""
 
-    timestamp: int
+    timestamp: Annotated[int, Named("timestamp_ms")]
     offset: int
 
 

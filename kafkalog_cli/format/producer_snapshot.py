@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.format.batch import wrap_int32, wrap_int64
 from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.layout import Field, Layout, PackedEntries
+from kafkalog_cli.results import Named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,12 +48,12 @@ class ProducerEntry(NamedTuple):
 
     producer_id: int
     producer_epoch: int
-    last_sequence: int
-    last_offset: int
+    last_sequence: Annotated[int, "-1: none"]
+    last_offset: Annotated[int, "-1: none"]
     offset_delta: int
-    timestamp: int
+    timestamp: Annotated[int, Named("timestamp_ms"), "of its last batch"]
     coordinator_epoch: int
-    current_txn_first_offset: int
+    current_txn_first_offset: Annotated[int, "-1: no open transaction"]
 
     @property
     def has_batch(self) -> bool:

@@ -1,17 +1,20 @@
 """The text and JSON output of dump-index: an entry per line with its verdict, and the summary of a file."""
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict
-from kafkalog_cli.output.ndjson import AnyExitCode, JsonLines
+from kafkalog_cli.format.checkpoint import EpochEntry, PartitionOffset
+from kafkalog_cli.format.index import OffsetIndexEntry, TimeIndexEntry
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.txnindex import AbortedTxn
+from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
+from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, StyleNames, Verdict, names_of
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.results import FLAT, Before, Count, Hidden, PathName, PathText, Positive, each, keywords, of, result
+from kafkalog_cli.results import FLAT, Before, Count, PathName, result
 
 KIND_NAMES: dict[FileKind, str] = {
     FileKind.LOG: "log",
@@ -60,7 +63,7 @@ def report_lines(report: FileReport) -> Iterator[str]:
     yield f"{_heading(report)}\n"
     if report.kind in _METADATA:
         for entry in report.entries:
-            yield from (f"  {_camel(name)}: {_value(value)}\n" for name, value in entry.fields.items())
+            yield from (f"  {_camel(name)}: {_value(value)}\n" for name, value in entry.value._asdict().items())
     else:
         yield from map(_entry_line, report.entries)
     if report.zero_tail_bytes:
@@ -79,7 +82,7 @@ def _heading(report: FileReport) -> str:
 
 
 def _entry_line(entry: Entry) -> str:
-    fields = " ".join(f"{_camel(name)}: {_value(value)}" for name, value in entry.fields.items())
+    fields = " ".join(f"{_camel(name)}: {_value(value)}" for name, value in entry.value._asdict().items())
     said = STYLE_WORDS[entry.style][0] if entry.style else entry.detail
     return f"  {fields} {entry.verdict.value}{f', {printable(said)}' if said else ''}\n"
 
@@ -119,21 +122,6 @@ def _value(value: object) -> str:
     return printable(str(value)) if value is not None else "none"
 
 
-_STYLE_NAMES = {Style.FIRST_OFFSET: "first-offset", Style.APPEND_CALL: "append-call", Style.PER_BATCH: "per-batch"}
-
-
-def counts_of(counts: Counter[Verdict]) -> dict[str, int]:
-    """Return the number of entries by verdict."""
-    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
-
-
-def _styles(style: Style) -> list[str]:
-    return [name for flag, name in _STYLE_NAMES.items() if flag in style]
-
-
-StyleWords = list[Annotated[str, keywords(enum=tuple(_STYLE_NAMES.values()))]]
-
-
 class Judged(NamedTuple):
     """What is said of an entry."""
 
@@ -142,8 +130,18 @@ class Judged(NamedTuple):
     detail: Annotated[str, "a sentence; empty if the verdict is enough"]
 
 
-@dataclass(frozen=True)
-class PlaceObject:
+class JudgedStyle(NamedTuple):
+    """What is said of an entry of an offset index."""
+
+    judged: Annotated[Judged, FLAT]
+    styles: Annotated[
+        StyleNames,
+        Before("is_tolerable"),
+        "rules by which a broker would have written the entry: before 2.0, to 4.0, since 4.1",
+    ]
+
+
+class Place(NamedTuple):
     """The place of an index or metadata file."""
 
     path: Annotated[PathName, "the path as it was given, or found below it"]
@@ -151,185 +149,58 @@ class PlaceObject:
     partition: Annotated[Count | None, "null outside of a partition directory"]
 
 
-@dataclass(frozen=True)
-class EntryObject(PlaceObject):
-    """An entry of a file."""
-
-    number: Annotated[Count, "place in the file, from 0"]
-
-
-@result("kafkalog.index-entry/1")
-@dataclass(frozen=True)
-class IndexEntryObject(EntryObject):
-    """An entry of an offset index, compared with the log."""
-
-    offset: int
-    position: Annotated[int, "the byte of the segment, as stored"]
-    judged: Annotated[Judged, FLAT]
-    styles: Annotated[
-        StyleWords,
-        Before("is_tolerable"),
-        "rules by which a broker would have written the entry: before 2.0, to 4.0, since 4.1",
-    ]
-
-
-@result("kafkalog.time-index-entry/1")
-@dataclass(frozen=True)
-class TimeIndexEntryObject(EntryObject):
-    """An entry of a time index, compared with the log."""
-
-    timestamp_ms: int
-    offset: int
-    judged: Annotated[Judged, FLAT]
-
-
-@result("kafkalog.aborted-txn/1")
-@dataclass(frozen=True)
-class AbortedTxnObject(EntryObject):
-    """An entry of a transaction index, compared with the log."""
-
-    version: int
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-    judged: Annotated[Judged, FLAT]
-
-
-@result("kafkalog.producer/1")
-@dataclass(frozen=True)
-class ProducerObject(EntryObject):
-    """A producer of a producer snapshot, compared with the log."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: Annotated[int, "-1: none"]
-    last_offset: Annotated[int, "-1: none"]
-    offset_delta: int
-    timestamp_ms: Annotated[int, "of its last batch"]
-    coordinator_epoch: int
-    current_txn_first_offset: Annotated[int, "-1: no open transaction"]
-    judged: Annotated[Judged, FLAT]
-
-
-@result("kafkalog.leader-epoch/1")
-@dataclass(frozen=True)
-class LeaderEpochObject(EntryObject):
-    """A line of leader-epoch-checkpoint, compared with the log."""
-
-    epoch: int
-    start_offset: int
-    judged: Annotated[Judged, FLAT]
-
-
-@result("kafkalog.checkpoint-offset/1")
-@dataclass(frozen=True)
-class CheckpointOffsetObject:
-    """A line of a checkpoint of a log directory, compared with the log."""
+class CheckpointPlace(NamedTuple):
+    """The place of a checkpoint, whose lines have a topic and a partition of their own."""
 
     path: Annotated[PathName, "the path as it was given, or found below it"]
     kind: Annotated[str, "the name of the checkpoint"]
-    number: Annotated[Count, "the line, from 0"]
-    topic: Annotated[PathName, "the topic of the line"]
-    partition: int
-    offset: int
-    judged: Annotated[Judged, FLAT]
+
+
+def _line_of(name: str, what: str, value: type, place: type = Place, judged: type = Judged) -> Any:
+    """Return the class of the lines of an entry: the place of its file, its number, its value and its verdict."""
+    number = "place in the file, from 0" if place is Place else "the line, from 0"
+    fields = {"place": Annotated[place, FLAT], "number": Annotated[Count, number], "value": Annotated[value, FLAT]}
+    line: Any = NamedTuple("EntryLine", [*fields.items(), ("judged", Annotated[judged, FLAT])])  # type: ignore[misc]
+    line.__doc__ = f"{what}, compared with the log."
+    return result(name)(line)
+
+
+_CHECKPOINT_LINE = _line_of(
+    "kafkalog.checkpoint-offset/1", "A line of a checkpoint of a log directory", PartitionOffset, CheckpointPlace
+)
+_LINES = {
+    FileKind.OFFSET_INDEX: _line_of(
+        "kafkalog.index-entry/1", "An entry of an offset index", OffsetIndexEntry, judged=JudgedStyle
+    ),
+    FileKind.TIME_INDEX: _line_of("kafkalog.time-index-entry/1", "An entry of a time index", TimeIndexEntry),
+    FileKind.TXN_INDEX: _line_of("kafkalog.aborted-txn/1", "An entry of a transaction index", AbortedTxn),
+    FileKind.PRODUCER_SNAPSHOT: _line_of("kafkalog.producer/1", "A producer of a producer snapshot", ProducerEntry),
+    FileKind.LEADER_EPOCH_CHECKPOINT: _line_of(
+        "kafkalog.leader-epoch/1", "A line of leader-epoch-checkpoint", EpochEntry
+    ),
+    **dict.fromkeys(OFFSET_CHECKPOINTS, _CHECKPOINT_LINE),
+}
 
 
 @result("kafkalog.metadata-file/1")
-@dataclass(frozen=True)
-class MetadataFileObject(PlaceObject):
+class MetadataFileLine(NamedTuple):
     """The contents of a metadata file."""
 
+    place: Annotated[Place, FLAT]
     kind: Annotated[str, "the name of the file"]
     fields: Annotated[dict[str, Any], "by the file's own names"]
 
 
-class StyleCount(NamedTuple):
-    """The number of entries of a style."""
-
-    styles: StyleWords
-    entries: Positive
-
-
-class NoteOfFile(NamedTuple):
-    """A note about a whole file."""
-
-    message: Annotated[str, "a sentence"]
-    exit_code: AnyExitCode
-
-
-@result("kafkalog.index-file/1")
-@dataclass(frozen=True)
-class IndexFile:
-    """A whole index, snapshot, checkpoint or metadata file, after its entries."""
-
-    report: Hidden[FileReport]
-    path: ClassVar[Annotated[PathName, "the path as it was given, or found below it"]] = of("report.path")
-    topic: ClassVar[Annotated[PathName | None, "by the directory's name; null outside of a partition directory"]] = of(
-        "report.topic"
-    )
-    partition: ClassVar[Annotated[Count | None, "null outside of a partition directory"]] = of("report.partition")
-    kind: ClassVar[Annotated[str, "the suffix or the name of the file"]] = of("report.kind.value")
-    state: ClassVar[Annotated[WorkState, "the work suffix; empty for a file in place"]] = of("report.state")
-    offset: ClassVar[Annotated[int | None, "the number in the name"]] = of("report.offset")
-    size_bytes: ClassVar[Annotated[Count | None, "null for a file that should exist and does not"]] = of(
-        "report.size_bytes"
-    )
-    entries: ClassVar[Count] = of(lambda file: sum(file.report.counts.values()))
-    verdicts: ClassVar[Annotated[dict[str, Positive], keywords(propertyNames=Verdict), "entries by verdict"]] = of(
-        lambda file: counts_of(file.report.counts)
-    )
-    styles: ClassVar[Annotated[StyleWords, "styles that fit all right entries; empty: no single style does"]] = of(
-        lambda file: _styles(file.report.style)
-    )
-    style_counts: ClassVar[Annotated[list[StyleCount], "entries of an offset index by style"]] = of(
-        lambda file: [StyleCount(_styles(style), count) for style, count in sorted(file.report.style_counts.items())]
-    )
-    zero_tail_bytes: ClassVar[Annotated[Count, "preallocated and unused"]] = of("report.zero_tail_bytes")
-    notes: ClassVar[list[NoteOfFile]] = each(lambda note: NoteOfFile(note.message, note.code), "report.notes")
-    exit_code: ClassVar[AnyExitCode] = of("report.exit_code")
-
-
-_ENTRY_KINDS: dict[FileKind, Any] = {
-    FileKind.OFFSET_INDEX: IndexEntryObject,
-    FileKind.TIME_INDEX: TimeIndexEntryObject,
-    FileKind.TXN_INDEX: AbortedTxnObject,
-    FileKind.PRODUCER_SNAPSHOT: ProducerObject,
-    FileKind.LEADER_EPOCH_CHECKPOINT: LeaderEpochObject,
-    FileKind.RECOVERY_POINT_CHECKPOINT: CheckpointOffsetObject,
-    FileKind.REPLICATION_CHECKPOINT: CheckpointOffsetObject,
-    FileKind.LOG_START_CHECKPOINT: CheckpointOffsetObject,
-    FileKind.CLEANER_CHECKPOINT: CheckpointOffsetObject,
-}
-
-_UNITS = {"timestamp": "timestamp_ms"}
-"""Fields whose name in JSON has a unit."""
-
-
 def write_report(lines: JsonLines, report: FileReport) -> None:
     """Write the lines of one file."""
-    topic = None if report.topic is None else PathText(report.topic)
-    place = {"path": PathText(report.path), "topic": topic, "partition": report.partition}
-    kind = _ENTRY_KINDS.get(report.kind)
+    kind, place = _LINES.get(report.kind), Place(report.path, report.topic, report.partition)
+    of_file = CheckpointPlace(report.path, report.kind.value) if kind is _CHECKPOINT_LINE else place
     for entry in report.entries:
-        if kind is not None:
-            lines.object(kind.schema, _entry_fields(kind, report, place, entry))
+        if kind is None:
+            lines.result(MetadataFileLine(place, report.kind.value, entry.value._asdict()))
             continue
-        fields = {**place, "kind": report.kind.value, "fields": dict(entry.fields)}
-        lines.object(MetadataFileObject.schema, fields)  # type: ignore[attr-defined]
-    lines.result(IndexFile(report))
-
-
-def _entry_fields(kind: Any, report: FileReport, place: dict[str, Any], entry: Entry) -> dict[str, object]:
-    fields: dict[str, object] = {**place, "number": entry.number}
-    if kind is CheckpointOffsetObject:
-        fields = {"path": place["path"], "kind": report.kind.value, "number": entry.number}
-    for name, value in entry.fields.items():
-        fields[_UNITS.get(name, name)] = PathText(value) if name == "topic" else value
-    fields["verdict"] = entry.verdict
-    if kind is IndexEntryObject:
-        fields["styles"] = _styles(entry.style)
-    fields["is_tolerable"] = entry.is_tolerable or entry.exit_code is ExitCode.OK
-    fields["detail"] = entry.detail
-    return fields
+        judged: Any = Judged(entry.verdict, entry.is_tolerable or entry.exit_code is ExitCode.OK, entry.detail)
+        if report.kind is FileKind.OFFSET_INDEX:
+            judged = JudgedStyle(judged, names_of(entry.style))
+        lines.result(kind(of_file, entry.number, entry.value, judged))
+    lines.result(report)

@@ -4,13 +4,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntFlag, unique
-from typing import NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.results import (
+    Count,
+    Hidden,
+    Named,
+    PathName,
+    Positive,
+    as_text,
+    exit_codes,
+    keywords,
+    of,
+    result,
+)
 
 
 @unique
@@ -48,14 +60,14 @@ ANY_STYLE = Style.FIRST_OFFSET | Style.APPEND_CALL | Style.PER_BATCH
 
 
 class Entry(NamedTuple):
-    """An entry of a sidecar file: its fields under Kafka's names, and the verdict.
+    """An entry of a sidecar file: its value, a NamedTuple with Kafka's names, and the verdict.
 
     `is_tolerable`: a broker's look-ups are right in spite of it. `detail` is a sentence, empty if the verdict says all.
     `style` is NONE except for offset indexes.
     """
 
     number: int
-    fields: dict[str, object]
+    value: Any
     verdict: Verdict
     detail: str = ""
     style: Style = Style.NONE
@@ -80,21 +92,25 @@ def verdict_code(verdict: Verdict, is_tolerable: bool) -> ExitCode:
     return ExitCode.CORRUPTION
 
 
-class FileNote(NamedTuple):
-    """A sentence about a whole file. `code` OK: for information.
+_SEE = "see EXIT STATUS in the man pages"
 
-    `kind` is the kind of finding that `verify` makes of the note. It is None if there is nothing to report, or if
-    another check of `verify` reports it. `expected` and `got` are "" if the message says all. `offsets` are the first
-    and last offset concerned. `is_closed`: the file could not be opened, so nothing else is known of it.
+
+class FileNote(NamedTuple):
+    """A note about a whole file.
+
+    `code` OK: for information. `kind` is the kind of finding that `verify` makes of the note. It is None if there is
+    nothing to report, or if another check of `verify` reports it. `expected` and `got` are "" if the message says all.
+    `offsets` are the first and last offset concerned. `is_closed`: the file could not be opened, so nothing else is
+    known of it.
     """
 
-    message: str
-    code: ExitCode = ExitCode.OK
-    kind: FindingKind | None = None
-    expected: str = ""
-    got: str = ""
-    offsets: tuple[int, int] | None = None
-    is_closed: bool = False
+    message: Annotated[str, "a sentence"]
+    code: Annotated[ExitCode, Named("exit_code"), exit_codes(*ExitCode), _SEE] = ExitCode.OK
+    kind: Hidden[FindingKind | None] = None
+    expected: Hidden[str] = ""
+    got: Hidden[str] = ""
+    offsets: Hidden[tuple[int, int] | None] = None
+    is_closed: Hidden[bool] = False
 
 
 _WRONG_AND_INEXACT = {
@@ -150,31 +166,61 @@ class Entries:
         return self.make()
 
 
+_STYLE_NAMES = {Style.FIRST_OFFSET: "first-offset", Style.APPEND_CALL: "append-call", Style.PER_BATCH: "per-batch"}
+StyleNames = list[Annotated[str, keywords(enum=tuple(_STYLE_NAMES.values()))]]
+
+
+def names_of(style: Style) -> StyleNames:
+    """Return the words of JSON output for styles."""
+    return [name for flag, name in _STYLE_NAMES.items() if flag in style]
+
+
+def counts_of(counts: Counter[Verdict]) -> dict[str, int]:
+    """Return the number of entries by verdict, as in JSON output."""
+    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
+
+
+class StyleCount(NamedTuple):
+    """The number of entries of a style."""
+
+    styles: StyleNames
+    entries: Positive
+
+
+@result("kafkalog.index-file/1")
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """The report on a sidecar file: its entries, made again for each iteration, and facts about the whole file.
+    """A whole index, snapshot, checkpoint or metadata file, after its entries.
 
-    `offset` is the number in the name. `size_bytes` is None for a file that should exist and does not. `counts` are the
-    entries by verdict. `style_counts` are the entries of an offset index by style, and `style` has the styles that fit
-    all of them (NONE: no style does). `zero_tail_bytes` are preallocated and unused. `is_read`: the whole file could be
-    read. `lacks_largest`: a time index has no entry for the largest timestamp.
+    `entries` are made again for each iteration. `style` has the styles that fit all of them (NONE: no style does).
+    `is_read`: the whole file could be read. `lacks_largest`: a time index has no entry for the largest timestamp.
     """
 
-    path: str
-    kind: FileKind
-    state: WorkState
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    size_bytes: int | None
-    entries: Iterable[Entry] = ()
+    path: Annotated[PathName, "the path as it was given, or found below it"]
+    topic: Annotated[PathName | None, "by the directory's name; null outside of a partition directory"]
+    partition: Annotated[Count | None, "null outside of a partition directory"]
+    kind: Annotated[FileKind, as_text(lambda kind: kind.value), "the suffix or the name of the file"]
+    state: Annotated[WorkState, "the work suffix; empty for a file in place"]
+    offset: Annotated[int | None, "the number in the name"]
+    size_bytes: Annotated[Count | None, "null for a file that should exist and does not"]
+    entries: Hidden[Iterable[Entry]] = ()
+    entry_count: ClassVar[Annotated[Count, Named("entries")]] = of(lambda file: file.counts.total())
+    verdicts: ClassVar[Annotated[dict[str, Positive], keywords(propertyNames=Verdict), "entries by verdict"]] = of(
+        lambda file: counts_of(file.counts)
+    )
+    styles: ClassVar[Annotated[StyleNames, "styles that fit all right entries; empty: no single style does"]] = of(
+        lambda file: names_of(file.style)
+    )
+    counts_by_style: ClassVar[
+        Annotated[list[StyleCount], Named("style_counts"), "entries of an offset index by style"]
+    ] = of(lambda file: [StyleCount(names_of(style), count) for style, count in sorted(file.style_counts.items())])
+    zero_tail_bytes: Annotated[Count, "preallocated and unused"] = 0
     notes: tuple[FileNote, ...] = ()
-    counts: Counter[Verdict] = field(default_factory=Counter)
-    style_counts: Counter[Style] = field(default_factory=Counter)
-    zero_tail_bytes: int = 0
-    worst_entry: ExitCode = ExitCode.OK
-    is_read: bool = True
-    lacks_largest: bool = False
+    counts: Hidden[Counter[Verdict]] = field(default_factory=Counter)
+    style_counts: Hidden[Counter[Style]] = field(default_factory=Counter)
+    worst_entry: Hidden[ExitCode] = ExitCode.OK
+    is_read: Hidden[bool] = True
+    lacks_largest: Hidden[bool] = False
 
     @property
     def style(self) -> Style:
@@ -185,7 +231,7 @@ class FileReport:
         return common if self.style_counts else Style.NONE
 
     @property
-    def exit_code(self) -> ExitCode:
+    def exit_code(self) -> Annotated[ExitCode, exit_codes(*ExitCode), _SEE]:
         """The worst code of entries and notes. A file that a broker removes at start-up gives a warning at most."""
         worst = max([self.worst_entry, *(note.code for note in self.notes)], key=_RANK.__getitem__)
         is_leftover = self.state not in (WorkState.IN_PLACE, WorkState.SWAP)
@@ -252,12 +298,13 @@ def _of_entries(report: FileReport, *, has_tail_damage: bool) -> Iterator[Findin
 
 
 def _fields(entry: Entry) -> str:
-    return ", ".join(f"{name} {value}" for name, value in list(entry.fields.items())[:4] if value is not None)
+    fields = [*entry.value._asdict().items()][:4]
+    return ", ".join(f"{name} {value}" for name, value in fields if value is not None)
 
 
 def _offsets(entry: Entry) -> tuple[int, int] | None:
     """Return the offsets that an entry refers to, None if its fields have none."""
-    fields = entry.fields
+    fields = entry.value._asdict()
     for first, last in (("first_offset", "last_offset"), ("offset", "offset"), ("start_offset", "start_offset")):
         one, other = fields.get(first), fields.get(last)
         if isinstance(one, int) and isinstance(other, int):

@@ -21,7 +21,7 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch
 from kafkalog_cli.format.columns import any_row, ascends
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex, SegmentIndex, length_faults
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex, OffsetIndexEntry, SegmentIndex, length_faults
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.ops.checks.file_report import (
     ANY_STYLE,
@@ -329,13 +329,13 @@ class OffsetIndexCheck(IndexCheck):
     def _entries(self) -> Iterator[Entry]:
         """See IndexCheck."""
         for slot, number in enumerate(self._finding):
-            fields: dict[str, object] = {"offset": self._offset[slot], "position": self._position[slot]}
+            value = OffsetIndexEntry(self._offset[slot], self._position[slot])
             if number == FITS:
-                yield Entry(slot, fields, Verdict.RIGHT, "", _STYLES[self._style[slot]])
+                yield Entry(slot, value, Verdict.RIGHT, "", _STYLES[self._style[slot]])
             else:
                 finding = _FINDINGS[number]
                 detail, tolerable = self._detail(slot, finding), finding.is_tolerable
-                yield Entry(slot, fields, finding.verdict, detail, Style.NONE, tolerable)
+                yield Entry(slot, value, finding.verdict, detail, Style.NONE, tolerable)
 
     def _compare(self, slot: int, batch_run: BatchRun) -> None:
         offset, position = self._offset[slot], self._position[slot]

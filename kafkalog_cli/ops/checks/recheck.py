@@ -207,7 +207,7 @@ def _problems(reports: dict[str, FileReport], _: Stamps) -> set[_Key]:
     found: set[_Key] = set()
     for path, report in reports.items():
         wrong = (entry for entry in report.entries if entry.exit_code is not ExitCode.OK)
-        found.update((path, entry.verdict, *entry.fields.values()) for entry in wrong)
+        found.update((path, entry.verdict, *entry.value) for entry in wrong)
         found.update((path, note.kind, note.message) for note in report.notes if note.code is not ExitCode.OK)
     return found
 

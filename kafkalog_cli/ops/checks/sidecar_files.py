@@ -227,7 +227,7 @@ class DirectoryFiles:
 
     def _blank(self, name: FileName, path: str, size_bytes: int | None) -> FileReport:
         directory = self.directory
-        return FileReport(path, name.kind, name.state, directory.topic, directory.partition, name.offset, size_bytes)
+        return FileReport(path, directory.topic, directory.partition, name.kind, name.state, name.offset, size_bytes)
 
 
 def _ends_in_zeros(file: ReadableFile, kind: FileKind, start: int) -> bool:

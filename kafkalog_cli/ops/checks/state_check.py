@@ -47,7 +47,7 @@ def check_aborted_txns(
     before: AbortedTxn | None = None
     for number, entry in enumerate(entries):
         verdict, detail = _aborted_txn(entry, before, base_offset, marker_at, questions)
-        yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
+        yield Entry(number, entry, verdict, detail, is_tolerable=False)
         if verdict in (Verdict.RIGHT, Verdict.UNVERIFIED):
             before = entry
 
@@ -154,7 +154,7 @@ def check_producers(entries: Iterable[ProducerEntry], snapshot_offset: int, ques
     missed = {} if questions.trail is None else questions.trail.missed.get(snapshot_offset, {})
     for number, entry in enumerate(entries):
         verdict, detail = _producer(entry, snapshot_offset, questions.log, questions.offsets.answer, missed)
-        yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
+        yield Entry(number, entry, verdict, detail, is_tolerable=False)
 
 
 def _producer(
@@ -225,7 +225,7 @@ def check_epochs(entries: Sequence[EpochEntry], questions: LogQuestions) -> Iter
         following = entries[number + 1].start_offset if number + 1 < len(entries) else log.end
         end = following if following > entry.start_offset else log.end
         verdict, detail = _epoch(entry, before, end, log, questions.offsets.answer)
-        yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
+        yield Entry(number, entry, verdict, detail, is_tolerable=False)
         if verdict in (Verdict.RIGHT, Verdict.GONE, Verdict.UNVERIFIED):
             before = entry
 
@@ -284,14 +284,14 @@ def check_offsets(entries: Iterable[PartitionOffset], kind: FileKind, range_of: 
     for number, entry in enumerate(entries):
         name = (entry.topic, entry.partition)
         if name in seen:
-            yield Entry(number, entry._asdict(), Verdict.STALE, "a second line about the partition: a broker takes it")
+            yield Entry(number, entry, Verdict.STALE, "a second line about the partition: a broker takes it")
             continue
         seen.add(name)
         try:
             verdict, detail = _checkpoint_offset(entry.offset, kind, range_of(*name))
         except KafkalogError as error:
             verdict, detail = Verdict.UNVERIFIED, str(error)
-        yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
+        yield Entry(number, entry, verdict, detail, is_tolerable=False)
 
 
 def _checkpoint_offset(offset: int, kind: FileKind, log: LogBounds | None) -> tuple[Verdict, str]:
@@ -322,4 +322,4 @@ def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[F
     for fault in faults:
         is_accepted = is_marker or fault.message == meta_properties.ODD_CLUSTER_ID
         notes.append(fault_note(kind, fault, ExitCode.WARNINGS if is_accepted else ExitCode.CORRUPTION))
-    return [] if found is None else [Entry(0, found._asdict(), Verdict.RIGHT)], notes
+    return [] if found is None else [Entry(0, found, Verdict.RIGHT)], notes

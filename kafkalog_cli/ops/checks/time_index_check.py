@@ -9,7 +9,7 @@ from operator import lt
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK
-from kafkalog_cli.format.index import TimeIndex
+from kafkalog_cli.format.index import TimeIndex, TimeIndexEntry
 from kafkalog_cli.ops.checks.file_report import Entry, FileNote, FileReport, Verdict, verdict_code, worst_code
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.index_check import NOT_WALKED, IndexCheck, IndexedLog, IndexFinding
@@ -127,9 +127,9 @@ class TimeIndexCheck(IndexCheck):
         """See IndexCheck."""
         for slot, number in enumerate(self._finding):
             finding = _FINDINGS[number]
-            fields: dict[str, object] = {"timestamp": self._timestamp[slot], "offset": self._offset[slot]}
+            value = TimeIndexEntry(self._timestamp[slot], self._offset[slot])
             detail = finding.detail.format(timestamp=self._largest[slot])
-            yield Entry(slot, fields, finding.verdict, detail, is_tolerable=bool(self._tolerable[slot]))
+            yield Entry(slot, value, finding.verdict, detail, is_tolerable=bool(self._tolerable[slot]))
 
     def _compare(self, slot: int, batch_run: BatchRun) -> None:
         timestamp, offset = self._timestamp[slot], self._offset[slot]

@@ -25,7 +25,6 @@ from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View,
 from kafkalog_cli.results import PathText
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.verify import VerifyOutput
     from kafkalog_cli.log.partition import Partition
 
 
@@ -33,7 +32,7 @@ class VerbRun(Observer):
     """One call of a command with a session: the session's `Observer`, which prints its results as the view says.
 
     A dry run writes no metrics. `only_plans`: the session makes plans only, and its caller applies them unless
-    `options` ask for a dry run. `listener` gets all results and errors first.
+    `options` ask for a dry run.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -55,7 +54,6 @@ class VerbRun(Observer):
         interruptions, terminal = Interruptions(), run.environment.terminal
         self._consent = None if terminal is None else Consent(terminal, interruptions.safe_point)
         self._counts: Counter[str] = Counter()
-        self.listener: VerifyOutput | None = None
         self._changes = RunCounts()
         self._paint = paint_of(run.out)
         planned = options._replace(dry_run=options.dry_run or only_plans)
@@ -95,8 +93,7 @@ class VerbRun(Observer):
         return run.end(**self._summary_counts(number), **({"not_done": not_done} if not_done else {}))
 
     def _summary_counts(self, partitions: int) -> dict[str, int]:
-        first = {"partitions": partitions} if self.view.counts_partitions else {}
-        return first | {name: self._counts[name] for name in self.view.names}
+        return {"partitions": partitions} | {name: self._counts[name] for name in self.view.names}
 
     # -- Observer
 
@@ -113,8 +110,6 @@ class VerbRun(Observer):
     def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
         """See Observer."""
         self._counts[FAILURES] += 1
-        if self.listener is not None:
-            self.listener.fail(path, error)
         if not is_told:
             self._run.messages.exception(error)
 
@@ -122,8 +117,6 @@ class VerbRun(Observer):
         """See Observer."""
         view = self.view
         counts = view.counts(result)
-        if self.listener is not None:
-            self.listener.show(result)
         if self._run.lines is not None:
             for kind, fields in view.objects(result):
                 self._run.lines.object(kind, fields)

@@ -1,8 +1,10 @@
 """`kafkalog verify`: check files, partitions and whole log directories, and explain each finding."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Context, Option
@@ -11,6 +13,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.option_groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.cli.session_groups import (
     EngineName,
     Pacing,
@@ -22,12 +25,33 @@ from kafkalog_cli.cli.session_groups import (
     session_options,
 )
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
-from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
+from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.choices import Level
-from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.ops.session.interruptions import Interruptions
+from kafkalog_cli.ops.session.observer import Note, Observer
+from kafkalog_cli.ops.session.options import SessionOptions
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Summary
+from kafkalog_cli.ops.verify.task import LocatedFinding, TargetKind, Verification
+from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest, verify_against
+from kafkalog_cli.output.progress import sized, spent
+from kafkalog_cli.output.stream import Paint, paint_of, printable
+from kafkalog_cli.output.verify_view import (
+    DAMAGED,
+    FAILED,
+    OF_SEVERITY,
+    OK,
+    WARNING,
+    finding_lines,
+    verdict_of,
+    verification_summary,
+)
+from kafkalog_cli.output.views import FAILURES
+from kafkalog_cli.results import PathText
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.verify.task import Verification
     from kafkalog_cli.output.ci_report import CiReport
 
 EXAMPLES = (
@@ -79,10 +103,6 @@ def verify(  # noqa: PLR0913
     Each finding has its file and byte, what a broker would do about it, and the next step. Partitions without
     damage are only counted, in the last line. Nothing is changed, and no lock is taken.
     """
-    from kafkalog_cli.cli.verbs import VerbRun
-    from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest, verify_against
-    from kafkalog_cli.output.verify_view import verify_view
-
     if against is not None and spark.engine is EngineName.SPARK:
         raise UsageError(reason="--against needs --engine local: it compares two partitions in one process")
     if not paths:
@@ -92,77 +112,77 @@ def verify(  # noqa: PLR0913
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
     engine = engine_of(environment, spark, jobs, as_json=output.is_json)
     options = session_options(environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), engine=engine)
-    printing = Printing(verbose, quiet, output)
-    shown = VerifyOutput(environment, report or (), level, printing)
-    run = VerbRun(context, VERIFY, verify_view(quiet=quiet), options, printing)
-    run.listener = shown
+    run = VerifyRun(context, options, report or (), level, Printing(verbose, quiet, output))
     request = VerifyRequest(level, decoding.limits)
-    with shown.of_whole_run():
+    with run.of_whole_run():
         if against is not None:
             summary = verify_against(run.session, request, paths, against)
         else:
             planner = VerifyPlanner(run.session, request)
             forks = level is not Level.DEEP  # threads do better
             summary = run.session.run_work(planner.verify, planner.works(paths), forks=forks)
-    shown.end(summary.code, run.session.seconds)
     return run.finish(summary)
 
 
-KINDS = ("junit", "sarif", "github")
-
-
-class VerifyOutput:
-    """The text and the reports of one run.
+class VerifyRun(Observer):
+    """One call of verify: the session's Observer, which writes its results as text, as objects and as reports.
 
     A report on stdout takes the place of the text. The others go to files, which are written when the run ends. Raises
     UsageError for wrong reports, and KafkalogError if a report's file cannot be written, before anything is checked.
     """
 
-    def __init__(self, environment: Environment, reports: Sequence[str], level: Level, printing: Printing) -> None:
-        from kafkalog_cli.output.verify_view import VerifyText
-
-        self._environment = environment
-        self._out = ResultStream(environment.stdout)
+    def __init__(
+        self, context: Context, options: SessionOptions, reports: Sequence[str], level: Level, printing: Printing
+    ) -> None:
+        run = self._run = Run(context, printing.output)
+        self.progress = run.progress
         self._is_quiet = printing.quiet
+        self._counts: Counter[str] = Counter()
         self._reports: dict[str, tuple[CiReport, list[str]]] = {}
         for word in reports:
+            from kafkalog_cli.output.ci_report import ReportedRun, ReportKind, ci_report
+
             kind, equals, path = word.partition("=")
             if kind not in KINDS or (equals and not path):
                 raise UsageError(reason=f"--report {word}: give one of {', '.join(KINDS)}, or {KINDS[0]}=FILE")
             place = "" if path in {"", "-"} else os.path.abspath(path)  # noqa: PTH100 - links are not followed
             if place in self._reports:
                 raise UsageError(reason=f"--report {word}: another report goes to {path or 'stdout'}")
-            self._reports[place] = self._new_report(kind, level), []
-        as_json = printing.output.is_json
-        if as_json and "" in self._reports:
+            self._reports[place] = ci_report(ReportKind(kind), ReportedRun(level.value, run.environment.now_ms())), []
+        if run.as_json and "" in self._reports:
             raise UsageError(reason="--report without =FILE goes to stdout, and so does --format json: give a FILE")
-        has_text = not as_json and "" not in self._reports
-        self._text = VerifyText(self._out, printing.quiet, printing.verbose) if has_text else None
         for place in filter(None, self._reports):
-            check_named_file(environment.fs, place)
+            check_named_file(run.fs, place)
+        self.session = Session(
+            VERIFY, run.session_context, options, self, interruptions=Interruptions(), argv=run.environment.argv
+        )
+        if not run.as_json and "" not in self._reports:
+            text = VerifyText(paint_of(run.out), printing, lambda: self.session.seconds)
+            self._reports[""] = text, []
 
-    def _new_report(self, kind: str, level: Level) -> "CiReport":
-        from kafkalog_cli.output.ci_report import ReportedRun, ReportKind, ci_report
+    def report(self, note: Note) -> None:
+        """See Observer."""
+        if note.kind != "locked" or not self._is_quiet:
+            self._run.messages.report(note)
 
-        return ci_report(ReportKind(kind), ReportedRun(level.value, self._environment.now_ms()))
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
+        """See Observer."""
+        self._counts[FAILURES] += 1
+        self._fail_reports(path, error)
+        if not is_told:
+            self._run.messages.exception(error)
 
-    def show(self, result: "Verification") -> None:
-        """Add a result."""
-        from kafkalog_cli.ops.checks.finding_kinds import Severity
-
+    def show(self, result: Verification) -> None:
+        """See Observer. With --quiet only warnings and worse are shown."""
         found = [one for one in result.findings if not self._is_quiet or one.severity is not Severity.INFO]
         self._write(lambda report: report.show(result, found))
-        if self._text is not None:
-            self._text.show(result)
-
-    def fail(self, path: str | None, error: KafkalogError) -> None:
-        """Add the error of a path."""
-        self._fail_reports(path, error)
-        if self._text is not None:
-            self._text.failed()
-
-    def _fail_reports(self, path: str | None, error: KafkalogError) -> None:
-        self._write(lambda report: report.fail(path, error))
+        if self._run.lines is not None:
+            self._run.lines.results(LocatedFinding(one, result.topic, result.partition) for one in found)
+            if found or not self._is_quiet:
+                self._run.lines.result(result)
+        totals = result.totals
+        self._counts.update({name: result.count(severity) for severity, name in OF_SEVERITY.items()})
+        self._counts.update(targets=1, batches=totals.batches, records=totals.records, bytes=totals.bytes)
 
     @contextmanager
     def of_whole_run(self) -> Iterator[None]:
@@ -170,25 +190,34 @@ class VerifyOutput:
         try:
             yield
         except KafkalogError as error:
+            if isinstance(self._reports.get("", (None,))[0], VerifyText):
+                del self._reports[""]  # the error is on stderr
             self._fail_reports(None, error)
             self._end_reports(error.exit_code)
             raise
 
-    def end(self, code: ExitCode, seconds: float) -> None:
-        """Write the end of the text, and the reports. Raises KafkalogError if a report cannot be written."""
-        self._end_reports(code)
-        if self._text is not None:
-            self._text.end(seconds)
-        self._out.flush()
+    def _fail_reports(self, path: str | None, error: KafkalogError) -> None:
+        self._write(lambda report: report.fail(path, error))
+
+    def finish(self, summary: Summary) -> int:
+        """Write the end of the text and of the objects, and the reports; return the exit code.
+
+        Raises KafkalogError if a report cannot be written.
+        """
+        self._end_reports(summary.code)
+        self._run.codes.append(summary.code)
+        counts = {name: self._counts[name] for name in ("targets", FAILURES, *OF_SEVERITY.values(), *_SIZES)}
+        not_done = [{"path": PathText(partition.path)} for partition in summary.not_done]
+        return self._run.end(**counts, **({"not_done": not_done} if not_done else {}))
 
     def _end_reports(self, code: ExitCode) -> None:
-        now_ms = self._environment.now_ms()
+        now_ms = self._run.environment.now_ms()
         self._write(lambda report: report.end(code, now_ms))
         for place, (_, parts) in self._reports.items():
             if place:
                 content = "".join(parts).encode("utf-8", "surrogateescape")
-                replace_named_file(self._environment.fs, place, content, "report")
-        self._out.flush()
+                replace_named_file(self._run.fs, place, content, "report")
+        self._run.out.flush()
 
     def _write(self, texts: "Callable[[CiReport], Iterable[str]]") -> None:
         """Add the texts that each report returns."""
@@ -197,4 +226,94 @@ class VerifyOutput:
                 if place:
                     parts.append(text)
                 else:
-                    self._out.write(text)
+                    self._run.out.write(text)
+
+
+KINDS = ("junit", "sarif", "github")
+_SIZES = ("batches", "records", "bytes")
+_NAMES = {
+    TargetKind.PARTITION: ("partition", "partitions"),
+    TargetKind.LOG_DIR: ("log directory", "log directories"),
+    TargetKind.COMPARISON: ("comparison", "comparisons"),
+}
+_OPTIONS = {
+    # a part that was not checked: its name and the option that has it checked
+    "decompression and records": "record contents (--level deep)",
+    "topic ids and replicas (no metadata log)": "topic ids and replicas (--metadata DIR)",
+}
+
+
+class VerifyText:
+    """The text of a run, written as its results come: only damage and warnings, or all results if `is_verbose`.
+
+    A fine result is held until the next result, because a single partition has its line even without `is_verbose`.
+    With `is_quiet` only warnings and worse are written, without counts. `seconds` returns the time that the run took.
+    """
+
+    def __init__(self, paint: Paint, printing: Printing, seconds: Callable[[], float]) -> None:
+        self._paint, self._printing, self._seconds = paint, printing, seconds
+        self._counts: dict[TargetKind, Counter[str]] = {}
+        self._held: list[Verification] = []
+        self._not_checked: dict[str, None] = {}
+        self._bytes = self._notes = 0
+
+    def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterator[str]:
+        """See CiReport."""
+        verdict = verdict_of(verification)
+        self._counts.setdefault(verification.target, Counter())[verdict] += 1
+        self._not_checked |= dict.fromkeys(verification.not_looked_at)
+        self._bytes += verification.totals.bytes if verification.target is TargetKind.PARTITION else 0
+        if verdict != OK or self._printing.verbose:
+            yield from self._lines(verification, findings)
+        elif not self._printing.quiet:
+            self._held.append(verification)
+            self._notes += len(findings)
+            if self._partitions > 1:
+                self._held.clear()
+
+    def fail(self, path: str | None, error: KafkalogError) -> Iterable[str]:
+        """See CiReport. The error is on stderr."""
+        self._counts.setdefault(TargetKind.PARTITION, Counter())[FAILED] += 1
+        return ()
+
+    def end(self, code: ExitCode, ended_ms: int) -> Iterator[str]:
+        """See CiReport: the held result, the counts of several results, and the parts that were not checked."""
+        if self._printing.quiet:
+            return
+        if self._partitions > 1:
+            yield f"{self._closing()}\n"
+        elif any(result.target is not TargetKind.LOG_DIR for result in self._held) or not self._partitions:
+            for result in self._held:
+                yield from self._lines(result, result.findings)
+        if self._not_checked and self._partitions:
+            parts = (_OPTIONS.get(part, part) for part in self._not_checked)
+            yield self._paint.wrapped(f"not checked: {printable(', '.join(parts))}", indent="  ") + "\n"
+
+    @property
+    def _partitions(self) -> int:
+        return sum(sum(counts.values()) for kind, counts in self._counts.items() if kind is not TargetKind.LOG_DIR)
+
+    def _lines(self, verification: Verification, findings: Sequence[Finding]) -> Iterator[str]:
+        """Yield the lines of the findings, then of the partition; with `is_quiet` only where there are findings."""
+        for one, after in zip_longest(findings, findings[1:]):
+            for line in finding_lines(one, self._paint, after):
+                yield f"{line}\n"
+        if not self._printing.quiet or findings:
+            yield f"{verification_summary(verification, self._paint)}\n"
+
+    def _closing(self) -> str:
+        parts = []
+        for kind, (one, many) in _NAMES.items():
+            counts = self._counts.get(kind, Counter())
+            if counts and (kind is not TargetKind.LOG_DIR or set(counts) != {OK}):
+                parts.append(f"{counted(counts.total(), one, many)}: {self._verdicts(counts)}")
+        notes = f", {counted(self._notes, 'note')} (--verbose)" if self._notes else ""
+        return f"{'; '.join(parts)}{notes}, {sized(self._bytes)}, {spent(self._seconds())}"
+
+    def _verdicts(self, counts: Counter[str]) -> str:
+        paint = self._paint
+        words = [paint.fine(f"{counts[OK]} OK") if counts[OK] else "0 OK"]
+        if counts[WARNING]:
+            words.append(paint.warning(counted(counts[WARNING], "warning")))
+        words += [paint.bad(f"{counts[verdict]} {verdict}") for verdict in (DAMAGED, FAILED) if counts[verdict]]
+        return ", ".join(words)

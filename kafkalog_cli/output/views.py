@@ -38,8 +38,7 @@ class View(Generic[ResultT]):
     `names` are the counts of the summary; `counts` returns a result's part of these, and of FAILED. `question`
     asks for consent to a plan, without a question mark. `has_work`: whether
     a result reports a change, also in a dry run; None: text output has no summary. `objects` returns the JSON objects
-    of a result, each with its schema. `counts_partitions`: whether the summary has the number of
-    partitions.
+    of a result, each with its schema.
     """
 
     lines: Callable[[ResultT], Iterable[str]]
@@ -49,7 +48,6 @@ class View(Generic[ResultT]):
     question: Callable[[Any], str] = str
     has_work: Callable[[ResultT], bool] | None = None
     objects: Callable[[ResultT], Iterable[tuple[Any, Mapping[str, object]]]] = one_object
-    counts_partitions: bool = True
 
 
 FAILURES = "failures"

@@ -193,6 +193,7 @@ def classify_file(name: str) -> FileName:
     return FileName(name, kind, state, None if kind is FileKind.OTHER else offset_of_file_name(name))
 
 
+@lru_cache(maxsize=4096)
 def classify_directory(name: str) -> DirectoryName:
     """Return the meaning of the directory name `name` in a log directory to a broker. Never raises."""
     if name == OWN_DIRECTORY:

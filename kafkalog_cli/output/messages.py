@@ -48,7 +48,8 @@ class Messages:
         if self._json is not None:
             from kafkalog_cli.output.ndjson import Failed
 
-            self._json.result(Failed(kind, message, path, position, exit_code, None, next_step or None))
+            at = None if position is not None and position < 0 else position  # a damaged index has any number
+            self._json.result(Failed(kind, message, path, at, exit_code, None, next_step or None))
         else:
             self._text(message, path, position, next_step, self._paint.bad)
         self._stream.flush()

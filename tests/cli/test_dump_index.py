@@ -215,3 +215,12 @@ def test_a_large_index_of_garbage_is_done_with_in_seconds():
     same = offset_index(0, [(1000 + i, len(log) - 200) for i in range(50_000)])
     code, out, _ = dump_index("/t-0", fs=FaultyFilesystem({**files, "/t-0/00.index": same}))
     assert code == 4
+
+
+def test_dump_log_names_no_negative_byte_where_an_index_points_before_the_segment(tmp_path):
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(batch_v2(0, (1000,), b"v"))
+    index = tmp_path / "t-0" / f"{0:020d}.index"
+    index.write_bytes(struct.pack(">ii", 3, -5))
+    (error,) = map(json.loads, kafkalog("dump-log", "--format", "json", "--files", index).err.splitlines())
+    assert (error["message"], "position" in error) == ("the index points outside the segment", False)

@@ -23,6 +23,7 @@ from kafkalog_cli.format.columns import any_row, ascends
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex, OffsetIndexEntry, SegmentIndex, length_faults
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.log.partition import PartitionFile
 from kafkalog_cli.ops.checks.file_report import (
     ANY_STYLE,
     NO_LOG_NOTE,
@@ -39,7 +40,7 @@ from kafkalog_cli.ops.checks.file_report import (
 )
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk, record_offsets
-from kafkalog_cli.ops.checks.sidecar_files import MAX_INDEX_BYTES, DirectoryFiles, SidecarContent, SidecarFile
+from kafkalog_cli.ops.checks.sidecar_files import DirectoryFiles, SidecarContent
 
 NO_BATCH = -1
 CACHED_BATCHES = 1024
@@ -101,7 +102,6 @@ class EntryFinding(IndexFinding):
 
 
 _BATCH_END = Style.PER_BATCH | Style.APPEND_CALL
-_FINDINGS = tuple(EntryFinding)
 _STYLES = tuple(map(Style, range(ANY_STYLE + 1)))
 
 
@@ -113,12 +113,12 @@ class IndexCheck(ABC):
     """
 
     index: ClassVar[type[SegmentIndex[Any]]]
-    findings: ClassVar[type[IndexFinding]]
+    findings: ClassVar[tuple[IndexFinding, ...]]
     _keys: array[int]
 
-    def __init__(self, files: DirectoryFiles, file: SidecarFile, log: IndexedLog) -> None:
+    def __init__(self, files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> None:
         self._files, self._file, self._log = files, file, log
-        content, kind = files.read(file, MAX_INDEX_BYTES), file.name.kind
+        content, kind = files.read(file), file.name.kind
         self._base_offset = file.name.offset or 0
         whole = self.index(content.data, self._base_offset)
         used = _in_use(whole)
@@ -138,7 +138,6 @@ class IndexCheck(ABC):
     def _begin(self, keys: array[int]) -> None:
         self._keys = keys
         self._order = _ascending(keys)
-        self._of = tuple(self.findings)
 
     def __len__(self) -> int:
         return len(self._finding)
@@ -181,7 +180,7 @@ class IndexCheck(ABC):
 
     def worst(self) -> ExitCode:
         """Return the code of the worst entry."""
-        found = (self._of[finding] for finding in set(self._finding))
+        found = (self.findings[number] for number in set(self._finding))
         return worst_code(verdict_code(one.verdict, one.is_tolerable) for one in found)
 
     def report(self, walk: SegmentWalk | None, *, is_closed: bool) -> FileReport:
@@ -192,9 +191,9 @@ class IndexCheck(ABC):
         self._judge_order()
         counts: Counter[Verdict] = Counter()
         for number in set(self._finding):
-            counts[self._of[number].verdict] += self._finding.count(number)
-        return replace(
-            self._files.blank(self._file),
+            counts[self.findings[number].verdict] += self._finding.count(number)
+        return self._files.blank(
+            self._file,
             entries=Entries(self._entries),
             notes=(*self._read_notes, *self._notes(walk, is_closed=is_closed)),
             counts=counts,
@@ -221,7 +220,7 @@ class IndexCheck(ABC):
         )
 
 
-def index_check(files: DirectoryFiles, file: SidecarFile, log: IndexedLog) -> IndexCheck:
+def index_check(files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> IndexCheck:
     """Return the check of an `.index` or `.timeindex` file."""
     if file.name.kind is FileKind.OFFSET_INDEX:
         return OffsetIndexCheck(files, file, log)
@@ -240,9 +239,9 @@ class OffsetIndexCheck(IndexCheck):
     """
 
     index = OffsetIndex
-    findings = EntryFinding
+    findings = tuple(EntryFinding)
 
-    def __init__(self, files: DirectoryFiles, file: SidecarFile, log: IndexedLog) -> None:
+    def __init__(self, files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> None:
         super().__init__(files, file, log)
         self._offset, self._position = self._first, self._second
         self._begin(self._position)
@@ -314,7 +313,7 @@ class OffsetIndexCheck(IndexCheck):
             return
         for slot, offset in enumerate(self._offset):
             position = self._position[slot]
-            verdict = _FINDINGS[self._finding[slot]].verdict
+            verdict = self.findings[self._finding[slot]].verdict
             if verdict is Verdict.BEYOND_END:
                 continue
             if position < 0:
@@ -333,7 +332,7 @@ class OffsetIndexCheck(IndexCheck):
             if number == FITS:
                 yield Entry(slot, value, Verdict.RIGHT, "", _STYLES[self._style[slot]])
             else:
-                finding = _FINDINGS[number]
+                finding = self.findings[number]
                 detail, tolerable = self._detail(slot, finding), finding.is_tolerable
                 yield Entry(slot, value, finding.verdict, detail, Style.NONE, tolerable)
 

@@ -11,8 +11,8 @@ from kafkalog_cli.format.columns import as_array, is_many, least_and_largest, ro
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.open_transactions import TransactionReplay
+from kafkalog_cli.log.partition import PartitionFile
 from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from kafkalog_cli.ops.checks.sidecar_files import SidecarFile
 
 
 class Answer(NamedTuple):
@@ -172,7 +172,7 @@ class LogQuestions:
     trail: ProducerTrail | None = None
     unasked: set[str] = field(default_factory=set)
 
-    def ask(self, file: SidecarFile, offsets: Callable[[], Iterable[int]]) -> bool:
+    def ask(self, file: PartitionFile, offsets: Callable[[], Iterable[int]]) -> bool:
         """Request the batches of the entries of a file, unless there are too many; return whether it did."""
         if not self.offsets.have_room_for(offsets()):
             self.unasked.add(file.status.path)

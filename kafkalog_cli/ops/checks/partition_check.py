@@ -17,7 +17,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.log_end import LogBounds, segment_end
-from kafkalog_cli.log.partition import Partition, Segment, open_partition_of
+from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, open_partition_of
 from kafkalog_cli.log.reading.header import control_type_at, header_at
 from kafkalog_cli.log.settings.cluster_metadata import read_snapshot
 from kafkalog_cli.ops.checks.file_report import NO_LOG_NOTE, FileNote, FileReport, closed_note, fault_note, note_of
@@ -27,13 +27,11 @@ from kafkalog_cli.ops.checks.log_check import LogCheck
 from kafkalog_cli.ops.checks.log_questions import LogQuestions, ProducerTrail, ReadProducers
 from kafkalog_cli.ops.checks.segment_walk import UNKNOWN_RANGE, SegmentWalk, log_range
 from kafkalog_cli.ops.checks.sidecar_files import (
-    MAX_INDEX_BYTES,
     MAX_STATE_BYTES,
     SEGMENT_SIDECARS,
     STATES,
     DirectoryFiles,
     SidecarContent,
-    SidecarFile,
 )
 from kafkalog_cli.ops.checks.state_check import (
     check_aborted_txns,
@@ -137,7 +135,7 @@ class PartitionCheck:
                 else:
                     self._log_end = None
             return
-        by_offset: dict[int, list[SidecarFile]] = {offset: [] for offset in self._segments}
+        by_offset: dict[int, list[PartitionFile]] = {offset: [] for offset in self._segments}
         for file in self._files.wanted(FileKind.LOG, *SEGMENT_SIDECARS, FileKind.PRODUCER_SNAPSHOT):
             if file.name.offset is None:
                 yield self._files.report(file, notes=[NO_NUMBER_NOTE])
@@ -161,7 +159,7 @@ class PartitionCheck:
         last = max(self._segments, default=None)
         for file in self._in_place(FileKind.TXN_INDEX, FileKind.LEADER_EPOCH_CHECKPOINT):
             if file.name.kind is FileKind.LEADER_EPOCH_CHECKPOINT or file.name.offset == last:
-                self._files.hold(file, MAX_STATE_BYTES)
+                self._files.hold(file)
 
     def _ask(self) -> None:
         files, questions = self._files, self._questions
@@ -173,7 +171,7 @@ class PartitionCheck:
             if file is None:
                 continue
             if file.name.kind is FileKind.TXN_INDEX:
-                aborted = txnindex.decode(files.peek(file, MAX_STATE_BYTES).data, 0)[0]
+                aborted = txnindex.decode(files.peek(file).data, 0)[0]
                 if questions.ask(file, partial(txn_offsets, aborted, questions.log)):
                     markers.update(entry.last_offset for entry in aborted)
                 continue
@@ -183,17 +181,17 @@ class PartitionCheck:
             if is_asked and entries and file.name.offset is not None and file.name.state is WorkState.IN_PLACE:
                 snapshots[file.name.offset] = read
         for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
-            epochs = checkpoint.decode_leader_epochs(files.peek(file, MAX_STATE_BYTES).data)[0]
+            epochs = checkpoint.decode_leader_epochs(files.peek(file).data)[0]
             questions.offsets.ask_all(epoch_offsets(epochs, questions.log))
         if (snapshots or markers) and files.is_everything_wanted:
             questions.trail = ProducerTrail(snapshots, frozenset(markers))
 
-    def _in_place(self, *kinds: FileKind) -> list[SidecarFile]:
+    def _in_place(self, *kinds: FileKind) -> list[PartitionFile]:
         return [file for file in self._files.wanted(*kinds) if file.name.state is WorkState.IN_PLACE]
 
     # ---- a base offset after the other
 
-    def _at_offset(self, offset: int, files: list[SidecarFile]) -> Iterator[FileReport]:
+    def _at_offset(self, offset: int, files: list[PartitionFile]) -> Iterator[FileReport]:
         """Yield the reports on files with this base offset: first files in place, then by work suffix."""
         in_place = [file for file in files if file.name.state is WorkState.IN_PLACE]
         indexes = [file for file in in_place if file.name.kind in SEGMENT_SIDECARS]
@@ -209,22 +207,22 @@ class PartitionCheck:
             if leftovers:
                 yield from self._leftovers(leftovers)
 
-    def _segment(self, segment: Segment, indexes: list[SidecarFile]) -> Iterator[FileReport]:
+    def _segment(self, segment: Segment, indexes: list[PartitionFile]) -> Iterator[FileReport]:
         base_offset, before, notes = segment.base_offset, self._log_end, []
         if before is not None and before < base_offset:
             last = base_offset - 1
             message = f"no segment covers offsets {before} to {last}: lost, or removed by compaction"
             notes.append(FileNote(message, kind=FindingKind.OFFSET_GAP, offsets=(before, last)))
-        log = SidecarFile(FileName(segment.log.name, FileKind.LOG, WorkState.IN_PLACE, base_offset), segment.log)
+        log = PartitionFile(FileName(segment.log.name, FileKind.LOG, WorkState.IN_PLACE, base_offset), segment.log)
         yield from self._of_log(log, indexes, self._questions, segment=segment, notes=notes)
 
-    def _leftovers(self, files: list[SidecarFile]) -> Iterator[FileReport]:
+    def _leftovers(self, files: list[PartitionFile]) -> Iterator[FileReport]:
         """Yield the reports on files with one work suffix: indexes are checked against the log with the same suffix."""
         indexes = [file for file in files if file.name.kind in SEGMENT_SIDECARS]
         questions = LogQuestions(UNKNOWN_RANGE)
         for file in indexes:
             if file.name.kind is FileKind.TXN_INDEX:
-                entries = txnindex.decode(self._files.read(file, MAX_STATE_BYTES).data, 0)[0]
+                entries = txnindex.decode(self._files.read(file).data, 0)[0]
                 questions.ask(file, partial(txn_offsets, entries, UNKNOWN_RANGE))
         log = self._files.log_of(files[0])
         notes = []
@@ -239,8 +237,8 @@ class PartitionCheck:
 
     def _of_log(
         self,
-        log: SidecarFile | None,
-        indexes: list[SidecarFile],
+        log: PartitionFile | None,
+        indexes: list[PartitionFile],
         questions: LogQuestions,
         *,
         segment: Segment | None = None,
@@ -254,7 +252,7 @@ class PartitionCheck:
             # A broker writes a batch first and its index entries afterwards. An index that is read before the size of
             # the log is taken has no entry beyond the log's end.
             for file in indexes:
-                files.hold(file, MAX_STATE_BYTES if file.name.kind is FileKind.TXN_INDEX else MAX_INDEX_BYTES)
+                files.hold(file)
             if log is not None:
                 check.count(log.status)
                 opened = self._opened(log, stack, notes)
@@ -278,7 +276,7 @@ class PartitionCheck:
             if opened is not None and segment is not None:
                 yield from self._missing_indexes(opened, walk, segment.base_offset)
 
-    def _opened(self, log: SidecarFile, stack: ExitStack, notes: list[FileNote]) -> ReadableFile | None:
+    def _opened(self, log: PartitionFile, stack: ExitStack, notes: list[FileNote]) -> ReadableFile | None:
         try:
             return stack.enter_context(self._context.fs.open_read(log.status.path))
         except KafkalogError as error:
@@ -313,7 +311,7 @@ class PartitionCheck:
         return walk if is_whole else None
 
     def _after_walk(
-        self, walk: SegmentWalk | None, log: SidecarFile | None, segment: Segment | None, questions: LogQuestions
+        self, walk: SegmentWalk | None, log: PartitionFile | None, segment: Segment | None, questions: LogQuestions
     ) -> None:
         """Note where the log ends."""
         if log is None:
@@ -371,9 +369,9 @@ class PartitionCheck:
                 name = FileName(segment_file_name(base_offset, kind), kind, WorkState.IN_PLACE, base_offset)
                 yield self._files.missing(name, f"missing: {message}", found)
 
-    def _txn_report(self, file: SidecarFile, log: IndexedLog, questions: LogQuestions) -> FileReport:
+    def _txn_report(self, file: PartitionFile, log: IndexedLog, questions: LogQuestions) -> FileReport:
         """Return the report on a `.txnindex` file; `questions` has the answers to `txn_offsets`."""
-        content = self._files.read(file, MAX_STATE_BYTES)
+        content = self._files.read(file)
         if not content.is_whole:
             return self._files.unread(file, content)
         base_offset = file.name.offset or 0
@@ -394,8 +392,8 @@ class PartitionCheck:
 
     # ---- state of the partition
 
-    def _snapshot_report(self, file: SidecarFile, offset: int) -> FileReport:
-        content = self._files.read(file, MAX_STATE_BYTES)
+    def _snapshot_report(self, file: PartitionFile, offset: int) -> FileReport:
+        content = self._files.read(file)
         is_large = file.status.size_bytes > MAX_STATE_BYTES or file.status.path in self._questions.unasked
         if not content.is_whole and not is_large:
             return self._files.unread(file, content)
@@ -417,7 +415,7 @@ class PartitionCheck:
             notes.append(FileNote(message))
         return self._files.report(file, check, notes)
 
-    def _of_large_snapshot(self, file: SidecarFile) -> list[FileNote]:
+    def _of_large_snapshot(self, file: PartitionFile) -> list[FileNote]:
         """Return the notes on a snapshot with too many entries to look at: its length and checksum are checked."""
         try:
             count, faults = producer_snapshot.check(file.status.size_bytes, partial(self._files.pieces, file))
@@ -429,10 +427,10 @@ class PartitionCheck:
             notes.append(FileNote(message, kind=FindingKind.ENTRIES_NOT_CHECKED))
         return notes
 
-    def _epochs_report(self, file: SidecarFile) -> FileReport:
+    def _epochs_report(self, file: PartitionFile) -> FileReport:
         if file.name.state is not WorkState.IN_PLACE:
             return self._files.report(file, notes=[FileNote("a checkpoint that was being written")])
-        content = self._files.read(file, MAX_STATE_BYTES)
+        content = self._files.read(file)
         if not content.is_whole:
             return self._files.unread(file, content)
         entries, faults = checkpoint.decode_leader_epochs(content.data)
@@ -480,11 +478,11 @@ class PartitionCheck:
         return None
 
 
-def _producers(files: DirectoryFiles, file: SidecarFile) -> Sequence[ProducerEntry]:
-    return producer_snapshot.decode(files.read(file, MAX_STATE_BYTES).data)[0]
+def _producers(files: DirectoryFiles, file: PartitionFile) -> Sequence[ProducerEntry]:
+    return producer_snapshot.decode(files.read(file).data)[0]
 
 
-def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
+def small_report(files: DirectoryFiles, file: PartitionFile) -> FileReport:
     """Return the report on a metadata file, or on a snapshot of KRaft's metadata log."""
     name = file.name
     if name.kind in (FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT):
@@ -496,11 +494,11 @@ def small_report(files: DirectoryFiles, file: SidecarFile) -> FileReport:
         return files.report(file, notes=notes)
     if name.state is not WorkState.IN_PLACE:
         return files.report(file, notes=[FileNote("a file that was being written")])
-    content = files.read(file, MAX_STATE_BYTES)
+    content = files.read(file)
     if not content.is_whole:
         return files.unread(file, content)
     entries, notes = read_metadata_file(name.kind, content.data)
-    return replace(files.blank(file), entries=entries, notes=tuple(notes))
+    return files.blank(file, entries=entries, notes=tuple(notes))
 
 
 def _snapshot_note(fault: Fault) -> FileNote:

@@ -18,13 +18,13 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import directory_name, open_partition
+from kafkalog_cli.log.partition import PartitionFile, directory_name, open_partition
 from kafkalog_cli.ops.checks.file_report import FileReport, fault_note
 from kafkalog_cli.ops.checks.log_check import LogCheck
 from kafkalog_cli.ops.checks.partition_check import PartitionCheck, ReadContext, small_report
 from kafkalog_cli.ops.checks.recheck import settled_reports
 from kafkalog_cli.ops.checks.segment_walk import log_range
-from kafkalog_cli.ops.checks.sidecar_files import KINDS, MAX_STATE_BYTES, ROOT_SIDECARS, DirectoryFiles, SidecarFile
+from kafkalog_cli.ops.checks.sidecar_files import KINDS, ROOT_SIDECARS, DirectoryFiles
 from kafkalog_cli.ops.checks.state_check import check_offsets
 from kafkalog_cli.ops.selection import Selection, expand, partition_paths
 
@@ -151,8 +151,8 @@ class RootReports:
             elif self._selection.is_everything:
                 yield small_report(self._files, file)
 
-    def _checkpoint_report(self, file: SidecarFile) -> FileReport:
-        content = self._files.read(file, MAX_STATE_BYTES)
+    def _checkpoint_report(self, file: PartitionFile) -> FileReport:
+        content = self._files.read(file)
         if not content.is_whole:
             return self._files.unread(file, content)
         entries, faults = checkpoint.decode_offsets(content.data)

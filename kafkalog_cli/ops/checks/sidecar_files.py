@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import (
     MOST_REMEMBERED_BYTES,
@@ -16,7 +15,7 @@ from kafkalog_cli.disk.fs import (
 from kafkalog_cli.disk.names import DirectoryName, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
-from kafkalog_cli.log.partition import entries_of_log
+from kafkalog_cli.log.partition import PartitionFile, entries_of_log
 from kafkalog_cli.log.reading.readable import read_readable
 from kafkalog_cli.ops.checks.file_report import (
     Entries,
@@ -65,18 +64,6 @@ _MOST_SETTING = (1 << 31) - 1
 _ENTRY_BYTES = {FileKind.OFFSET_INDEX: OFFSET_INDEX_ENTRY.size, FileKind.TIME_INDEX: TIME_INDEX_ENTRY.size}
 
 
-class SidecarFile(NamedTuple):
-    """A file of a directory, with its parsed name."""
-
-    name: FileName
-    status: FileStatus
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """The sort key among files of the same offset: files in place first, then by kind."""
-        return STATES.index(self.name.state), KINDS.index(self.name.kind)
-
-
 class SidecarContent(NamedTuple):
     """The bytes of a file that could be read, and notes on why others could not.
 
@@ -111,15 +98,15 @@ class DirectoryFiles:
         self._small: dict[str, SidecarContent] = {}
         self._left_bytes = MOST_REMEMBERED_BYTES
         self.all = [
-            SidecarFile(classify_file(entry.path.rpartition("/")[2]), entry)
+            PartitionFile(classify_file(entry.path.rpartition("/")[2]), entry)
             for entry in listed or entries_of_log(fs, path)
             if entry.is_file
         ]
-        self._at: dict[int | None, list[SidecarFile]] = {}
+        self._at: dict[int | None, list[PartitionFile]] = {}
         for file in self.all:
             self._at.setdefault(file.name.offset, []).append(file)
 
-    def at(self, offset: int | None) -> Sequence[SidecarFile]:
+    def at(self, offset: int | None) -> Sequence[PartitionFile]:
         """Return the files with this offset in their names; a partition may have very many segments."""
         return self._at.get(offset, ())
 
@@ -128,16 +115,16 @@ class DirectoryFiles:
         """Whether the whole directory was selected, not single files."""
         return self._wanted is None
 
-    def wanted(self, *kinds: FileKind) -> list[SidecarFile]:
+    def wanted(self, *kinds: FileKind) -> list[PartitionFile]:
         """Return the files of these kinds to report, in the order of output."""
         found = [
             file
             for file in self.all
             if file.name.kind in kinds and (self._wanted is None or file.name.name in self._wanted)
         ]
-        return sorted(found, key=lambda file: (-1 if file.name.offset is None else file.name.offset, file.order))
+        return sorted(found, key=_order)
 
-    def log_of(self, file: SidecarFile) -> SidecarFile | None:
+    def log_of(self, file: PartitionFile) -> PartitionFile | None:
         """Return the log that an index belongs to: the log with the same suffix, for `.swap` also the log in place.
 
         A broker renames the log first and its indexes after it.
@@ -149,7 +136,7 @@ class DirectoryFiles:
                     return other
         return None
 
-    def read(self, file: SidecarFile, limit_bytes: int) -> SidecarContent:
+    def read(self, file: PartitionFile) -> SidecarContent:
         """Return the bytes of a file; never raises. The bytes of a held file are returned once and then released.
 
         Other small files are read once, and remembered.
@@ -157,25 +144,26 @@ class DirectoryFiles:
         path = file.status.path
         content = self._held.pop(path, None) or self._small.get(path)
         if content is None:
-            content = self._read(file, limit_bytes)
+            content = self._read(file)
             if content.is_whole and len(content.data) <= min(READ_ONCE_BYTES, self._left_bytes):
                 self._left_bytes -= len(content.data)
                 self._small[path] = content
         return content
 
-    def hold(self, file: SidecarFile, limit_bytes: int) -> None:
+    def hold(self, file: PartitionFile) -> None:
         """Read a file now, and keep its bytes for the next `read`: they must not be newer than the log read next."""
         path = file.status.path
         if path not in self._held:
-            self._held[path] = self._read(file, limit_bytes)
+            self._held[path] = self._read(file)
 
-    def peek(self, file: SidecarFile, limit_bytes: int) -> SidecarContent:
+    def peek(self, file: PartitionFile) -> SidecarContent:
         """Return the bytes of a file. A held file stays held."""
         held = self._held.get(file.status.path)
-        return self._read(file, limit_bytes) if held is None else held
+        return self._read(file) if held is None else held
 
-    def _read(self, file: SidecarFile, limit_bytes: int) -> SidecarContent:
+    def _read(self, file: PartitionFile) -> SidecarContent:
         size, zero_bytes = file.status.size_bytes, 0
+        limit_bytes = MAX_INDEX_BYTES if file.name.kind in _ENTRY_BYTES else MAX_STATE_BYTES
         try:
             with self.fs.open_read(file.status.path) as opened:
                 if size > limit_bytes:
@@ -194,13 +182,13 @@ class DirectoryFiles:
             return SidecarContent(bytes(buffer[:got]), (note,), is_whole=False)
         return SidecarContent(bytes(memoryview(buffer)[:got]), zero_bytes=zero_bytes)
 
-    def pieces(self, file: SidecarFile) -> Iterator[bytes]:
+    def pieces(self, file: PartitionFile) -> Iterator[bytes]:
         """Yield the bytes of a file in pieces. Raises what `open_read` raises, and OSError."""
         with self.fs.open_read(file.status.path) as opened:
             yield from file_pieces(opened)
 
     def report(
-        self, file: SidecarFile, entries: Callable[[], Iterator[Entry]] | None = None, notes: Iterable[FileNote] = ()
+        self, file: PartitionFile, entries: Callable[[], Iterator[Entry]] | None = None, notes: Iterable[FileNote] = ()
     ) -> FileReport:
         """Return the report on a file whose entries are cheap to make twice."""
         counts: Counter[Verdict] = Counter()
@@ -210,24 +198,30 @@ class DirectoryFiles:
                 counts[entry.verdict] += 1
                 codes.add(entry.exit_code)
         made = () if entries is None else Entries(entries)
-        return replace(self.blank(file), entries=made, notes=tuple(notes), counts=counts, worst_entry=worst_code(codes))
+        return self.blank(file, entries=made, notes=tuple(notes), counts=counts, worst_entry=worst_code(codes))
 
-    def blank(self, file: SidecarFile) -> FileReport:
-        """Return a report that says nothing about the file yet."""
-        return self._blank(file.name, file.status.path, file.status.size_bytes)
+    def blank(self, file: PartitionFile, **facts: Any) -> FileReport:
+        """Return a report with these facts."""
+        return self._blank(file.name, file.status.path, file.status.size_bytes, **facts)
 
-    def unread(self, file: SidecarFile, content: SidecarContent) -> FileReport:
+    def unread(self, file: PartitionFile, content: SidecarContent) -> FileReport:
         """Return the report on a file of which too little could be read."""
-        return replace(self.blank(file), notes=content.notes, is_read=False)
+        return self.blank(file, notes=content.notes, is_read=False)
 
     def missing(self, name: FileName, message: str, kind: FindingKind) -> FileReport:
         """Return the report on a file that should exist and does not."""
-        report = self._blank(name, f"{self.path.rstrip('/')}/{name.name}", None)
-        return replace(report, notes=(FileNote(message, ExitCode.WARNINGS, kind),))
+        path, note = f"{self.path.rstrip('/')}/{name.name}", FileNote(message, ExitCode.WARNINGS, kind)
+        return self._blank(name, path, None, notes=(note,))
 
-    def _blank(self, name: FileName, path: str, size_bytes: int | None) -> FileReport:
-        directory = self.directory
-        return FileReport(path, directory.topic, directory.partition, name.kind, name.state, name.offset, size_bytes)
+    def _blank(self, name: FileName, path: str, size_bytes: int | None, **facts: Any) -> FileReport:
+        topic, number = self.directory.topic, self.directory.partition
+        return FileReport(path, topic, number, name.kind, name.state, name.offset, size_bytes, **facts)
+
+
+def _order(file: PartitionFile) -> tuple[int, int, int]:
+    """Return the sort key by offset; of files with the same offset, those in place come first, then by kind."""
+    name = file.name
+    return -1 if name.offset is None else name.offset, STATES.index(name.state), KINDS.index(name.kind)
 
 
 def _ends_in_zeros(file: ReadableFile, kind: FileKind, start: int) -> bool:

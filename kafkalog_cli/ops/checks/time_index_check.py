@@ -10,11 +10,12 @@ from operator import lt
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK
 from kafkalog_cli.format.index import TimeIndex, TimeIndexEntry
+from kafkalog_cli.log.partition import PartitionFile
 from kafkalog_cli.ops.checks.file_report import Entry, FileNote, FileReport, Verdict, verdict_code, worst_code
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.index_check import NOT_WALKED, IndexCheck, IndexedLog, IndexFinding
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
-from kafkalog_cli.ops.checks.sidecar_files import DirectoryFiles, SidecarFile
+from kafkalog_cli.ops.checks.sidecar_files import DirectoryFiles
 
 
 @unique
@@ -38,9 +39,6 @@ class TimeFinding(IndexFinding):
     )  # fmt: skip
 
 
-_FINDINGS = tuple(TimeFinding)
-
-
 class TimeIndexCheck(IndexCheck):
     """Checks the entries of a time index.
 
@@ -53,9 +51,9 @@ class TimeIndexCheck(IndexCheck):
     """
 
     index = TimeIndex
-    findings = TimeFinding
+    findings = tuple(TimeFinding)
 
-    def __init__(self, files: DirectoryFiles, file: SidecarFile, log: IndexedLog) -> None:
+    def __init__(self, files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> None:
         super().__init__(files, file, log)
         self._timestamp, self._offset = self._first, self._second
         self._begin(self._offset)
@@ -98,7 +96,7 @@ class TimeIndexCheck(IndexCheck):
             return
         for slot, timestamp in enumerate(self._timestamp):
             offset = self._offset[slot]
-            verdict = _FINDINGS[self._finding[slot]].verdict
+            verdict = self.findings[self._finding[slot]].verdict
             if verdict is Verdict.BEYOND_END:
                 continue
             if offset < self._base_offset:
@@ -111,7 +109,7 @@ class TimeIndexCheck(IndexCheck):
     def worst(self) -> ExitCode:
         """Return the code of the worst entry."""
         pairs = set(zip(self._finding, self._tolerable, strict=True))
-        return worst_code(verdict_code(_FINDINGS[number].verdict, bool(tolerable)) for number, tolerable in pairs)
+        return worst_code(verdict_code(self.findings[number].verdict, bool(tolerable)) for number, tolerable in pairs)
 
     def report(self, walk: SegmentWalk | None, *, is_closed: bool) -> FileReport:
         """See IndexCheck. Brokers take the timestamp of the last entry as the largest of the segment."""
@@ -126,7 +124,7 @@ class TimeIndexCheck(IndexCheck):
     def _entries(self) -> Iterator[Entry]:
         """See IndexCheck."""
         for slot, number in enumerate(self._finding):
-            finding = _FINDINGS[number]
+            finding = self.findings[number]
             value = TimeIndexEntry(self._timestamp[slot], self._offset[slot])
             detail = finding.detail.format(timestamp=self._largest[slot])
             yield Entry(slot, value, finding.verdict, detail, is_tolerable=bool(self._tolerable[slot]))

@@ -35,7 +35,7 @@ from kafkalog_cli.ops.session.options import SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary
 from kafkalog_cli.ops.verify.task import LocatedFinding, TargetKind, Verification
-from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest, verify_against
+from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, verify_against
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 from kafkalog_cli.output.verify_view import (
@@ -113,12 +113,11 @@ def verify(  # noqa: PLR0913
     engine = engine_of(environment, spark, jobs, as_json=output.is_json)
     options = session_options(environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), engine=engine)
     run = VerifyRun(context, options, report or (), level, Printing(verbose, quiet, output))
-    request = VerifyRequest(level, decoding.limits)
     with run.of_whole_run():
         if against is not None:
-            summary = verify_against(run.session, request, paths, against)
+            summary = verify_against(run.session, level, decoding.limits, paths, against)
         else:
-            planner = VerifyPlanner(run.session, request)
+            planner = VerifyPlanner(run.session, level, decoding.limits)
             forks = level is not Level.DEEP  # threads do better
             summary = run.session.run_work(planner.verify, planner.works(paths), forks=forks)
     return run.finish(summary)

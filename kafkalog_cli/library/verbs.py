@@ -181,10 +181,10 @@ def verify(
     Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
     """
     from kafkalog_cli.ops.verify.task import Level
-    from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
+    from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner
 
     call = Call(VERIFY, paths, {"topics": topics, "partitions": partitions})
-    planner = VerifyPlanner(call.session, VerifyRequest(Level(level)))
+    planner = VerifyPlanner(call.session, Level(level))
     return call.ended(call.session.run_work(planner.verify, planner.works(call.paths)))
 
 

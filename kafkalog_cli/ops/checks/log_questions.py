@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
@@ -28,43 +27,6 @@ class Answer(NamedTuple):
 
 MOST_QUESTIONS = 150_000
 """The most offsets whose batches are held in memory: some 900 bytes each."""
-
-
-class OffsetQuestions:
-    """Offsets whose batches are needed. Ask first, then give `see` every BatchRun of the log in order."""
-
-    def __init__(self) -> None:
-        self._pending: list[int] = []
-        self._answers: dict[int, Answer] = {}
-
-    def ask_all(self, offsets: Iterable[int]) -> None:
-        """Request the batches of many offsets at once."""
-        new = set(offsets).difference(self._answers)
-        self._answers.update(dict.fromkeys(new, Answer()))
-        self._pending = sorted([*self._pending, *new])
-
-    def have_room_for(self, offsets: Iterable[int]) -> bool:
-        """Whether the batches of these offsets fit into memory, with all that were requested before."""
-        room = MOST_QUESTIONS - len(self._answers)
-        return len(list(islice(offsets, max(0, room) + 1))) <= room
-
-    def answer(self, offset: int) -> Answer:
-        """Return the answer for an offset; an empty answer if it was not requested or not reached."""
-        return self._answers.get(offset, Answer())
-
-    def is_pending_below(self, offset: int) -> bool:
-        """Whether an answer is missing that a segment below `offset` may give."""
-        return bool(self._pending) and self._pending[0] < offset
-
-    def see(self, batch_run: BatchRun) -> None:
-        """Answer the pending offsets that `batch_run` reaches."""
-        end = bisect_left(self._pending, batch_run.last_reached + 1)
-        for offset in self._pending[:end]:
-            row = batch_run.first_reaching(offset)
-            holds = batch_run.holds(row, offset)
-            damaged = not holds and row == 0 and batch_run.is_after_damage
-            self._answers[offset] = Answer(batch_run.batches.row(row), holds, damaged)
-        del self._pending[:end]
 
 
 ReadProducers = Callable[[], Iterable[ProducerEntry]]
@@ -160,28 +122,51 @@ def _last_data(batches: BatchColumns) -> dict[int, int]:
     return dict(zip(producers.tolist(), last_offset[rows[at]].tolist(), strict=True))
 
 
-@dataclass(slots=True)
 class LogQuestions:
-    """What sidecar files need from the batches of walked segments. `log` has the offsets of the partition.
+    """The offsets whose batches sidecar files need. Ask first, then give `see` every BatchRun of the log in order.
 
-    `unasked` are the paths of files with too many entries to be compared with the log.
+    `log` has the offsets of the partition. `unasked` are the paths of files with too many entries to be compared with
+    the log.
     """
 
-    log: LogBounds
-    offsets: OffsetQuestions = field(default_factory=OffsetQuestions)
-    trail: ProducerTrail | None = None
-    unasked: set[str] = field(default_factory=set)
+    def __init__(self, log: LogBounds) -> None:
+        self.log = log
+        self.trail: ProducerTrail | None = None
+        self.unasked: set[str] = set()
+        self._pending: list[int] = []
+        self._answers: dict[int, Answer] = {}
 
     def ask(self, file: PartitionFile, offsets: Callable[[], Iterable[int]]) -> bool:
-        """Request the batches of the entries of a file, unless there are too many; return whether it did."""
-        if not self.offsets.have_room_for(offsets()):
+        """Request the batches of the entries of a file, unless memory lacks room for all; return whether it did."""
+        room = max(0, MOST_QUESTIONS - len(self._answers))
+        if len(list(islice(offsets(), room + 1))) > room:
             self.unasked.add(file.status.path)
             return False
-        self.offsets.ask_all(offsets())
+        self.ask_all(offsets())
         return True
 
+    def ask_all(self, offsets: Iterable[int]) -> None:
+        """Request the batches of many offsets at once."""
+        new = set(offsets).difference(self._answers)
+        self._answers.update(dict.fromkeys(new, Answer()))
+        self._pending = sorted([*self._pending, *new])
+
+    def answer(self, offset: int) -> Answer:
+        """Return the answer for an offset; an empty answer if it was not requested or not reached."""
+        return self._answers.get(offset, Answer())
+
+    def is_pending_below(self, offset: int) -> bool:
+        """Whether an answer is missing that a segment below `offset` may give."""
+        return bool(self._pending) and self._pending[0] < offset
+
     def see(self, batch_run: BatchRun) -> None:
-        """Pass some batches on."""
-        self.offsets.see(batch_run)
+        """Answer the pending offsets that `batch_run` reaches, and follow its producers."""
+        end = bisect_left(self._pending, batch_run.last_reached + 1)
+        for offset in self._pending[:end]:
+            row = batch_run.first_reaching(offset)
+            holds = batch_run.holds(row, offset)
+            damaged = not holds and row == 0 and batch_run.is_after_damage
+            self._answers[offset] = Answer(batch_run.batches.row(row), holds, damaged)
+        del self._pending[:end]
         if self.trail is not None:
             self.trail.see(batch_run)

@@ -182,7 +182,7 @@ class PartitionCheck:
                 snapshots[file.name.offset] = read
         for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
             epochs = checkpoint.decode_leader_epochs(files.peek(file).data)[0]
-            questions.offsets.ask_all(epoch_offsets(epochs, questions.log))
+            questions.ask_all(epoch_offsets(epochs, questions.log))
         if (snapshots or markers) and files.is_everything_wanted:
             questions.trail = ProducerTrail(snapshots, frozenset(markers))
 
@@ -295,13 +295,13 @@ class PartitionCheck:
 
         With a `limit` only as far as an answer is missing that a segment below this offset may give.
         """
-        is_whole = limit is None or questions.offsets.is_pending_below(limit)
+        is_whole = limit is None or questions.is_pending_below(limit)
         for batch_run in walk if is_whole else ():
             for index in entries:
                 index.see(batch_run)
             questions.see(batch_run)
             check.see(batch_run)
-            if limit is not None and not questions.offsets.is_pending_below(limit):
+            if limit is not None and not questions.is_pending_below(limit):
                 is_whole = False
                 break
         if is_whole:

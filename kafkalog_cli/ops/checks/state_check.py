@@ -65,7 +65,7 @@ def _aborted_txn(
         return Verdict.OUT_OF_ORDER, "the first offset is above the last, or negative"
     if marker_at is None:
         return Verdict.UNVERIFIED, "there is no log to check it against"
-    ask = questions.offsets.answer
+    ask = questions.answer
     answer = ask(entry.last_offset)
     if answer.is_damaged:
         return Verdict.UNVERIFIED, "the log is damaged where the marker is"
@@ -153,7 +153,7 @@ def check_producers(entries: Iterable[ProducerEntry], snapshot_offset: int, ques
     """Check each producer against its last batch, and against what followed it below the snapshot's offset."""
     missed = {} if questions.trail is None else questions.trail.missed.get(snapshot_offset, {})
     for number, entry in enumerate(entries):
-        verdict, detail = _producer(entry, snapshot_offset, questions.log, questions.offsets.answer, missed)
+        verdict, detail = _producer(entry, snapshot_offset, questions.log, questions.answer, missed)
         yield Entry(number, entry, verdict, detail, is_tolerable=False)
 
 
@@ -224,7 +224,7 @@ def check_epochs(entries: Sequence[EpochEntry], questions: LogQuestions) -> Iter
     for number, entry in enumerate(entries):
         following = entries[number + 1].start_offset if number + 1 < len(entries) else log.end
         end = following if following > entry.start_offset else log.end
-        verdict, detail = _epoch(entry, before, end, log, questions.offsets.answer)
+        verdict, detail = _epoch(entry, before, end, log, questions.answer)
         yield Entry(number, entry, verdict, detail, is_tolerable=False)
         if verdict in (Verdict.RIGHT, Verdict.GONE, Verdict.UNVERIFIED):
             before = entry

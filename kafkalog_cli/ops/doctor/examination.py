@@ -48,7 +48,7 @@ from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.verify.identity import lacks_metadata_log
 from kafkalog_cli.ops.verify.task import Level, Verification
-from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
+from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner
 from kafkalog_cli.results import GIVEN, Count, Hidden, PathName, of, result
 
 _MOST_PARTITIONS = 3
@@ -216,7 +216,7 @@ def _log_directory(context: Context, path: str) -> str:
 def _verify(context: Context, options: SessionOptions, log_dirs: list[str], level: Level, seen: _Seen) -> None:
     results = _Results()
     session = Session(VERIFY, context, options, results)
-    planner = VerifyPlanner(session, VerifyRequest(level))
+    planner = VerifyPlanner(session, level)
     session.run_work(planner.verify, planner.works(log_dirs))
     seen.settings = planner.settings
     seen.verifications += results.shown

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.columns import is_many
 from kafkalog_cli.format.limits import Limits
@@ -23,7 +22,6 @@ _COMPARED = (1, 2, 3, 4, 5, 6, 14)
 
 
 def compare(
-    fs: Filesystem,
     ours: Partition,
     theirs: Partition,
     limits: Limits,
@@ -36,10 +34,10 @@ def compare(
     of the topic) excludes compaction and deletion, the replica without the batch has missing records. The last finding
     says which replica to keep, if they could be compared. Raises nothing for damage in the logs.
     """
-    problem = _cannot_compare(fs, ours, theirs)
+    problem = _cannot_compare(ours, theirs)
     if problem:
         return (not_compared(ours.path, problem),)
-    with ReplicaSide(fs, ours, limits) as left, ReplicaSide(fs, theirs, limits) as right:
+    with ReplicaSide(ours, limits) as left, ReplicaSide(theirs, limits) as right:
         difference = _first_difference(left, right)
         found = [] if difference is None else [_diverged(difference)]
         left.drain()
@@ -109,7 +107,7 @@ def _restored_from(path: str) -> Steps:
     )
 
 
-def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
+def _cannot_compare(ours: Partition, theirs: Partition) -> str:
     if any(segment.is_seven for segment in (*ours.segments, *theirs.segments)):
         return "logs of Kafka 0.7 have no replicas"
     if os.path.realpath(ours.path) == os.path.realpath(theirs.path):

@@ -97,7 +97,7 @@ class ReplicaSide:
     `named_end` is the offset in the name of the last segment, which the log reached even if that segment is empty.
     """
 
-    def __init__(self, fs: Filesystem, partition: Partition, limits: Limits) -> None:
+    def __init__(self, partition: Partition, limits: Limits) -> None:
         self.only_here = 0
         self.shared = 0
         self.missing = MissingHere()
@@ -106,7 +106,7 @@ class ReplicaSide:
         self._end_offset = self.named_end = partition.segments[-1].base_offset if partition.segments else 0
         self.batch_run: BatchRun | None = None
         self.row = 0
-        self._fs = fs
+        self._fs = partition.fs
         self._limits = limits
         self._partition = partition
         self._log_path = ""
@@ -247,7 +247,7 @@ class RecordDigests:
             return None
         return found
 
-    def digest(self, row: int) -> bytes:
+    def digest(self, row: int) -> bytearray:
         """Return the digest of a record."""
         return self._digests[row * _DIGEST_BYTES : (row + 1) * _DIGEST_BYTES]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -42,15 +42,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.verify.replica_pairs import ReplicaPairs
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyRequest:
-    """How to verify. `roots` has the state of the log directories by path."""
-
-    level: Level
-    limits: Limits = DEFAULT_LIMITS
-    roots: dict[str, LogDirRoot | None] = field(default_factory=dict)
-
-
 class _Target(NamedTuple):
     """A directory, or some files of it (`wanted`).
 
@@ -72,8 +63,10 @@ class VerifyPlanner:
     `selection` None: the session's.
     """
 
-    def __init__(self, session: Session, request: VerifyRequest, selection: Selection | None = None) -> None:
-        self._session = session
+    def __init__(
+        self, session: Session, level: Level, limits: Limits = DEFAULT_LIMITS, selection: Selection | None = None
+    ) -> None:
+        self._session, self._level, self._limits = session, level, limits
         self._fs = session.context.fs
         self._selection = session.options.selection if selection is None else selection
         self._config = parse_topic_settings(session.options.config)
@@ -81,11 +74,21 @@ class VerifyPlanner:
         self._roots: dict[str, LogDirRoot | None] = {}
         self._failed: list[Outcome[Verification]] = []
         self._settings: SettingsSource | None = None
-        self.request = replace(request, roots=self._roots)
 
     def verify(self, work: Work) -> Verification:
         """Do one work of `works`."""
-        return _run(work, self.request)
+        fs, task, progress = self._fs, work.task, self._session.observer.progress
+        elsewhere = self._session.options.engine.elsewhere
+        if elsewhere is None:
+            read_context = ReadContext(work.fs, self._limits, self._session.context.sleep)
+            return settled_verification(read_context, task._replace(advance=progress.advance))
+        partition = work.partition
+        if task.root is not None:
+            task = task._replace(root=task.root.about(partition.topic, partition.number))
+        try:
+            return elsewhere(partial(settled_verification, ReadContext(fs, self._limits)), task, fs, partition.path)
+        finally:
+            progress.advance(work.size_bytes, partition.path)
 
     @property
     def settings(self) -> SettingsSource:
@@ -203,38 +206,37 @@ class VerifyPlanner:
         path = target.directory.path
         if target.is_root:
             root = cast(LogDirRoot, self._root(path))
-            level = self.request.level
             found = (*self._root_findings(root), *across[path])
             findings = tuple(with_path(one, path, settings.metadata_option) for one in found)
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
-            return _known(Verification(shown, level, TargetKind.LOG_DIR, findings=findings, files=target.wanted))
+            return _known(Verification(shown, self._level, TargetKind.LOG_DIR, findings=findings, files=target.wanted))
         try:
             if target.is_copy:
                 return _known(self._of_copy(path))
             task = self._task(target, settings)
         except KafkalogError as error:
-            gone = removed(self._fs, target.directory, self.request.level)
+            gone = removed(self._fs, target.directory, self._level)
             return _failed(path, error) if gone is None else _known(gone)
         return Work(task.partition, self._log_dir(path), task, log_bytes(task.partition, target.wanted))
 
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
-        fs, path, level = self._fs, target.directory.path, self.request.level
+        fs, path, level = self._fs, target.directory.path, self._level
         now_ms, root = self._session.clock.now_ms, self.root_of(path)
         partition = open_partition_of(fs, path, target.wanted)
         check_layout(fs, path, partition.entries)
         if target.wanted is not None:
-            return VerifyTask(partition, level, now_ms, wanted=target.wanted)
+            return VerifyTask(partition, level, now_ms, root, wanted=target.wanted)
         leftover = None if root is None else staged_finding(root, partition.directory.name)
         if leftover is not None:
-            return VerifyTask(partition, level, now_ms, leftover=leftover)
+            return VerifyTask(partition, level, now_ms, root, leftover=leftover)
         topic_id = self._places.topic_ids.get(path) or read_topic_id(fs, path)
         facts = self._facts(target, partition, topic_id)
         meta = settings.meta(self._log_dir(path))
         facts = facts._replace(findings=tuple(self._places.beside_the_partition(facts.findings, partition, meta)))
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, meta))
-        return VerifyTask(partition, level, now_ms, facts=facts, elsewhere=elsewhere)
+        return VerifyTask(partition, level, now_ms, root, facts, elsewhere)
 
     def _of_copy(self, path: str) -> Verification:
         """Verify a copy of a segment. Raises NotKafkaLayout for a file without a batch, Unreadable."""
@@ -246,8 +248,8 @@ class VerifyPlanner:
         files = SingleFiles(self._fs)
         directory, wanted = files.add(path, status), frozenset({status.name})
         partition = open_partition_of(files, directory, wanted)
-        context = ReadContext(files, self.request.limits, session.context.sleep)
-        task = VerifyTask(partition, self.request.level, session.clock.now_ms, wanted=wanted)
+        context = ReadContext(files, self._limits, session.context.sleep)
+        task = VerifyTask(partition, self._level, session.clock.now_ms, wanted=wanted)
         found = settled_verification(context, task)
         steps = (Step("", ("kafkalog", "read", path_word(path)), " prints the records that can be read"),)
         own = (one._replace(path=path, broker_effect="", steps=steps) for one in found.findings)
@@ -331,23 +333,6 @@ def _nothing_to_do(path: str) -> Work:
     return Work(Partition(RealFilesystem(), path), None)
 
 
-def _run(work: Work, request: VerifyRequest) -> Verification:
-    context = work.session.context
-    root = None if work.log_dir is None else request.roots[work.log_dir]
-    if work.session.options.engine.elsewhere is None:
-        read_context = ReadContext(work.fs, request.limits, context.sleep)
-        return settled_verification(
-            read_context, work.task._replace(root=root, advance=work.session.observer.progress.advance)
-        )
-    partition = work.partition
-    task = work.task._replace(root=None if root is None else root.about(partition.topic, partition.number))
-    verification = partial(settled_verification, ReadContext(context.fs, request.limits))
-    try:
-        return work.session.options.engine.elsewhere(verification, task, context.fs, partition.path)
-    finally:
-        work.session.observer.progress.advance(work.size_bytes, partition.path)
-
-
 VERIFY = Verb("verify", changes=False, counts_logs=False, stops_safely=False)
 """Its work is planned by VerifyPlanner."""
 
@@ -355,7 +340,7 @@ VERIFY = Verb("verify", changes=False, counts_logs=False, stops_safely=False)
 # ---- two sides
 
 
-def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str], against: str) -> Summary:
+def verify_against(session: Session, level: Level, limits: Limits, paths: Sequence[str], against: str) -> Summary:
     """Verify both sides, and compare each partition with its replica on the other side.
 
     Raises as `VerifyPlanner.works`, `side_of` and `compare`.
@@ -375,30 +360,29 @@ def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str
     for number, (side, other) in enumerate(((ours, theirs), (theirs, ours))):
         chosen = found.paths(side, other, number)
         is_whole = chosen == list(side.paths) and not side.is_named
-        planner = VerifyPlanner(session, request, None if is_whole else Selection())
+        planner = VerifyPlanner(session, level, limits, None if is_whole else Selection())
         planners.append(planner)
         if chosen:
             session.run_work(planner.verify, planner.works(chosen), show)
-    return session.run_work(planners[0].verify, _comparisons(session, request, found, verified, planners))
+    return session.run_work(planners[0].verify, _comparisons(level, limits, found, verified, planners))
 
 
 def _comparisons(
-    session: Session, request: VerifyRequest, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
+    level: Level, limits: Limits, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
 ) -> Iterator[Outcome[Verification]]:
     from kafkalog_cli.ops.verify.against import compare
 
-    fs = session.context.fs
     for here, there in found.pairs:
         if {here.path, there.path} <= verified:
             policy = planners[0].replica_policy(here).with_other(planners[1].replica_policy(there))
             own = f"{here.path.rstrip('/')}/"
             findings = tuple(
                 with_path(one, here.path if one.path.startswith(own) else one.path)
-                for one in compare(fs, here, there, request.limits, policy)
+                for one in compare(here, there, limits, policy)
             )
-            yield _known(_of_comparison(here, request.level, findings))
+            yield _known(_of_comparison(here, level, findings))
     for partition, alone in found.findings_alone():
-        yield _known(_of_comparison(partition, request.level, (with_path(alone, partition.path),)))
+        yield _known(_of_comparison(partition, level, (with_path(alone, partition.path),)))
 
 
 def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:

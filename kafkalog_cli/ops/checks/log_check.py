@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from operator import ne, sub
 from typing import Annotated, Any
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
@@ -17,7 +16,7 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import is_many, least_and_largest, rows_where
+from kafkalog_cli.format.columns import any_row, least_and_largest, rows_where
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.header import header_at
@@ -339,23 +338,20 @@ _MID_LOG = {
 
 
 def _are_ordinary(batches: BatchColumns) -> bool:
-    """Whether nothing in these headers is special, found without a step of Python for each batch.
+    """Whether nothing in these headers is special, so that no other question about them has to be asked.
 
     All are data v2 outside of transactions, with right CRCs and a record for each offset, and without a delete horizon.
-    A producer id comes with an epoch and a sequence. False for many batches: NumPy is faster.
+    A producer id comes with an epoch and a sequence.
     """
-    if is_many(len(batches)) or not batches.all_valid() or set(batches.magic) != {RECORD_BATCH_MAGIC}:
+    if not batches.all_valid() or least_and_largest(batches.magic) != (RECORD_BATCH_MAGIC, RECORD_BATCH_MAGIC):
         return False
-    if max(batches.attributes) >= TRANSACTIONAL_MASK:  # the bits from this one on: transactions, control, horizon
+    # the bits from this one on: transactions, control, horizon
+    if least_and_largest(batches.attributes)[1] >= TRANSACTIONAL_MASK:
         return False
-    counts = batches.records_count
-    if min(counts) <= 0 or any(map(ne, map(sub, batches.last_offset, batches.base_offset), map(_BEFORE, counts))):
+    counts, spans = batches.records_count, (batches.base_offset, batches.last_offset)
+    if least_and_largest(counts)[0] <= 0 or any_row(lambda count, base, last: last - base + 1 != count, counts, *spans):
         return False
     least, largest = least_and_largest(batches.producer_id)
     if least > NO_PRODUCER_ID:
-        return min(batches.producer_epoch) >= 0 <= min(batches.base_sequence)
+        return least_and_largest(batches.producer_epoch)[0] >= 0 <= least_and_largest(batches.base_sequence)[0]
     return least == largest == NO_PRODUCER_ID
-
-
-_BEFORE = (-1).__add__
-"""Returns a number less 1."""

@@ -1,7 +1,6 @@
 """Verify one partition at one of three levels: findings with advice, and parts that the level leaves unchecked."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode
@@ -12,8 +11,8 @@ from kafkalog_cli.log.partition import Partition, try_leader_epochs
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault, with_path
 from kafkalog_cli.ops.checks.file_report import findings_of
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.gaps import NO_BATCH, NO_RECORD, GapJudge, Gaps, missing_start
-from kafkalog_cli.ops.checks.log_check import LogCheck, Totals
+from kafkalog_cli.ops.checks.gaps import NO_BATCH, NO_RECORD, GapJudge, missing_start
+from kafkalog_cli.ops.checks.log_check import LogCheck
 from kafkalog_cli.ops.checks.partition_check import PartitionCheck, ReadContext
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets
 from kafkalog_cli.ops.verify.advice import advised, with_acknowledged
@@ -22,7 +21,7 @@ from kafkalog_cli.ops.verify.metadata_log import metadata_findings
 from kafkalog_cli.ops.verify.permissions import partition_permissions
 from kafkalog_cli.ops.verify.places import read_topic_id
 from kafkalog_cli.ops.verify.root import checkpoint_findings, first_in_the_way
-from kafkalog_cli.ops.verify.seven import SevenCheck
+from kafkalog_cli.ops.verify.seven import check_seven
 from kafkalog_cli.ops.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
 
 _INSIDE_BATCHES = "decompression and records"
@@ -48,21 +47,38 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
     if task.leftover is not None:
         return _of_leftover(task, task.leftover)
     is_seven = any(segment.is_seven for segment in partition.segments)
-    looked = (_seven if is_seven else _walked)(read_context, task)
-    log, root, facts = looked.log, task.root, task.facts
+    check = LogCheck(
+        read_context.fs,
+        read_context.limits,
+        now_ms=task.now_ms,
+        records=task.level is Level.DEEP,
+        headers_only=task.level is Level.QUICK and _wants_log(task),
+        transactions=task.wanted is None and task.level is not Level.QUICK,
+        advance=task.advance,
+    )
+    log = (check_seven if is_seven else _walk)(read_context, task, check)
+    found, root, facts = check.findings, task.root, task.facts
     # The lines of the checkpoints are not about a stray or deleted directory, but about the partition in its place.
     lines = CheckpointedOffsets()
     if root is not None and partition.directory.kind in (DirectoryKind.PARTITION, DirectoryKind.FUTURE):
         lines = root.offsets_of(partition.topic, partition.number)
-    found = looked.findings
     if root is not None and root.shutdown is Shutdown.CLEAN:
         found = [*with_acknowledged(found, lines.high_watermark)]
     if task.wanted is None:
         # Policy, the checkpoints of cleaner and log start, and the batches say what gaps mean.
-        was_cleaned = looked.was_cleaned or facts.is_in_cleaner_checkpoint
-        is_thinned = looked.is_thinned or facts.is_in_cleaner_checkpoint
-        judge = GapJudge(partition, facts.is_compacted, was_cleaned, lines.log_start, is_thinned)
-        found = [*judge.judged(found), *judge.of_batches(looked.gaps), *judge.of_records(looked.inner_gaps)]
+        has_gaps = bool(check.gaps.count)
+        # A compacted log has gaps in many places. A single gap between batches may be a separate loss.
+        is_thinned = check.was_cleaned or check.gaps.count > 1
+        judge = GapJudge(
+            partition,
+            facts.is_compacted,
+            check.was_cleaned or has_gaps or facts.is_in_cleaner_checkpoint,
+            lines.log_start,
+            is_thinned or facts.is_in_cleaner_checkpoint,
+        )
+        found = [*judge.judged(found)]
+        if not check.headers_only:
+            found += (*judge.of_batches(check.gaps), *judge.of_records(check.inner_gaps))
         found += file_findings(read_context.fs, partition)
         found += partition_permissions(read_context.fs, partition, root)
         found += task.elsewhere
@@ -71,7 +87,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         found += facts.findings
         unread = _unread_logs(found)
         last = _stem(partition.segments[-1].log.path) if partition.segments else ""
-        if last in unread and (looked.has_tail_damage or last in _unread_logs(found, (FindingKind.NOT_READ,))):
+        if last in unread and (check.has_tail_damage or last in _unread_logs(found, (FindingKind.NOT_READ,))):
             log = None  # the end of the log is unknown
             found = [one for one in found if one.kind not in _BEHIND_THE_END]
         found += missing_start(read_context.fs, partition, root, facts)
@@ -80,8 +96,8 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
             new = None if partition.segments else LogBounds(log_start, log_start)  # a broker begins a new log there
             found += checkpoint_findings(root, partition.topic, partition.number, log or new)
             log = None if log is None else _from_log_start(log, log_start)
-    else:
-        found = [*found, *looked.gaps.finding(NO_BATCH), *looked.inner_gaps.finding(NO_RECORD)]
+    elif not check.headers_only:
+        found = [*found, *check.gaps.finding(NO_BATCH), *check.inner_gaps.finding(NO_RECORD)]
     if partition.directory.is_metadata_log:
         found = [*metadata_findings(read_context, partition.path, found, root)]
         found = [one for one in found if task.wants(one.path)]
@@ -93,7 +109,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         partition.topic,
         partition.number,
         tuple(advised(found, partition, facts, None if root is None else first_in_the_way(root))),
-        looked.totals,
+        check.totals,
         log,
         (*_NOT_LOOKED_AT[task.level], *unknown),
         task.wanted,
@@ -120,59 +136,20 @@ def _of_leftover(task: VerifyTask, leftover: Finding) -> Verification:
     )
 
 
-_NO_GAPS = Gaps()
-
-
-class _Looked(NamedTuple):
-    """The findings in batches and in the files that the level reads, and facts about the log for other checks."""
-
-    findings: list[Finding]
-    log: LogBounds | None
-    totals: Totals
-    has_tail_damage: bool = False
-    was_cleaned: bool = False
-    is_thinned: bool = False
-    gaps: Gaps = _NO_GAPS
-    inner_gaps: Gaps = _NO_GAPS
-
-
-def _walked(read_context: ReadContext, task: VerifyTask) -> _Looked:
-    """Check every batch and, above the level quick, every file beside the log."""
-    partition, is_quick = task.partition, task.level is Level.QUICK and _wants_log(task)
-    check = LogCheck(
-        read_context.fs,
-        read_context.limits,
-        now_ms=task.now_ms,
-        records=task.level is Level.DEEP,
-        headers_only=is_quick,
-        transactions=task.wanted is None and not is_quick,
-        advance=task.advance,
-    )
-    reports = PartitionCheck(read_context, partition.path, check, task.wanted, partition)
+def _walk(read_context: ReadContext, task: VerifyTask, check: LogCheck) -> LogBounds | None:
+    """Check every batch and, above the level quick, every file beside the log; return the offsets of the log."""
+    reports = PartitionCheck(read_context, task.partition.path, check, task.wanted, task.partition)
     # Of a file without problems only the report itself is kept: its entries are as many as a log has batches.
     held = [report for report in reports if report.exit_code is not ExitCode.OK or report.notes]
-    found, blind = check.findings, _unread_logs(check.findings)
+    blind = _unread_logs(check.findings)
     for report in held:
         told = findings_of(report, has_tail_damage=check.has_tail_damage, is_named=task.wanted is not None)
-        found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
-    was_cleaned = check.was_cleaned or bool(check.gaps.count)
-    if is_quick:
-        found += _quick(read_context, task, reports.log)
-        return _Looked(found, reports.log, check.totals, check.has_tail_damage, was_cleaned)
-    # A compacted log has gaps in many places. A single gap between batches may be a separate loss.
-    is_thinned = check.was_cleaned or check.gaps.count > 1
-    return _Looked(
-        found, reports.log, check.totals, check.has_tail_damage, was_cleaned, is_thinned, check.gaps, check.inner_gaps
-    )
-
-
-def _seven(read_context: ReadContext, task: VerifyTask) -> _Looked:
-    """Check the messages of Kafka 0.7, which has no files beside the log."""
-    check = SevenCheck(read_context, task)
-    found = [*check.findings()]
-    if task.advance is not None:
-        task.advance(check.totals.bytes, task.partition.path)
-    return _Looked(found, check.log, check.totals)
+        check.findings += (
+            told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
+        )
+    if check.headers_only:
+        check.findings += _quick(read_context, task, reports.log)
+    return reports.log
 
 
 _UNREAD = (FindingKind.UNREADABLE_RANGE, FindingKind.NOT_READ)

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from kafkalog_cli.broker.cleaning.key_table import KeyFinder, SoughtKeys
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.columns import is_many, rows_where
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, header_views, view_of
+from kafkalog_cli.format.records import RecordBlock, header_views, view_of
 from kafkalog_cli.format.values.decoder import NUMBER_LAYOUTS, DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.ops.values import UndecodedCounts
@@ -70,6 +70,7 @@ class WantedKey:
         self._given = text, key_format, decoder
         self._forms = forms_of(text)
         self._printed = PrintedKeys(decoder, "", self.undecoded)
+        self._finder: KeyFinder | None = None
 
     @classmethod
     def of_bytes(cls, data: bytes) -> WantedKey:
@@ -90,8 +91,8 @@ class WantedKey:
     def rows(self, block: RecordBlock) -> list[int]:
         """Return the rows of the records of a block with this key, in ascending order."""
         if self.stored is not None:
-            found = [row for data in dict.fromkeys(self.stored) for row in _rows_with_key(block, data)]
-            return sorted(found) if len(self.stored) > 1 else found
+            self._finder = self._finder or SoughtKeys(self.stored).finder()
+            return self._finder.rows(block)
         return [row for row, forms in self._printed(block) if not forms.isdisjoint(self._forms)]
 
 
@@ -154,22 +155,3 @@ def is_equal(found: Any, wanted: str) -> bool:
 def _are_numbers(*values: Any) -> bool:
     return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
 
-
-def _rows_with_key(block: RecordBlock, key: bytes) -> list[int]:
-    """Compare byte by byte, so that a long key needs no extra memory."""
-    records = block.records
-    if is_many(len(records)):
-        import numpy as np
-
-        arrays = records.arrays()
-        data = np.frombuffer(block.buffer, dtype=np.uint8)
-        rows = np.flatnonzero((arrays.key_size == len(key)) & (arrays.key_position != OUTSIDE))
-        for at, byte in enumerate(key):
-            if not len(rows):
-                break
-            rows = rows[data[arrays.key_position[rows] + at] == byte]
-        found: list[int] = rows.tolist()
-        return found
-    positions, sizes = records.key_position, records.key_size
-    alike = rows_where(lambda at, size: (at != OUTSIDE) & (size == len(key)), positions, sizes)
-    return [row for row in alike if block.buffer[positions[row] : positions[row] + len(key)] == key]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.broker.cleaning.marks import Marks
+from kafkalog_cli.broker.cleaning.marks import GONE, Marks
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.columns import column_of
@@ -70,7 +70,12 @@ class KeyFinder:
         self._marks.reach(count)
         self._marks.flags[:count] = bytes(count)
         self._table.mark_older(block, 0, count, 0)
-        return [row for row, mark in enumerate(self._marks.part(0, count)) if mark]
+        marks, found = self._marks.part(0, count), []
+        row = marks.find(GONE)
+        while row >= 0:
+            found.append(row)
+            row = marks.find(GONE, row + 1)
+        return found
 
     def number_of(self, block: RecordBlock, row: int) -> int:
         """Return the key's number for a row that `rows` returned."""

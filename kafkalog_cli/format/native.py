@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog_cli.errors import KafkalogError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeAlias
 
     from kafkalog_cli.format.columns import Matrix
@@ -92,6 +93,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kafkalog_index_batches": (None, [*[_BYTES] * 4, _INT, ctypes.c_int, *[_BYTES] * 3]),
     "kafkalog_index_columns": (_INT, [_BYTES, _INT, _INT, _INT, ctypes.c_int, _BYTES, _BYTES]),
     "kafkalog_murmur2": (_INT, [_BYTES, _INT, _BYTES, _INT, _BYTES]),
+    "kafkalog_hash_keys": (_INT, [_BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_render": (_INT, [_BYTES, _BYTES, _BYTES, _INT]),
 }
 
@@ -402,10 +404,19 @@ class _KeyTable(ctypes.Structure):
 
 def murmur2(data: Buffer, ends: Buffer) -> bytearray:
     """Return the hashes of keys, which are between the 64-bit `ends` in `data`. See kafkalog_murmur2."""
+    return _hashes(library().kafkalog_murmur2, data, ends)
+
+
+def hash_keys(data: Buffer, ends: Buffer) -> bytearray:
+    """Return the hashes of keys, which are between the 64-bit `ends` in `data`. See kafkalog_hash_keys."""
+    return _hashes(library().kafkalog_hash_keys, data, ends)
+
+
+def _hashes(hash_all: Callable[..., int], data: Buffer, ends: Buffer) -> bytearray:
     source, borders = Memory(data), Memory(ends)
     rows = borders.size // 8 - 1
     hashes = bytearray(8 * rows)
-    if library().kafkalog_murmur2(source.address, source.size, borders.address, rows, Memory(hashes).address) != rows:
+    if hash_all(source.address, source.size, borders.address, rows, Memory(hashes).address) != rows:
         raise ValueError("a key is outside of its bytes")
     return hashes
 

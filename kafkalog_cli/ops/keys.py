@@ -154,4 +154,3 @@ def is_equal(found: Any, wanted: str) -> bool:
 
 def _are_numbers(*values: Any) -> bool:
     return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-

@@ -177,14 +177,14 @@ class Listed:
     def _count(self, listing: Listing) -> None:
         counts, partitions = self._counts, listing.partitions
         counts["partitions"] += len(partitions)
-        counts["segments"] += sum(found.partition.segments for found in partitions)
+        counts["segments"] += sum(found.segments for found in partitions)
         counts["files"] += len(listing.files)
         counts["bytes"] += sum(found.bytes_by_kind.total for found in partitions)
         counts["bytes"] += sum(found.status.size_bytes for found in listing.files)
         if not partitions:  # segments given as files
             counts["segments"] += len(listing.segments)
             counts["bytes"] += sum(found.segment.log.size_bytes for found in listing.segments)
-        counts["leftovers"] += sum(len(found.partition.leftovers) for found in partitions)
+        counts["leftovers"] += sum(len(found.leftovers) for found in partitions)
         counts["open_transactions"] += sum(len(found.open_transactions or ()) for found in partitions)
         counts["faults"] += len(listing.faults)
 
@@ -244,7 +244,7 @@ class UsageOfListed:
         if listing.log_dir is not None:
             self._roots.setdefault(listing.log_dir.path, (listing.log_dir, listing.partitions))
         for found in listing.partitions:
-            self._found.setdefault(os.path.realpath(found.partition.path), found)
+            self._found.setdefault(os.path.realpath(found.path), found)
 
     def print_all(self, fail: Callable[[KafkalogError], None]) -> dict[str, int]:
         """Print everything; return the sums for the summary. Raises as `Session.settings`."""
@@ -252,7 +252,7 @@ class UsageOfListed:
         rows = []
         for found in self._found.values():
             try:
-                rows.append((found, usage_of(self._run.fs, found, freeable.get(found.partition.path))))
+                rows.append((found, usage_of(self._run.fs, found, freeable.get(found.path))))
             except KafkalogError as error:
                 fail(error)
         total = self._print(rows) if rows or self._roots else Usage()
@@ -283,7 +283,7 @@ class UsageOfListed:
         session = VerbRun(run.context, FREEABLE, view, self._planning, Printing(output=output)).session
         session.named_paths = frozenset(path.rstrip("/") for path in self._paths)
         partitions, removed = [], {}
-        for path in (found.partition.path for found in self._found.values()):
+        for path in (found.path for found in self._found.values()):
             try:
                 partitions.append(open_partition(run.fs, path))
             except KafkalogError as error:  # a broker removed it after it was listed
@@ -365,10 +365,10 @@ _TRANSACTION_COLUMNS = (
     Column("LAST WRITE", lambda row: iso_time(row[1].last_timestamp) if row[1].last_timestamp >= 0 else None, 3),
 )
 _METADATA_COLUMNS = (
-    Column("METADATA SNAPSHOT", lambda row: f"{row[0]}/{row[1].name.name}"),
-    NumberColumn("END", lambda row: row[1].name.offset),
-    NumberColumn("EPOCH", lambda row: row[1].name.epoch),
-    NumberColumn("SIZE", lambda row: sized(row[1].status.size_bytes)),
+    Column("METADATA SNAPSHOT", lambda row: f"{row[0]}/{row[1].file.name.name}"),
+    NumberColumn("END", lambda row: row[1].file.name.offset),
+    NumberColumn("EPOCH", lambda row: row[1].epoch),
+    NumberColumn("SIZE", lambda row: sized(row[1].file.status.size_bytes)),
 )
 
 
@@ -406,7 +406,8 @@ class ListingText:
         in_log_dir, partitions = listing.log_dir is not None, listing.partitions
 
         def name(one: PartitionListing | SegmentListing) -> str:
-            return one.partition.directory.name if in_log_dir else one.partition.path
+            partition = one.partition if isinstance(one, SegmentListing) else one
+            return partition.directory.name if in_log_dir else partition.path
 
         first = Column("PARTITION", name)
         self._table(_FILE_COLUMNS, listing.files)
@@ -414,7 +415,7 @@ class ListingText:
         self._table((first, *_SEGMENT_COLUMNS), listing.segments)
         transactions = [(name(one), found) for one in partitions for found in one.open_transactions or ()]
         self._table(_TRANSACTION_COLUMNS, transactions)
-        snapshots = [(name(one), file) for one in partitions for file in one.partition.metadata_snapshots]
+        snapshots = [(name(one), found) for one in partitions for found in one.metadata_snapshots]
         self._table(_METADATA_COLUMNS, snapshots)
         leftovers = [(name(one), *found) for one in partitions for found in _leftovers(one)]
         self._table(_LEFTOVER_COLUMNS, leftovers)
@@ -440,8 +441,8 @@ def _log_dir_lines(root: LogDirRoot, partitions: list[PartitionListing]) -> Iter
     if meta is not None:
         named = {"cluster": meta.cluster_id, "node": meta.node_id, "directory": meta.directory_id}
         yield ", ".join(f"{name} {cell(value)}" for name, value in named.items() if value is not None) or NOTHING
-    topics = len({listing.partition.directory.shown_topic for listing in partitions})
-    segments = sum(listing.partition.segments for listing in partitions)
+    topics = len({listing.directory.shown_topic for listing in partitions})
+    segments = sum(listing.segments for listing in partitions)
     sizes = sum((listing.bytes_by_kind for listing in partitions), BytesByKind())
     by_kind = ", ".join(f"{name} {sized(size)}" for name, size in sizes.by_name().items() if size)
     counts = (
@@ -482,13 +483,13 @@ def _shutdown(root: LogDirRoot) -> str:
 
 
 def _state(listing: PartitionListing) -> str:
-    directory = listing.partition.directory
+    directory = listing.directory
     words = []
     if directory.kind is not DirectoryKind.PARTITION:
         words.append(directory.kind.name.lower())
     if listing.is_tiered:
         words.append("tiered")
-    if listing.partition.is_seven:
+    if listing.is_seven:
         words.append("0.7")
     return ",".join(words)
 
@@ -504,8 +505,8 @@ def _remarks(listing: PartitionListing, name: str) -> Iterable[str]:
     if listing.quorum_state is not None:
         state = listing.quorum_state
         yield f"{where}: quorum state: leader {state.leader_id}, epoch {state.leader_epoch}, voted {state.voted_id}"
-    if listing.partition.runs:
-        yield f"{where}: kafkalog runs: {', '.join(map(printable, listing.partition.runs))}"
+    if listing.runs:
+        yield f"{where}: kafkalog runs: {', '.join(printable(run.name) for run in listing.runs)}"
 
 
 def _size(size_bytes: int | None) -> str | None:
@@ -544,7 +545,7 @@ class UsageText:
 
     def partitions(self, rows: Sequence[tuple[PartitionListing, Usage]], *, one_log_dir: bool) -> None:
         """Write a row per partition, with its path where there are several log directories."""
-        named = [_Row(one.partition.directory.name if one_log_dir else one.path, usage) for one, usage in rows]
+        named = [_Row(one.directory.name if one_log_dir else one.path, usage) for one, usage in rows]
         self._table([Column("PARTITION", lambda row: row.name), *_SIZES], named)
 
     def topics(self, rows: Sequence[TopicUsage]) -> None:

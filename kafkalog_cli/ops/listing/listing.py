@@ -49,7 +49,6 @@ from kafkalog_cli.results import (
     Hidden,
     Named,
     PathName,
-    each,
     keywords,
     of,
     result,
@@ -99,39 +98,6 @@ class BytesByKind:
     def __add__(self, other: BytesByKind) -> BytesByKind:
         added = other.by_name()
         return BytesByKind(**{name: size + added[name] for name, size in self.by_name().items()})
-
-
-class ListedPartition(NamedTuple):
-    """The facts about a partition's files that are shown; a Partition with the status of each file is larger.
-
-    A listing of 100,000 partitions is in memory until its last row is known. `segments` is their number, `snapshots`
-    are the offsets of producer snapshots. All else is that of Partition.
-    """
-
-    path: str
-    directory: DirectoryName
-    segments: int
-    is_seven: bool
-    snapshots: tuple[int, ...]
-    leftovers: tuple[PartitionFile, ...]
-    orphans: tuple[PartitionFile, ...]
-    metadata_snapshots: tuple[PartitionFile, ...]
-    runs: tuple[str, ...]
-
-    @classmethod
-    def of(cls, partition: Partition) -> ListedPartition:
-        """Return what is kept of `partition`."""
-        return cls(
-            partition.path,
-            partition.directory,
-            len(partition.segments),
-            any(segment.is_seven for segment in partition.segments),
-            tuple(file.name.offset for file in partition.snapshots if file.name.offset is not None),
-            partition.leftovers,
-            partition.orphans,
-            partition.metadata_snapshots,
-            partition.runs,
-        )
 
 
 class MetadataSnapshot(NamedTuple):
@@ -195,25 +161,27 @@ class DiskUse:
 @result("kafkalog.partition/1")
 @dataclass(frozen=True, slots=True)
 class PartitionListing:
-    """A partition directory, listed by ls. Offsets are found without checks of CRCs."""
+    """A partition directory, listed by ls. Offsets are found without checks of CRCs.
 
-    partition: Hidden[ListedPartition]
+    The listings of 100,000 partitions are in memory until the last is known: the status of each file is not kept.
+    """
+
+    directory: Hidden[DirectoryName]
+    is_seven: Hidden[bool]
     root: Hidden[LogDirRoot | None]
-    path: ClassVar[PathName] = of("partition.path")
-    topic: ClassVar[Annotated[PathName, "by the directory's name"]] = of("partition.directory.shown_topic")
-    number: ClassVar[Annotated[int | None, Named("partition"), "by the directory's name"]] = of(
-        "partition.directory.partition"
-    )
-    directory_kind: ClassVar[DirectoryWord] = of("partition.directory.kind")
+    path: PathName
+    topic: ClassVar[Annotated[PathName, "by the directory's name"]] = of("directory.shown_topic")
+    number: ClassVar[Annotated[int | None, Named("partition"), "by the directory's name"]] = of("directory.partition")
+    directory_kind: ClassVar[DirectoryWord] = of("directory.kind")
     unique_id: ClassVar[Annotated[str | None, "the part of the name before -delete, -future or -stray"]] = of(
-        "partition.directory.unique_id"
+        "directory.unique_id"
     )
     topic_id: Annotated[str | None, "of partition.metadata"]
     log_dir: ClassVar[Annotated[PathName | None, "the log directory that contains it"]] = of("root.path")
     shutdown: ClassVar[Annotated[Shutdown | None, "how the broker stopped; null outside of a log directory"]] = of(
         "root.shutdown"
     )
-    segments: ClassVar[int] = of("partition.segments")
+    segments: int
     bytes_by_kind: Annotated[BytesByKind, Named("bytes")]
     allocated_bytes: Annotated[int, "the space of the files on the disk; preallocated indexes are sparse"]
     log_start_offset: Annotated[int | None, "the line in log-start-offset-checkpoint, else of the first segment"]
@@ -230,14 +198,12 @@ class PartitionListing:
     checkpoints: CheckpointedOffsets
     leader_epochs: tuple[EpochEntry, ...]
     open_transactions: Annotated[Sequence[OpenTransaction] | None, "null: they were not searched for"]
-    producer_snapshots: ClassVar[Annotated[tuple[int, ...], "their offsets"]] = of("partition.snapshots")
-    leftovers: ClassVar[tuple[PartitionFile, ...]] = of("partition.leftovers")
-    orphans: ClassVar[Annotated[tuple[PartitionFile, ...], "indexes without a log"]] = of("partition.orphans")
-    metadata_snapshots: ClassVar[list[MetadataSnapshot]] = each(
-        lambda file: MetadataSnapshot(file, file.name.epoch), "partition.metadata_snapshots"
-    )
+    producer_snapshots: Annotated[tuple[int, ...], "their offsets"]
+    leftovers: tuple[PartitionFile, ...]
+    orphans: Annotated[tuple[PartitionFile, ...], "indexes without a log"]
+    metadata_snapshots: tuple[MetadataSnapshot, ...]
     quorum_state: QuorumState | None
-    runs: ClassVar[Annotated[list[AtName], "runs of kafkalog, kept in .kafkalog"]] = each(AtName, "partition.runs")
+    runs: Annotated[tuple[AtName, ...], "runs of kafkalog, kept in .kafkalog"]
     faults: tuple[LocatedFault, ...]
     usage: Annotated[DiskUse | None, FLAT, ABSENT] = None
 
@@ -277,9 +243,12 @@ def list_partition(
     metadata = notes.decoded(partition.metadata, partition_metadata.decode)
     quorum = next((f.status for f in partition.others if f.name.kind is FileKind.QUORUM_STATE), None)
     return PartitionListing(
-        ListedPartition.of(partition),
+        partition.directory,
+        any(segment.is_seven for segment in partition.segments),
         root,
+        partition.path,
         None if metadata is None else metadata.topic_id,
+        len(partition.segments),
         bytes_by_kind(entries),
         sum(entry.allocated_bytes for entry in entries if entry.is_file),
         log.start,
@@ -290,7 +259,12 @@ def list_partition(
         offsets,
         tuple(epochs or ()),
         _open_transactions(partition, log, notes, clean=clean) if with_transactions else None,
+        tuple(file.name.offset for file in partition.snapshots if file.name.offset is not None),
+        partition.leftovers,
+        partition.orphans,
+        tuple(MetadataSnapshot(file, file.name.epoch) for file in partition.metadata_snapshots),
         notes.decoded(quorum, decode_quorum_state),
+        tuple(map(AtName, partition.runs)),
         notes.found,
     )
 

@@ -72,8 +72,8 @@ def usage_of(fs: Filesystem, listing: PartitionListing, freeable: Freeable | Non
     """Return the usage of one partition. Raises as `list_directory`."""
     kept = [
         entry
-        for run in listing.partition.runs
-        for entry in fs.list_directory(run_directory(listing.partition.path, run))
+        for run in listing.runs
+        for entry in fs.list_directory(run_directory(listing.path, run.name))
         if entry.is_file
     ]
     return Usage(
@@ -81,7 +81,7 @@ def usage_of(fs: Filesystem, listing: PartitionListing, freeable: Freeable | Non
         sum(entry.allocated_bytes for entry in kept),
         freeable,
         1,
-        listing.partition.segments,
+        listing.segments,
         listing.bytes_by_kind,
         listing.allocated_bytes,
     )
@@ -92,7 +92,7 @@ def by_topic(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> li
     sums: dict[str, Usage] = {}
     log_dirs: dict[str, dict[str, None]] = {}
     for listing, usage in rows:
-        topic = listing.partition.directory.shown_topic
+        topic = listing.directory.shown_topic
         sums[topic] = sums.get(topic, Usage()) + usage
         log_dirs.setdefault(topic, {})[_parent_of(listing)] = None
     found = [TopicUsage(topic, tuple(map(AtPath, log_dirs[topic])), usage) for topic, usage in sums.items()]
@@ -112,7 +112,7 @@ def in_order(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> li
     """Return the partitions, sorted."""
 
     def place(row: tuple[PartitionListing, Usage]) -> tuple[int, str, int]:
-        directory = row[0].partition.directory
+        directory = row[0].directory
         return row[1].rank(key), directory.shown_topic, directory.shown_partition
 
     return sorted(rows, key=place)
@@ -120,4 +120,4 @@ def in_order(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> li
 
 def _parent_of(listing: PartitionListing) -> str:
     """Return the directory in which the partition's directory is."""
-    return listing.partition.path.rpartition("/")[0] or "."
+    return listing.path.rpartition("/")[0] or "."

@@ -25,7 +25,7 @@ from kafkalog_cli.log.partition import directory_name, segment_of_file
 from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
-from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, TextPrinter
+from kafkalog_cli.output.dump_printer import DumpReports, JsonPrinter, SegmentPrinter, SevenPrinter, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
 from kafkalog_cli.output.stream import printable
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.ops.ranges import Range
     from kafkalog_cli.output.ndjson import JsonLines
-    from kafkalog_cli.output.record_json_printer import JsonPrinter
     from kafkalog_cli.output.redact import Redaction
 
 EXAMPLES = (
@@ -342,9 +341,20 @@ class Dump:
         self._reports.add_gaps(self._shown(java_absolute_path(path)), known_gaps)
 
     def _print_objects(self, path: str, dump: SegmentDump, name: str) -> None:
-        printer = self._json_printer(path, name)
+        from kafkalog_cli.output.decoded_values import DecodedValues
+        from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
+        from kafkalog_cli.output.redact import NO_REDACTION
+
+        directory = directory_name(_directory(path))
+        values = None
+        if self._decoder is not None and directory.topic is not None:
+            values = DecodedValues(self._decoder, directory.topic)
+        decode = topic_decode(self._tool.decoded_topic or directory.topic)
+        options = RecordJsonOptions(self._redaction or NO_REDACTION, decode=decode, values=values)
+        context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
+        printer = JsonPrinter(self._run.out, record_form(context, options))
         self._print(path, dump, printer)
-        failures = [] if printer.values is None else printer.values.undecoded.failures()
+        failures = [] if options.values_shown is None else options.values_shown.undecoded.failures()
         for one in failures:
             self._run.warn("undecoded", one.message, path)
         if failures:
@@ -424,24 +434,6 @@ class Dump:
             knows_brokers=options.strict,  # its exit code is of damage; else the output is that of the tool
         )
 
-    def _json_printer(self, path: str, name: str) -> "JsonPrinter":
-        from kafkalog_cli.output.decoded_values import DecodedValues
-        from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
-        from kafkalog_cli.output.record_json_printer import JsonPrinter
-        from kafkalog_cli.output.redact import NO_REDACTION
-
-        directory = directory_name(_directory(path))
-        context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
-        values = None
-        if self._decoder is not None and directory.topic is not None:
-            values = DecodedValues(self._decoder, directory.topic)
-        options = RecordJsonOptions(
-            self._redaction or NO_REDACTION,
-            decode=topic_decode(self._tool.decoded_topic or directory.topic),
-            values=values,
-        )
-        return JsonPrinter(self._run.out, context, options)
-
     def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:
         out = self._run.out
         if seven_base_offset is not None:
@@ -459,9 +451,9 @@ class Dump:
         tool, topic = self._tool, self._tool.decoded_topic
         decoder: KeyValueDecoder
         if topic is not None:
-            from kafkalog_cli.output.topic_decoders import TopicDecoder
+            from kafkalog_cli.output.topic_decoders import topic_decoder
 
-            decoder = TopicDecoder(topic, self._reports.version)
+            decoder = topic_decoder(topic, self._reports.version)
         else:
             key, value = tool.key_decoder_class or STRING_DECODER, tool.value_decoder_class or STRING_DECODER
             for name in (value, key):
@@ -470,9 +462,9 @@ class Dump:
             decoder = ClassDecoder(DECODERS[key], DECODERS[value])
         if not self._redaction:
             return decoder
-        from kafkalog_cli.output.redact import RedactingDecoder
+        from kafkalog_cli.output.redact import redacting_decoder
 
-        return RedactingDecoder(decoder, self._redaction)
+        return redacting_decoder(decoder, self._redaction)
 
     def _shown(self, path: str) -> str:
         """Return the path as the real tool prints it; on a terminal without control characters."""

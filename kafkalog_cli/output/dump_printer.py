@@ -1,15 +1,15 @@
-"""dump-log's text of one segment, also of a segment of Kafka 0.7.2, and the final reports."""
+"""dump-log's output of one segment: text, also of a segment of Kafka 0.7.2, and NDJSON; and the final reports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, Batch, BatchColumns
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.dump_text import Abort, LogText
@@ -19,24 +19,6 @@ from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.reading.records import Read
-
-
-class SegmentPrinter(Protocol):
-    """Prints the parts of one segment; `aborted` is set where the real tool gives up."""
-
-    aborted: Abort | None
-
-    def ahead(self, read: Read) -> Iterator[RecordBlock]:
-        """Iterate over the blocks, prepared for printing as far as possible; this runs in other threads."""
-
-    def batches(self, batches: BatchColumns) -> None:
-        """Print batches without records."""
-
-    def block(self, block: RecordBlock) -> None:
-        """Print batches with their records."""
-
-    def ending(self, fault: Fault | None, valid_bytes: int) -> None:
-        """Print the text after the last batch."""
 
 
 class TextPrinter:
@@ -75,6 +57,39 @@ class TextPrinter:
         text, aborted = self._text.ending(fault, self._file_name, whole_file=self._whole_file)
         self._out.write(text)
         self.aborted = aborted or self.aborted
+
+
+class JsonPrinter:
+    """Prints NDJSON: a line per batch, each followed by the lines of its records; counts what it prints."""
+
+    def __init__(self, out: ResultStream, form: LineForm) -> None:
+        self.aborted: Abort | None = None
+        self.batch_count = 0
+        self.record_count = 0
+        self._out = out
+        self._lines = BlockLines(form)
+
+    def ahead(self, read: Read) -> Iterator[RecordBlock]:
+        """Iterate over the blocks, rendered as far as possible."""
+        return self._lines.ahead(read)
+
+    def batches(self, batches: BatchColumns) -> None:
+        """Print batches without records."""
+        self.block(without_records(batches))
+
+    def block(self, block: RecordBlock) -> None:
+        """Print batches with their records."""
+        self.batch_count += block.batch_count
+        self.record_count += block.record_count
+        self._lines.write(block, self._out.write_bytes)
+        for fault in block.faults.values():
+            self.aborted = Abort(fault.position, fault.message, fault.kind.value)
+
+    def ending(self, fault: Fault | None, valid_bytes: int) -> None:
+        """Set `aborted` for damage, but not for trailing bytes: the caller reports these, as in text."""
+        del valid_bytes
+        if fault is not None and fault.kind is not FaultKind.TRAILING_BYTES:
+            self.aborted = Abort(fault.position, fault.message, fault.kind.value)
 
 
 _CODEC_OBJECTS = {0: "NoCompressionCodec", 1: "GZIPCompressionCodec", 2: "SnappyCompressionCodec"}
@@ -133,6 +148,9 @@ class SevenPrinter:
             f" magic: {batch.magic} compresscodec: {codec}\n"
         )
 
+
+SegmentPrinter = TextPrinter | JsonPrinter | SevenPrinter
+"""Prints the parts of one segment. `ahead` runs in other threads, and `aborted` is set where the real tool gives up."""
 
 Pairs = list[tuple[int, int]]
 

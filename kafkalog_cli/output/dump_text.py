@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 from kafkalog_cli.format.batch import KEY_LENGTH_OFFSET, Batch
 from kafkalog_cli.format.control import decode_control
@@ -57,11 +58,11 @@ Value = Field | CannotDecode
 Parsed = tuple["str | Form | None", "str | Form | None"]
 
 
-class KeyValueDecoder(Protocol):
-    """Decodes a record's key and value to text, or says in which Form they are printed; None if nothing is."""
+KeyValueDecoder = Callable[[int, Field, Value], "Parsed | CannotDecode"]
+"""Decodes the key and value of the record at an offset to texts, or says in which Form they are printed.
 
-    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
-        """Return the texts of `key` and `value`, or why the real tool would abort."""
+None if nothing is printed; CannotDecode where the real tool would abort.
+"""
 
 
 _AFTER, _KEY, _PAYLOAD = range(3)
@@ -181,7 +182,7 @@ class LogText:
             return (None,)
         is_beyond = value_at == OUTSIDE and value_size >= 0
         given = _beyond(batch_row, key_size, value_size) if is_beyond else value
-        parsed = self._decoder.parse(offset, key, given)
+        parsed = self._decoder(offset, key, given)
         if is_beyond and (batch_row.codec or parsed is given):
             self._aborted = _beyond_the_end(batch_row, offset)
             return Stop(), *none
@@ -248,8 +249,8 @@ class ClassDecoder:
         key, value = self._key, self._value
         return (key, value) if isinstance(key, Form) and isinstance(value, Form) else None
 
-    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
-        """Return the texts of `key` and `value`; the first that cannot be decoded ends the file."""
+    def __call__(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
+        """See KeyValueDecoder. The first contents that cannot be decoded end the file."""
         del offset
         of_key = None if key is None else decoded(self._key, key)
         if isinstance(of_key, CannotDecode):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -13,9 +12,9 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.values import DecodedColumns
 from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.progress import sized, spent
-from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
-from kafkalog_cli.output.record_json_printer import JsonPrinter
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, record_form, topic_decode
+from kafkalog_cli.output.rendering import BlockLines
+from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.export_files import MadeFile
@@ -41,21 +40,10 @@ class ExportLines:
         """Return the function that renders the blocks of a segment file, a line per record."""
         directory = partition.directory
         context = SegmentContext(directory.topic, directory.partition, name, is_seven)
-        sink = io.BytesIO()
-        stream = ResultStream(sink)
         values = None if decoded is None else DecodedValues(decoded.decoder, partition.topic, decoded.undecoded)
         options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic), values=values)
-        printer = JsonPrinter(stream, context, options)
-
-        def render(block: RecordBlock) -> bytes:
-            printer.block(block)
-            stream.flush()
-            lines = sink.getvalue()
-            sink.seek(0)
-            sink.truncate()
-            return lines
-
-        return render
+        lines = BlockLines(record_form(context, options))
+        return lambda block: b"".join(map(bytes, lines.pieces(block)))
 
 
 # ---- text

@@ -82,25 +82,22 @@ def redacted_text(data: bytes | memoryview, showing: Showing) -> str:
     return f"<{len(data)} bytes>" if showing is Showing.LENGTH else "<redacted>"
 
 
-class RedactingDecoder:
-    """Wraps another decoder of dump-log's text and replaces the texts of redacted keys and values."""
+def redacting_decoder(decoder: KeyValueDecoder, redaction: Redaction) -> KeyValueDecoder:
+    """Return a decoder of dump-log's text that replaces the texts of redacted keys and values."""
 
-    def __init__(self, decoder: KeyValueDecoder, redaction: Redaction) -> None:
-        self._decoder = decoder
-        self._redaction = redaction
-
-    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
-        """Return the texts of `key` and `value`, or why the real tool would abort."""
-        parsed = self._decoder.parse(offset, key, value)
+    def decode(offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
+        parsed = decoder(offset, key, value)
         if isinstance(parsed, CannotDecode):
             return parsed
         data = None if isinstance(value, CannotDecode) else value
-        texts = zip((key, data), parsed, (self._redaction.keys, self._redaction.values), strict=True)
+        texts = zip((key, data), parsed, (redaction.keys, redaction.values), strict=True)
         key_text, value_text = (
             text if showing is Showing.ALL or text is None else redacted_text(data or b"", showing)
             for data, text, showing in texts
         )
         return key_text, value_text
+
+    return decode
 
 
 def _sha256(data: bytes | memoryview) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from kafkalog_cli.format.internal_topics.java_json import java_json
 from kafkalog_cli.format.internal_topics.records import (
@@ -19,7 +18,7 @@ from kafkalog_cli.format.internal_topics.records import (
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion, Message
 from kafkalog_cli.ops.tables.coordinator_log import state_name
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.output.dump_text import Field, Value
+from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, Value
 
 Parsed = tuple["str | None", "str | None"]
 
@@ -89,15 +88,9 @@ _PARSERS: dict[str, Callable[[KafkaVersion, int, Field, Value], Parsed | CannotD
 }
 
 
-class TopicDecoder(NamedTuple):
-    """The decoder of an internal topic, for a version of kafka-dump-log; see KeyValueDecoder."""
-
-    topic: str
-    version: KafkaVersion = NEWEST
-
-    def parse(self, offset: int, key: Field, value: Value) -> Parsed | CannotDecode:
-        """Return the texts of a record."""
-        return _PARSERS[self.topic](self.version, offset, key, value)
+def topic_decoder(topic: str, version: KafkaVersion = NEWEST) -> KeyValueDecoder:
+    """Return the decoder of an internal topic, for a version of kafka-dump-log."""
+    return partial(_PARSERS[topic], version)
 
 
 SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")

@@ -34,7 +34,7 @@ from kafkalog_cli.format.internal_topics.records import (
 from kafkalog_cli.format.internal_topics.schema import KafkaVersion, definitions, is_in, message_schema
 from kafkalog_cli.format.varint import encode_unsigned
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.output.topic_decoders import TopicDecoder
+from kafkalog_cli.output.topic_decoders import topic_decoder
 from tests.unit.internal_messages import NAMES, VERSIONS, messages, same
 
 # -- Records of internal topics against what the real kafka-dump-log prints of them, and as objects
@@ -62,7 +62,7 @@ def unhex(text):
 
 
 def printed(decoder, key, value, offset):
-    key_text, payload = TopicDecoder(TOPICS[decoder], KafkaVersion.V4_2).parse(offset, key, value)
+    key_text, payload = topic_decoder(TOPICS[decoder], KafkaVersion.V4_2)(offset, key, value)
     return ("" if key_text is None else f" key: {key_text}") + ("" if payload is None else f" payload: {payload}")
 
 
@@ -188,7 +188,7 @@ def test_what_is_not_known_has_no_object(topic, key, value):
 @pytest.mark.parametrize("decoder", ["offsets", "transaction-log", "share-group-state"])
 def test_a_record_without_a_key_ends_the_dump(decoder):
     message = "Failed to decode message at offset 5 using the specified decoder (message had a missing key)"
-    assert TopicDecoder(TOPICS[decoder]).parse(5, None, b"\0\0") == CannotDecode(message)
+    assert topic_decoder(TOPICS[decoder])(5, None, b"\0\0") == CannotDecode(message)
 
 
 def groups(protocol_type):

@@ -111,8 +111,8 @@ enum { SCAN_CONTINUES, SCAN_END, SCAN_TRAILING, SCAN_TOO_SMALL, SCAN_TOO_LARGE, 
 /* Find the batches in `data`, which contains a log from byte `position` on. The log has `left` bytes from there on, and
  * `size` of them are in `data`. Batches v2, v1 and v0 may be mixed (FileLogInputStream.nextBatch).
  *
- * `rows` gets BATCH_COLUMNS columns with the stride `capacity`. With `check` the CRCs are computed: B_VALID is 1 or 0,
- * otherwise -1. A batch above `max_batch` bytes ends the scan.
+ * `rows` gets BATCH_COLUMNS columns with the stride `capacity`. With `check` the CRCs are computed: B_VALID is 1 or 0.
+ * Otherwise it is -1, and only the headers of batches have to be in `data`. A batch above `max_batch` bytes ends the scan.
  *
  * `result` gets four integers: the number of rows; the bytes that they cover; the bytes from there on that the next
  * call needs in `data` (0 if the scan is complete); and why it ended, SCAN_*.

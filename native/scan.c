@@ -75,7 +75,7 @@ void kafkalog_scan(const uint8_t *data, int64_t size, int64_t left, int64_t posi
             return finish(result, row, at, 0, SCAN_TOO_LARGE);
         if (magic < 0 || header > left - at)
             return finish(result, row, at, 0, SCAN_HEADER);
-        int64_t wanted = total > header ? total : header;
+        int64_t wanted = check && total > header ? total : header;
         if (wanted > size - at)
             return finish(result, row, at, wanted, SCAN_CONTINUES);
         (magic >= 2 ? put_batch : put_message)(entry, position + at, total, check, rows + row, capacity);

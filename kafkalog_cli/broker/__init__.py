@@ -16,5 +16,6 @@ the files is the list of changes that the journal makes. Tests compare each mech
 - `cleaning`: LogCleaner.
 - `load_error`: the exceptions with which loading ends; `LoadFailed` names the Java exception that a broker throws.
 
-An odd batch is a batch that kafkalog's scan rejects and a broker accepts, e.g. with a negative magic.
+An odd batch is a batch at which kafkalog's scan ends, and of which a broker reads only the header, e.g. with a
+negative magic.
 """

@@ -18,7 +18,7 @@ from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, T
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, MOST_INDEX_BYTES, Limits
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
-from kafkalog_cli.log.reading.header import Headers, checked_negative_magic, header_at, of_negative_magic
+from kafkalog_cli.log.reading.header import Headers, header_at, of_negative_magic
 from kafkalog_cli.log.reading.scan import Chunk, Scan
 
 _READ_BEYOND = (FaultKind.UNREADABLE, FaultKind.INVALID_MAGIC)
@@ -340,20 +340,13 @@ class LoadedSegment:
 
         Returns the position of that batch, and the error of the indexes or None.
         """
-        position = 0
-        while True:
-            reader = self._reader(log, position)
-            for chunk in reader:
-                stop = self._take_valid(chunk, indexes, producers, epochs)
-                if stop is not None:
-                    return stop
-            odd = self._valid_odd_batch(log, reader)
-            if odd is None:
-                return reader.end_position, None
-            stop = self._take_valid(odd, indexes, producers, epochs)
+        reader = self._reader(log, 0)
+        for chunk in reader:
+            stop = self._take_valid(chunk, indexes, producers, epochs)
             if stop is not None:
                 return stop
-            position = end_position(odd, 1)
+        self._check_end(log, reader)
+        return reader.end_position, None
 
     def _take_valid(
         self, chunk: Chunk, indexes: GrowingIndexes, producers: ProducerReplay, epochs: LeaderEpochs
@@ -374,24 +367,16 @@ class LoadedSegment:
             return end_position(chunk, done), error
         return None
 
-    def _valid_odd_batch(self, log: ReadableFile, reader: Scan) -> Chunk | None:
-        """Return the batch at which a reader stopped if a broker accepts it, else None. Raises LoadFailed."""
+    def _check_end(self, log: ReadableFile, reader: Scan) -> None:
+        """Raise LoadFailed if a broker would read a batch where the reader stopped."""
         fault = reader.fault
-        if fault is None:
-            return None
-        if fault.kind is FaultKind.UNREADABLE:
+        if fault is not None and fault.kind is FaultKind.UNREADABLE:
             header = header_at(log, reader.end_position)
             # If the header is wrong or the batch incomplete, a broker does not read the bytes of the batch.
             if isinstance(header, Batch) or (header is not None and header.kind in _READ_BEYOND):
                 raise cannot_read(self.log_name, fault)
-        if fault.kind is FaultKind.BATCH_TOO_LARGE and is_large_batch_valid(log, fault.position):
+        if fault is not None and fault.kind is FaultKind.BATCH_TOO_LARGE and is_large_batch_valid(log, fault.position):
             raise LoadFailed("KafkaStorageException", f"{self.log_name}: a valid {fault.message}")
-        if fault.kind is not FaultKind.INVALID_MAGIC:
-            return None
-        odd = checked_negative_magic(log, fault.position)
-        if odd is None:
-            return None
-        return Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]))
 
     def empty(self) -> int:
         """Cut the log at its base offset after InvalidOffset in recovery; return the number of bytes cut.

@@ -91,23 +91,10 @@ def test_what_kafkas_cleaner_leaves_is_no_damage(cases):
     assert [line for line in found if line["path"].endswith(".log")] == []
 
 
-def test_a_negative_magic_with_the_crc_of_an_old_message_is_kept(cases, tmp_path):
-    """FileLogInputStream.nextBatch takes each magic below 2 for that of a message set, also one below 0."""
+def test_a_negative_magic_is_damage_even_with_the_crc_of_an_old_message(cases, tmp_path):
+    """A broker takes it for a message set, but no release of Kafka writes one (docs/scope.md)."""
     shutil.copytree(cases / "negative-magic" / "before", tmp_path / "log.dir", copy_function=shutil.copy2)
     name, _, *options = shlex.split((cases / "negative-magic" / "command.txt").read_text())[1:]
     done = tmp_path / "log.dir" / "t-0"
-    code, _ = called(name, done, *options, "--format", "json")
-    assert code == 0
-
-    def files(folder):
-        return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-    assert files(done) == files(cases / "negative-magic" / "kafka" / "t-0")
-    log = done / "00000000000000000000.log"
-    data = bytearray(log.read_bytes())
-    data[30] ^= 1  # now its CRC does not hold
-    log.write_bytes(data)
-    (tmp_path / "log.dir" / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    (tmp_path / "log.dir" / "recovery-point-offset-checkpoint").write_text("0\n0\n")
     assert called(name, done, *options, "--format", "json")[0] == 0
-    assert log.stat().st_size == 0
+    assert (done / "00000000000000000000.log").stat().st_size == 0

@@ -172,8 +172,8 @@ def make_change(seed, logs):
 
 
 def odd_twin(source, seed):
-    """The same log with the first set of a segment below the segment's name, or with a magic below 0."""
-    kind = ("name_inside_wrapper", "negative_magic")[seed % 2]
+    """The same log with the first set of a segment below the segment's name."""
+    kind = "name_inside_wrapper"
     return source._replace(name=f"{source.name} {kind}", files=damage.apply(source.files, [(kind, seed)]))
 
 

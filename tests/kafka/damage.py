@@ -7,7 +7,7 @@ to damage. `KINDS` has them by name, so that a case is a list of (name, seed) an
 from random import Random
 
 from tests.kafka.file_damage import FILE_KINDS
-from tests.kafka.log_damage import LATER_KINDS, LOG_KINDS
+from tests.kafka.log_damage import LOG_KINDS
 
 KINDS = FILE_KINDS | LOG_KINDS
 OFTEN = (
@@ -39,5 +39,5 @@ def apply(files, damages):
     """The files after the damages."""
     files = dict(files)
     for name, seed in damages:
-        (KINDS | LATER_KINDS)[name](Random(seed), files)
+        KINDS[name](Random(seed), files)
     return files

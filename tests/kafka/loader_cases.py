@@ -165,8 +165,6 @@ def make_case(seed, sources):
         start = start._replace(log_start=chance.choice(ODD_OFFSETS))
     if chance.random() < 0.3:
         start = start._replace(malformed=(chance.choice(CHECKPOINTS), chance.choice(list(MALFORMED))))
-    if chance.random() < 0.15:
-        damages = [*damages, ("negative_magic", chance.randrange(1 << 32))]
     return Case(seed, source, damages, start)
 
 

@@ -1,7 +1,6 @@
 """Damage to the log of a segment: bits, bytes, header fields, batches. See damage.py for what a kind is."""
 
 import struct
-import zlib
 
 import crc32c
 
@@ -160,12 +159,6 @@ def magic(chance, log, start, end):
     log[start + 16] = chance.choice([0, 1, 2, 3, 9, 127, 128, 255])
 
 
-def negative_magic(chance, log, start, end):
-    """A magic below 0, with the checksum that a message of the old formats has: a broker takes it for such a message."""
-    log[start + 16] = chance.choice([128, 200, 255])
-    struct.pack_into(">I", log, start + 12, zlib.crc32(bytes(log[start + 16 : end])))
-
-
 def base_offset(chance, log, start, end):
     (now,) = struct.unpack_from(">q", log, start)
     struct.pack_into(
@@ -309,8 +302,6 @@ LOG_KINDS |= {
         flip_in_header, cut_in_header, length, magic, base_offset, leader_epoch, drop_batch, repeat_batch, move_batch, records,
     )
 }  # fmt: skip
-LATER_KINDS = {"negative_magic": in_a_batch(negative_magic)}
-"""Kinds that came later, which `make_case` adds by themselves: the cases of earlier runs stay what they were."""
 LOG_KINDS |= {
     kind.__name__: in_a_header(kind)
     for kind in (last_offset_delta, producer, producer_epoch, sequence, attributes, timestamps, record_count)

@@ -2,7 +2,6 @@
 
 import json
 import struct
-import zlib
 from itertools import product
 from pathlib import Path
 
@@ -23,14 +22,14 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import Header, headers_end, read_headers
 from kafkalog_cli.format.varint import encode_zigzag
-from kafkalog_cli.log.reading.header import checked_negative_magic, header_at
+from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.output.dump_text import control_text
 from tests.damage.makers import message, seven
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.memory_fs import MemoryFilesystem
 
-# -- Sequences, flags and messages of negative magic at the boundaries of their ranges, as Kafka's classes have them
+# -- Sequences and flags at the boundaries of their ranges, as Kafka's classes have them
 
 
 LARGEST = 2**31 - 1
@@ -69,26 +68,10 @@ def test_flags_begin_with_the_format_that_has_them():
     assert batch(2, 0).delete_horizon_ms is None
 
 
-def negative(offset, payload=b"\xff\xff\xff\xff\xff\xff\xff\xff", timestamp=5):
-    body = struct.pack(">bbq", -1, 0, timestamp) + payload
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
-
-
 def opened(data):
     disk = MemoryFilesystem()
     disk.add("/x.log", data)
     return disk.open_read("/x.log")
-
-
-def test_the_smallest_message_of_negative_magic():
-    """LegacyRecord.ensureValid wants 14 bytes behind the size (RECORD_OVERHEAD_V0), and no less."""
-    smallest = negative(3, b"")
-    assert len(smallest) == 12 + 14
-    with opened(smallest) as log:
-        found = checked_negative_magic(log, 0)
-        assert (found.last_offset, found.size_bytes, found.max_timestamp) == (3, 26, 5)
-    with opened(smallest[:-1]) as log:
-        assert checked_negative_magic(log, 0) is None
 
 
 def test_no_batch_begins_in_the_last_17_bytes():

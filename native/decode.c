@@ -119,31 +119,31 @@ static int decode_whole(const uint8_t *data, int64_t size, int64_t at, int64_t e
                         at == end);
 }
 
-void kafkalog_decode_batches(const uint8_t *data, int64_t size, const int64_t *starts, const int64_t *ends,
-                             int64_t count, const int64_t *batches, int64_t stride, int64_t *out, int64_t capacity,
-                             int64_t *record_ends, int64_t *result)
+/* Whether the batch is one of usual records as stored, whose bytes are inside of `data`. Sets where they begin and end. */
+static int is_usual(const int64_t *batch, int64_t stride, int64_t position, int64_t size, int64_t most, int64_t *begin,
+                    int64_t *end)
 {
-    int64_t row = 0, batch = 0;
-    for (; batch < count; batch++) {
-        if (!decode_whole(data, size, starts[batch], ends[batch], batches + batch, stride, out, capacity, row))
-            break;
-        record_ends[batch] = row += batches[B_COUNT * stride + batch];
-    }
-    result[0] = batch;
-    result[1] = row;
+    int64_t at = subtract(batch[B_POSITION * stride], position), bytes = batch[B_SIZE * stride];
+    *begin = at + BATCH_HEADER;
+    *end = at + bytes;
+    return batch[B_MAGIC * stride] >= 2 && !(batch[B_ATTRIBUTES * stride] & (CODEC | CONTROL)) &&
+           bytes >= BATCH_HEADER && batch[B_COUNT * stride] <= most && is_inside(at, bytes, size);
 }
 
-void kafkalog_decode_stored(const uint8_t *data, int64_t size, int64_t position, int64_t most, int64_t count,
-                            const int64_t *batches, int64_t stride, int64_t *out, int64_t capacity,
-                            int64_t *record_ends, int64_t *result)
+void kafkalog_decode_batches(const uint8_t *data, int64_t size, const int64_t *starts, const int64_t *ends,
+                             int64_t position, int64_t most, int64_t count, const int64_t *batches, int64_t stride,
+                             int64_t *out, int64_t capacity, int64_t *record_ends, int64_t *result)
 {
-    int64_t row = 0, number = 0;
+    int64_t row = 0, number = 0, begin, end;
     for (; number < count; number++) {
         const int64_t *batch = batches + number;
-        int64_t at = subtract(batch[B_POSITION * stride], position), bytes = batch[B_SIZE * stride];
-        if (batch[B_MAGIC * stride] < 2 || batch[B_ATTRIBUTES * stride] & (CODEC | CONTROL) || bytes < BATCH_HEADER ||
-            batch[B_COUNT * stride] > most || !is_inside(at, bytes, size) ||
-            !decode_whole(data, size, at + BATCH_HEADER, at + bytes, batch, stride, out, capacity, row))
+        if (starts != NULL) {
+            begin = starts[number];
+            end = ends[number];
+        } else if (!is_usual(batch, stride, position, size, most, &begin, &end)) {
+            break;
+        }
+        if (!decode_whole(data, size, begin, end, batch, stride, out, capacity, row))
             break;
         record_ends[number] = row += batch[B_COUNT * stride];
     }

@@ -28,51 +28,38 @@ static int64_t header_field(const uint8_t *data, int64_t size, int64_t *at, int6
     return bytes;
 }
 
-int64_t kafkalog_header_bytes(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *counts,
-                              int64_t rows, int64_t *result)
+int64_t kafkalog_copy_headers(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *counts,
+                              int64_t rows, const struct header_columns *out, int64_t *result)
 {
-    int64_t start;
-    result[0] = result[1] = 0;
+    int64_t keys = 0, values = 0, number = 0, key_at, value_at;
+    if (out != NULL)
+        out->key_ends[0] = out->value_ends[0] = 0;
     for (int64_t row = 0; row < rows; row++) {
         int64_t here = at[row];
         if (counts[row] > 0 && !is_inside(here, 0, size))
             return -1;
-        for (int64_t header = 0; header < counts[row]; header++) {
-            int64_t key = header_field(data, size, &here, &start), value = header_field(data, size, &here, &start);
+        for (int64_t header = 0; header < counts[row]; header++, number++) {
+            int64_t key = header_field(data, size, &here, &key_at), value = header_field(data, size, &here, &value_at);
             if (here < 0)
                 return -1;
-            result[0] += key > 0 ? key : 0;
-            result[1] += value > 0 ? value : 0;
+            if (out != NULL) {
+                if (number == out->most || key > out->key_bytes - keys || value > out->value_bytes - values)
+                    return -1;
+                put_bytes(out->keys, keys, data + key_at, key);
+                put_bytes(out->values, values, data + value_at, value);
+                out->valid[number] = value >= 0;
+            }
+            keys += key > 0 ? key : 0;
+            values += value > 0 ? value : 0;
+            if (out != NULL) {
+                out->key_ends[number + 1] = keys;
+                out->value_ends[number + 1] = values;
+            }
         }
     }
+    result[0] = keys;
+    result[1] = values;
     return 0;
-}
-
-int64_t kafkalog_copy_headers(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *counts,
-                              int64_t rows, int64_t most, int64_t *key_ends, uint8_t *keys, int64_t key_bytes,
-                              int64_t *value_ends, uint8_t *values, int64_t value_bytes, uint8_t *valid)
-{
-    int64_t key_at = 0, value_at = 0, number = 0, start;
-    key_ends[0] = value_ends[0] = 0;
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t here = at[row];
-        if (counts[row] > most - number || (counts[row] > 0 && !is_inside(here, 0, size)))
-            return -1;
-        for (int64_t header = 0; header < counts[row]; header++, number++) {
-            int64_t bytes = header_field(data, size, &here, &start);
-            if (here < 0 || bytes > key_bytes - key_at)
-                return -1;
-            key_at = put_bytes(keys, key_at, data + start, bytes);
-            bytes = header_field(data, size, &here, &start);
-            if (here < 0 || bytes > value_bytes - value_at)
-                return -1;
-            value_at = put_bytes(values, value_at, data + start, bytes);
-            valid[number] = bytes >= 0;
-            key_ends[number + 1] = key_at;
-            value_ends[number + 1] = value_at;
-        }
-    }
-    return number;
 }
 
 static int64_t size_of(const struct field_column *column, int64_t row)

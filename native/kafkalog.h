@@ -157,18 +157,15 @@ EXPORT int64_t kafkalog_search(struct search *search, const uint8_t *data, int64
 enum { BAD_SHORT = -1, BAD_VARINT = -2, BAD_SIZE = -3, BAD_LENGTH = -4, BAD_HEADER_COUNT = -5, BAD_HEADER_KEY = -6 };
 
 /* Decode the records of `count` batches v2. The (decompressed) records of batch i are bytes starts[i] to ends[i] of
- * `data`; `batches` are its columns. `out` gets RECORD_COLUMNS columns with the stride `capacity`, and record_ends[i]
- * the number of records up to and including batch i. It stops before a batch that is damaged or does not fit.
+ * `data`; `batches` are its columns. If `starts` is NULL, the batches are as stored, and `data` contains the log from byte
+ * `position` on. `out` gets RECORD_COLUMNS columns with the stride `capacity`, and record_ends[i] the number of records
+ * up to and including batch i. It stops before a batch that is damaged or does not fit; as stored, also before a batch
+ * that has another format, a codec, control records, or more than `most` records.
  * `result` gets two integers: the number of batches, and of records. */
 EXPORT void kafkalog_decode_batches(const uint8_t *data, int64_t size, const int64_t *starts, const int64_t *ends,
-                                    int64_t count, const int64_t *batches, int64_t stride, int64_t *out,
-                                    int64_t capacity, int64_t *record_ends, int64_t *result);
-
-/* The same for batches as they are stored in `data`, which contains the log from byte `position` on. It stops also before
- * a batch that has another format, a codec, control records, or more than `most` records. */
-EXPORT void kafkalog_decode_stored(const uint8_t *data, int64_t size, int64_t position, int64_t most, int64_t count,
-                                   const int64_t *batches, int64_t stride, int64_t *out, int64_t capacity,
-                                   int64_t *record_ends, int64_t *result);
+                                    int64_t position, int64_t most, int64_t count, const int64_t *batches,
+                                    int64_t stride, int64_t *out, int64_t capacity, int64_t *record_ends,
+                                    int64_t *result);
 
 /* Decode at most `count` records of one batch v2, those in bytes `at` to `end`. `out` may be NULL: then they are only
  * checked. `result` gets five integers: the number of records, the position after them, 0 or BAD_*, and two details:
@@ -229,16 +226,18 @@ EXPORT void kafkalog_fill_slots(struct key_table *table);
 EXPORT int64_t kafkalog_copy_fields(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *sizes,
                                     int64_t rows, int64_t *ends, uint8_t *out, int64_t capacity);
 
-/* Put the bytes of all header keys and of all header values into `result`; counts[i] headers are at byte at[i] of
- * `data`. Returns 0, -1 for headers outside. */
-EXPORT int64_t kafkalog_header_bytes(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *counts,
-                                     int64_t rows, int64_t *result);
+/* Columns of the keys and values of headers, as kafkalog_copy_fields makes them; `valid` gets 0 for each null value. All
+ * arrays have room for `most` headers. */
+struct header_columns {
+    int64_t *key_ends, *value_ends;
+    uint8_t *keys, *values, *valid;
+    int64_t key_bytes, value_bytes, most;
+};
 
-/* Copy the keys and values of all headers as kafkalog_copy_fields does; `valid` gets 0 for each null value. All arrays
- * have room for `most` headers. Returns the number of headers, -1 if something is outside. */
+/* Copy the keys and values of all headers; counts[i] headers are at byte at[i] of `data`. If `out` is NULL, nothing is
+ * copied. `result` gets the bytes of all keys and of all values. Returns 0, -1 if something is outside. */
 EXPORT int64_t kafkalog_copy_headers(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *counts,
-                                     int64_t rows, int64_t most, int64_t *key_ends, uint8_t *keys, int64_t key_bytes,
-                                     int64_t *value_ends, uint8_t *values, int64_t value_bytes, uint8_t *valid);
+                                     int64_t rows, const struct header_columns *out, int64_t *result);
 
 /* A column of byte fields: field i is bytes ends[i] to ends[i + 1] of `data`, or null where `valid` is 0 (NULL: none). */
 struct field_column {
@@ -287,6 +286,10 @@ EXPORT void kafkalog_index_batches(struct growing_indexes *indexes, const int64_
  * Offsets become absolute. Returns how many are in `data`. */
 EXPORT int64_t kafkalog_index_columns(const uint8_t *data, int64_t size, int64_t rows, int64_t base_offset,
                                       int is_time_index, int64_t *first, int64_t *second);
+
+/* How many bytes from `text` on, where no character of UTF-8 is, become one U+FFFD in Java (String.decodeUTF8_UTF16,
+ * JDK 17). At least one byte of the `left` is there. */
+EXPORT int64_t kafkalog_malformed_bytes(const uint8_t *text, int64_t left);
 
 /* The hashes of keys as in Kafka's producers (Utils.murmur2), unsigned: key i is bytes ends[i] to ends[i + 1] of `data`.
  * Returns how many are hashed: it stops at a key outside. */

@@ -116,21 +116,20 @@ static const char HEX[] = "0123456789abcdef";
 
 /* ---- text */
 
-/* How many bytes from `p` on, where no character is, become one U+FFFD in Java (String.decodeUTF8_UTF16). */
-static int malformed_bytes(const uint8_t *p, int64_t left)
+int64_t kafkalog_malformed_bytes(const uint8_t *text, int64_t left)
 {
-    uint8_t first = p[0];
-    int second = left > 1 && (p[1] & 0xC0) == 0x80;
+    uint8_t first = text[0];
+    int second = left > 1 && (text[1] & 0xC0) == 0x80;
     if ((first & 0xF0) == 0xE0) {
-        if (!second || (first == 0xE0 && p[1] < 0xA0))
+        if (!second || (first == 0xE0 && text[1] < 0xA0))
             return 1;
-        return left > 2 && (p[2] & 0xC0) == 0x80 ? 3 : 2; /* three: a surrogate */
+        return left > 2 && (text[2] & 0xC0) == 0x80 ? 3 : 2; /* three: a surrogate */
     }
     if (first < 0xF0 || first > 0xF4 || !second)
         return 1;
-    if ((first == 0xF0 && p[1] < 0x90) || (first == 0xF4 && p[1] > 0x8F))
+    if ((first == 0xF0 && text[1] < 0x90) || (first == 0xF4 && text[1] > 0x8F))
         return 1;
-    return left > 2 && (p[2] & 0xC0) == 0x80 ? 3 : 2;
+    return left > 2 && (text[2] & 0xC0) == 0x80 ? 3 : 2;
 }
 
 /* The index of the first marked byte of the first `size` bytes; `size` if none of them is marked. */
@@ -257,7 +256,7 @@ static uint8_t *put_decoded(uint8_t *o, const uint8_t **from, const uint8_t *sto
                 for (int i = 0; i < size; i++)
                     *o++ = p[i];
             } else {
-                size = malformed_bytes(p, end - p);
+                size = (int)kafkalog_malformed_bytes(p, end - p);
                 if (form == FORM_TEXT_ESCAPED && *p == 0xED && size > 1 && p[1] >= 0xA0)
                     size = 1;
                 memcpy(o, "\xEF\xBF\xBD", 3);

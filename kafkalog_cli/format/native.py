@@ -72,8 +72,10 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kafkalog_crc32c_by_table": (ctypes.c_uint32, [_BYTES, _INT, ctypes.c_uint32]),
     "kafkalog_crc32": (ctypes.c_uint32, [_BYTES, _INT, ctypes.c_uint32]),
     "kafkalog_take_rows": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES]),
-    "kafkalog_decode_batches": (None, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES, _BYTES]),
-    "kafkalog_decode_stored": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES, _BYTES]),
+    "kafkalog_decode_batches": (
+        None,
+        [_BYTES, _INT, _BYTES, _BYTES, _INT, _INT, _INT, *[_BYTES, _INT] * 2, _BYTES, _BYTES],
+    ),
     "kafkalog_decode_records": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_encode_batches": (
         None,
@@ -84,14 +86,14 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kafkalog_mark_keys": (_INT, [_BYTES, _BYTES, _INT, _BYTES, *[_INT] * 6, _BYTES, _INT]),
     "kafkalog_fill_slots": (None, [_BYTES]),
     "kafkalog_copy_fields": (_INT, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES, _BYTES, _INT]),
-    "kafkalog_header_bytes": (_INT, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES]),
-    "kafkalog_copy_headers": (_INT, [_BYTES, _INT, _BYTES, _BYTES, _INT, _INT, *[_BYTES, _BYTES, _INT] * 2, _BYTES]),
+    "kafkalog_copy_headers": (_INT, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES, _BYTES]),
     "kafkalog_join_columns": (_INT, [_BYTES, _BYTES, _BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_read_lines": (None, [_BYTES, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_scan": (None, [_BYTES, _INT, _INT, _INT, _INT, ctypes.c_int, _BYTES, _INT, _BYTES]),
     "kafkalog_search": (_INT, [_BYTES, _BYTES, _INT, ctypes.c_int]),
     "kafkalog_index_batches": (None, [*[_BYTES] * 4, _INT, ctypes.c_int, *[_BYTES] * 3]),
     "kafkalog_index_columns": (_INT, [_BYTES, _INT, _INT, _INT, ctypes.c_int, _BYTES, _BYTES]),
+    "kafkalog_malformed_bytes": (_INT, [_BYTES, _INT]),
     "kafkalog_murmur2": (_INT, [_BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_hash_keys": (_INT, [_BYTES, _INT, _BYTES, _INT, _BYTES]),
     "kafkalog_render": (_INT, [_BYTES, _BYTES, _BYTES, _INT]),
@@ -308,28 +310,27 @@ class DecodedRows(NamedTuple):
 def decode_stored(
     source: Memory, position: int, most: int, batches: Columns, first: int, end: int, out: Columns
 ) -> DecodedRows:
-    """Decode the batches `first` to `end` as stored, up to an unusual one. See kafkalog_decode_stored."""
-    results, ends = _scratch(), bytearray(8 * (end - first))
-    batches.check(end)
-    library().kafkalog_decode_stored(
-        *(source.address, source.size, position, most, end - first, batches.at(first), batches.stride),
-        *(out.address, out.stride, Memory(ends).address, results.results_at),
-    )
-    done, records, *_ = results.results
-    return DecodedRows(done, records, memoryview(ends).cast("q")[:done])
+    """Decode the batches `first` to `end` as stored, up to an unusual one. See kafkalog_decode_batches."""
+    return _decode_batches(source, (0, 0, position, most), batches, first, end - first, out)
 
 
 def decode_batches(
     source: Memory, starts: Buffer, ends: Buffer, batches: Columns, first: int, out: Columns
 ) -> DecodedRows:
     """Decode consecutive batches from `first` on, whose records are at 64-bit `starts` and `ends`, up to a bad one."""
-    results, begin = _scratch(), Memory(starts)
+    begin = Memory(starts)
     count = begin.size // 8
     end = _sized(ends, count)
+    return _decode_batches(source, (begin.address, end.address, 0, 0), batches, first, count, out)
+
+
+def _decode_batches(
+    source: Memory, where: tuple[int, int, int, int], batches: Columns, first: int, count: int, out: Columns
+) -> DecodedRows:
+    results, record_ends = _scratch(), bytearray(8 * count)
     batches.check(first + count)
-    record_ends = bytearray(8 * count)
     library().kafkalog_decode_batches(
-        *(source.address, source.size, begin.address, end.address, count, batches.at(first), batches.stride),
+        *(source.address, source.size, *where, count, batches.at(first), batches.stride),
         *(out.address, out.stride, Memory(record_ends).address, results.results_at),
     )
     done, records, *_ = results.results
@@ -556,29 +557,39 @@ def copy_fields(data: Buffer, at: Buffer, sizes: Buffer, ends: Buffer, out: Buff
         raise ValueError("a field is outside of its bytes")
 
 
+class _HeaderColumns(ctypes.Structure):
+    """The struct header_columns."""
+
+    _fields_ = (
+        *((name, _BYTES) for name in ("key_ends", "value_ends", "keys", "values", "valid")),
+        *((name, _INT) for name in ("key_bytes", "value_bytes", "most")),
+    )
+
+
 def header_bytes(data: Buffer, at: Buffer, counts: Buffer) -> tuple[int, int]:
-    """Return the bytes of all header keys, and of all header values. See kafkalog_header_bytes."""
-    scratch, source, begins = _scratch(), Memory(data), Memory(at)
-    if library().kafkalog_header_bytes(
-        *(source.address, source.size, begins.address, _sized(counts, begins.size // 8).address, begins.size // 8),
-        scratch.results_at,
-    ) < 0:  # fmt: skip
-        raise ValueError("headers are outside of their bytes")
-    return scratch.results[0], scratch.results[1]
+    """Return the bytes of all header keys, and of all header values. See kafkalog_copy_headers."""
+    return _copy_headers(data, at, counts, None)
 
 
 def copy_headers(
     data: Buffer, at: Buffer, counts: Buffer, ends: tuple[Buffer, Buffer], out: tuple[Buffer, Buffer], valid: Buffer
 ) -> None:
     """Copy the keys and values of all headers. See kafkalog_copy_headers."""
-    source, begins, keys, values, flags = Memory(data), Memory(at), Memory(out[0]), Memory(out[1]), Memory(valid)
-    rows = begins.size // 8
+    keys, values, flags = Memory(out[0]), Memory(out[1]), Memory(valid)
     key_ends, value_ends = (_sized(borders, flags.size + 1) for borders in ends)
+    addresses = (memory.address for memory in (key_ends, value_ends, keys, values, flags))
+    _copy_headers(data, at, counts, _HeaderColumns(*addresses, keys.size, values.size, flags.size))
+
+
+def _copy_headers(data: Buffer, at: Buffer, counts: Buffer, out: _HeaderColumns | None) -> tuple[int, int]:
+    scratch, source, begins = _scratch(), Memory(data), Memory(at)
+    rows = begins.size // 8
     if library().kafkalog_copy_headers(
-        *(source.address, source.size, begins.address, _sized(counts, rows).address, rows, flags.size),
-        *(key_ends.address, keys.address, keys.size, value_ends.address, values.address, values.size, flags.address),
+        *(source.address, source.size, begins.address, _sized(counts, rows).address, rows),
+        *(None if out is None else ctypes.addressof(out), scratch.results_at),
     ) < 0:  # fmt: skip
         raise ValueError("headers are outside of their bytes")
+    return scratch.results[0], scratch.results[1]
 
 
 class _FieldColumn(ctypes.Structure):
@@ -637,6 +648,12 @@ def crc32c(data: Buffer, before: int = 0, *, by_table: bool = False) -> int:
     kernels, source = library(), Memory(data)
     function = kernels.kafkalog_crc32c_by_table if by_table else kernels.kafkalog_crc32c
     return int(function(source.address, source.size, before))
+
+
+def malformed_bytes(text: bytes) -> int:
+    """Return how many bytes become one U+FFFD in Java; `text` is what follows the last character, 4 bytes at most."""
+    source = Memory(text)
+    return int(library().kafkalog_malformed_bytes(source.address, source.size))
 
 
 # ---- lines of text

@@ -10,5 +10,5 @@ them. Bytes are decoded by the package `format`, which knows no files.
 - `live_logs`: whether a broker runs, and which logs are its closed segments.
 - `metered_fs`: progress and limits.
 - `cache`: the directory for the archive of Spark's classes.
-- `pair_spool`: pairs of bytes that do not fit in memory.
+- `temporary`, `spooled_pairs`: bytes, and pairs of numbers, that do not fit in memory.
 """

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
-from kafkalog_cli.disk.pair_spool import PairSpool
+from kafkalog_cli.disk.spooled_pairs import SpooledPairs
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault
@@ -57,7 +57,7 @@ class SegmentDump:
         self,
         file: ReadableFile,
         options: DumpOptions,
-        gaps: PairSpool | None = None,
+        gaps: SpooledPairs | None = None,
     ) -> None:
         self.file = file
         self.fault: Fault | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.disk.pair_spool import PairSpool
+from kafkalog_cli.disk.spooled_pairs import SpooledPairs
 from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
@@ -166,17 +166,17 @@ class DumpReports:
     """
 
     version: KafkaVersion = NEWEST
-    index_mismatches: dict[str, PairSpool] = field(default_factory=dict)
-    time_mismatches: dict[str, PairSpool] = field(default_factory=dict)
-    out_of_order: dict[str, PairSpool] = field(default_factory=dict)
-    not_found: dict[str, PairSpool] = field(default_factory=dict)
-    gaps: PairSpool = field(default_factory=PairSpool)
+    index_mismatches: dict[str, SpooledPairs] = field(default_factory=dict)
+    time_mismatches: dict[str, SpooledPairs] = field(default_factory=dict)
+    out_of_order: dict[str, SpooledPairs] = field(default_factory=dict)
+    not_found: dict[str, SpooledPairs] = field(default_factory=dict)
+    gaps: SpooledPairs = field(default_factory=SpooledPairs)
     _non_consecutive: dict[str, Pairs] = field(default_factory=dict)
 
     @staticmethod
-    def add(report: dict[str, PairSpool], path: str, pair: tuple[int, int]) -> None:
+    def add(report: dict[str, SpooledPairs], path: str, pair: tuple[int, int]) -> None:
         """Add `pair` to the pairs of `path` in `report`."""
-        report.setdefault(path, PairSpool()).extend((pair,))
+        report.setdefault(path, SpooledPairs()).extend((pair,))
 
     def add_gaps(self, path: str, begin: int) -> None:
         """Assign the gaps from number `begin` on to `path`."""
@@ -210,7 +210,7 @@ class DumpReports:
             yield f"Non-consecutive offsets in {path}\n"
             yield from _lines("  {} is followed by {}", self._gaps(ranges))
 
-    def _mismatches(self, pairs: PairSpool) -> Iterator[tuple[int, int]]:
+    def _mismatches(self, pairs: SpooledPairs) -> Iterator[tuple[int, int]]:
         return pairs.newest_first(0, len(pairs)) if self.version.is_scala else pairs.last_first()
 
     def _gaps(self, ranges: Pairs) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.disk.pair_spool import PairSpool
+from kafkalog_cli.disk.spooled_pairs import SpooledPairs
 from kafkalog_cli.format import producer_snapshot, txnindex
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
@@ -62,7 +62,7 @@ class Sidecars(NamedTuple):
                 yield self._sanity(path, index.sanity_message(java_absolute_path(path)))
                 return
             mismatches, absolute = self.reports.index_mismatches, self.shown(java_absolute_path(path))
-            mismatches[absolute] = PairSpool()
+            mismatches[absolute] = SpooledPairs()
             for checked in check_offset_index(index, log, self.max_message_size):
                 if isinstance(checked, GivesUp):
                     yield checked

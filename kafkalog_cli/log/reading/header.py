@@ -74,7 +74,7 @@ class Headers:
         while True:
             is_small = size_bytes < _WINDOW_BYTES // _FEW_BATCHES
             if is_small and not window:
-                window = memoryview(bytearray(_WINDOW_BYTES))
+                window = memoryview(bytearray(min(_WINDOW_BYTES, max(1, self.file.size_bytes - self.end_position))))
             found = _scan_headers(self.file, self.end_position, self.file.size_bytes, window if is_small else header)
             if not len(found.batches):
                 break
@@ -88,8 +88,8 @@ class Headers:
 
 
 _ANY_SIZE = Limits(max_batch_bytes=1 << 32)
-_WINDOW_BYTES = 64 << 10
-_FEW_BATCHES = 4
+_WINDOW_BYTES = 256 << 10
+_FEW_BATCHES = 16
 """The fewest batches for which a window is read: of larger batches, only the headers."""
 
 

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from kafkalog_cli.change.output_directory import ComingFile, RunRecord, forget_record, read_record, record_bytes
 from kafkalog_cli.disk.durable import (
     attributes_in,
-    half_published,
     is_link,
     not_changed,
     not_imported,
     replace_file,
     sync_directory,
     tells_nothing_changed,
+    unfinished,
 )
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_imports, lock_log_dir
@@ -39,7 +39,7 @@ from kafkalog_cli.disk.names import (
     moved_out,
     partition_directory_name,
 )
-from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word
+from kafkalog_cli.errors import HalfPublished, KafkalogError, Refused, SyncFailed, Unreadable, shell_word
 from kafkalog_cli.format.strict_json import fields, integer, list_of, table, text
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
 
@@ -263,7 +263,7 @@ class NewPartitions:
             sync_directory(self._fs, self.log_dir)
             forget_record(self._fs, self.record_path, self.log_dir)
         except (OSError, SyncFailed, Unreadable) as error:
-            raise half_published(self.log_dir, error) from error
+            raise unfinished(HalfPublished, self.log_dir, error) from error
         self.sweep(record.run)
         placed = tuple(name for name, is_there in found if is_there)
         return Completed(placed, tuple(name for name, is_there in found if not is_there), record.what)

@@ -15,13 +15,12 @@ from contextlib import ExitStack, suppress
 from typing import Annotated, Any, NamedTuple
 
 from kafkalog_cli.disk.durable import (
-    half_published,
     not_changed,
-    record_not_gone,
     remove_if_there,
     sync_directory,
     try_to_link,
     try_to_remove,
+    unfinished,
 )
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import PARTITION_LOCK, LockPolicy, lock_own_directory
@@ -32,7 +31,16 @@ from kafkalog_cli.disk.named_places import (
     replace_output,
 )
 from kafkalog_cli.disk.names import OWN_DIRECTORY
-from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Refused, SyncFailed, UnsupportedFormat
+from kafkalog_cli.errors import (
+    HalfPublished,
+    KafkalogError,
+    NotKafkaLayout,
+    PathNotFound,
+    RecordNotGone,
+    Refused,
+    SyncFailed,
+    UnsupportedFormat,
+)
 from kafkalog_cli.format.strict_json import LIMIT_BYTES, anything, form_of, integer, parse, plain, table, text
 
 VERSION = 1
@@ -130,7 +138,7 @@ def forget_record(fs: WritableFilesystem, path: str, output: str) -> None:
         try:
             sync_directory(fs, path.rpartition("/")[0])
         except SyncFailed as error:
-            raise record_not_gone(output, error) from error
+            raise unfinished(RecordNotGone, output, error) from error
 
 
 _RECORD = "committed.json"
@@ -253,7 +261,7 @@ class OutputDirectory:
             else:
                 forget_record(self._fs, self._record_path, self.path)
         except (OSError, SyncFailed) as error:
-            raise half_published(self.path, error) from error
+            raise unfinished(HalfPublished, self.path, error) from error
         self.abandon(record.run)
         return done
 

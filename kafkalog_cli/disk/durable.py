@@ -14,16 +14,13 @@ from kafkalog_cli.errors import (
     NO_ROOM,
     HalfChanged,
     HalfDiscarded,
-    HalfPublished,
     KafkalogError,
     MarkerKept,
     MarkerLeftAway,
     NoSpace,
     NotChanged,
     NotImported,
-    NotRecorded,
     PartlyRemoved,
-    RecordNotGone,
     SyncFailed,
     SyncFoundNoSpace,
     Unreadable,
@@ -473,11 +470,6 @@ def is_marker_kept(error: BaseException) -> bool:
     return isinstance(error, MarkerKept) or (isinstance(error, NoSpace) and "partition" in error.details)
 
 
-def not_recorded(path: str, error: OSError | KafkalogError) -> KafkalogError:
-    """Return the error to raise if segments were unlinked, but epochs and checkpoint lines are as they were."""
-    return _told(NotRecorded, path, _cause(error))
-
-
 def unfinished(kind: type[KafkalogError], path: str, error: OSError | KafkalogError) -> KafkalogError:
     """Return the error of this kind to raise if something was changed, and stays, before `error` ended the run."""
     return _told(kind, path, _cause(error))
@@ -499,11 +491,6 @@ def not_imported(path: str, error: OSError | KafkalogError) -> KafkalogError:
     return _told(NotImported, path, cause)
 
 
-def half_published(path: str, error: OSError | SyncFailed | Unreadable) -> KafkalogError:
-    """Return the error to raise between the commit of a run and its last rename. The next run completes the renames."""
-    return _told(HalfPublished, path, error)
-
-
 def _told(kind: type[KafkalogError], path: str, error: BaseException, more: str = "", **details: str) -> KafkalogError:
     """Return an error of this kind. For a full disk it is NoSpace with the same text, without path and cause twice."""
     if not is_no_room(error):
@@ -512,11 +499,6 @@ def _told(kind: type[KafkalogError], path: str, error: BaseException, more: str 
     cause = error.details["reason"] if isinstance(error, NoSpace) else full
     told = str(kind(path=path, reason=f"{cause}{more}", **details))
     return NoSpace(path=path, reason=told.removeprefix(f"{path}: "))
-
-
-def record_not_gone(path: str, error: SyncFailed) -> KafkalogError:
-    """Return the error to raise if a run is complete and synced, but the removal of its record is not."""
-    return _told(RecordNotGone, path, error)
 
 
 def half_changed(

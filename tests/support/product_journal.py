@@ -100,7 +100,7 @@ _BUGS = {
     "remove what an undone run keeps": (journal_undo, "_remove_kept"),
     "undo": (undo_plan, "undo"),
     "suffix of a salvage that is not done": (salvage, "PARTIAL"),
-    "tell that segments were removed": (freeing, "not_recorded"),
+    "tell that segments were removed": (freeing, "unfinished"),
     "tell that a removal began": (removal, "partly_removed"),
     "find the runs before this one": (apply_changes, "followed_runs"),
     "wait with an interrupt for a safe point": (Interruptions, "ask"),

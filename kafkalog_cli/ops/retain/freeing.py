@@ -6,10 +6,19 @@ from dataclasses import dataclass, field, replace
 
 from kafkalog_cli.change.manifest import read_manifest
 from kafkalog_cli.change.removal import partly
-from kafkalog_cli.disk.durable import not_recorded
+from kafkalog_cli.disk.durable import unfinished
 from kafkalog_cli.disk.fs import FileStatus, LockHandle
 from kafkalog_cli.disk.lock import hold, lock_log_dir, lock_partition
-from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code, shell_word
+from kafkalog_cli.errors import (
+    ExitCode,
+    KafkalogError,
+    NoSpace,
+    NotRecorded,
+    Refused,
+    SyncFailed,
+    combined_exit_code,
+    shell_word,
+)
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.free import (
     Freed,
@@ -131,7 +140,7 @@ class Freeing:
                 cause = error.__cause__
                 if isinstance(cause, SyncFailed):  # the disk's contents are unknown, so no change may follow
                     self._unsynced.add(plan.path)
-                    error = not_recorded(plan.path, cause) if self.freed[plan.path].segments else error
+                    error = unfinished(NotRecorded, plan.path, cause) if self.freed[plan.path].segments else error
                 self._fail(plan, error)
                 continue
             room = room + gone_bytes if self.dry_run else fs.room(plan.path).free_bytes
@@ -178,7 +187,7 @@ class Freeing:
                 self._report("epochs", remark.message, remark.path)
                 self._failures.append(remark.code)
         except (KafkalogError, OSError) as error:
-            self._fail(plan, not_recorded(plan.path, error) if freed.segments else error)
+            self._fail(plan, unfinished(NotRecorded, plan.path, error) if freed.segments else error)
 
     def _lockable(self) -> list[FreePlan]:
         """Lock the log directories, and return the plans of the directories that could be locked."""

@@ -21,6 +21,7 @@ from kafkalog_cli.change.manifest import (
     way_out,
     write_manifest,
 )
+from kafkalog_cli.change.removal import try_to_remove_directory
 from kafkalog_cli.change.runs import MANIFEST, is_run_id, run_directory, run_ids
 from kafkalog_cli.disk.durable import (
     NameChanges,
@@ -30,7 +31,6 @@ from kafkalog_cli.disk.durable import (
     sync_directory,
     try_to_link,
     try_to_remove,
-    try_to_remove_directory,
     write_with_holes,
 )
 from kafkalog_cli.disk.fs import WritableFilesystem

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kafkalog_cli.change.manifest import Manifest, RunState, difference_of_files, read_manifest, snapshot
-from kafkalog_cli.change.removal import entries_below
+from kafkalog_cli.change.removal import try_to_remove_directory
 from kafkalog_cli.change.runs import run_ids
 from kafkalog_cli.disk.durable import (
     attributes_in,
@@ -27,7 +27,7 @@ from kafkalog_cli.disk.names import (
     marked_directory_name,
     segment_file_name,
 )
-from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
+from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 
@@ -71,8 +71,16 @@ def _files(base_offset: int) -> tuple[str, ...]:
 
 
 def make_directory_of_partition(fs: WritableFilesystem, path: str) -> None:
-    """Make an empty directory with owner, group and mode of its parent, the log directory. Raises OSError."""
-    fs.make_directory(path, fs.attributes(path.rpartition("/")[0] or "/")._replace(xattrs=()))
+    """Make an empty directory with owner, group and mode of its parent, the log directory.
+
+    Raises NotChanged, NoSpace, and FileExistsError if another run has made it meanwhile.
+    """
+    try:
+        fs.make_directory(path, fs.attributes(path.rpartition("/")[0] or "/")._replace(xattrs=()))
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise not_changed(path, error) from error
 
 
 def make_partition(  # noqa: PLR0913
@@ -134,13 +142,10 @@ def make_alone(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: 
     Raises Locked, Refused, NotChanged, NoSpace, Unreadable.
     """
     is_new = False
-    try:
-        if fs.status(path) is None:
-            with suppress(FileExistsError):
-                make_directory_of_partition(fs, path)
-                is_new = True
-    except OSError as error:
-        raise not_changed(path, error) from error
+    if fs.status(path) is None:
+        with suppress(FileExistsError):
+            make_directory_of_partition(fs, path)
+            is_new = True
     try:
         lock = lock_partition(fs, path, policy)
     except BaseException:
@@ -217,7 +222,7 @@ def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> N
     gone = marked_directory_name(directory.topic, directory.partition, DirectoryKind.DELETE, unique_id)
     fs.rename(path, f"{parent}/{gone}")
     sync_directory(fs, parent or "/")
-    remove_all(fs, f"{parent}/{gone}")
+    try_to_remove_directory(fs, f"{parent}/{gone}")
 
 
 def _remove_made(fs: WritableFilesystem, path: str, made: tuple[str, ...]) -> None:
@@ -229,18 +234,3 @@ def _remove_made(fs: WritableFilesystem, path: str, made: tuple[str, ...]) -> No
     with suppress(PermissionError):  # of the mtime, on which nothing depends
         fs.set_attributes(path, attributes)
     sync_directory(fs, path)
-
-
-def remove_all(fs: WritableFilesystem, path: str) -> None:
-    """Remove a directory with a `-delete` name as far as possible; a broker removes the rest."""
-    status = fs.status(path)
-    if status is None or status.is_symlink:
-        return
-    with suppress(OSError, PathNotFound, Refused):
-        for entry, is_directory in entries_below(fs, path):
-            if is_directory:
-                with suppress(OSError):
-                    fs.remove_directory(entry)
-            else:
-                try_to_remove(fs, entry)
-        fs.remove_directory(path)

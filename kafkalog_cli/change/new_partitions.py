@@ -17,10 +17,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kafkalog_cli.change.output_directory import ComingFile, RunRecord, forget_record, read_record, record_bytes
+from kafkalog_cli.change.removal import try_to_remove_directory
 from kafkalog_cli.disk.durable import (
     attributes_in,
     is_link,
-    not_changed,
     not_imported,
     replace_file,
     sync_directory,
@@ -107,16 +107,6 @@ def _check(own: str) -> str:
     return _digits(f"kafkalog import {own}", _CHECK_DIGITS)
 
 
-def make_staged(fs: WritableFilesystem, path: str) -> None:
-    """Create an empty staged directory, in which a partition will be built. Raises NotChanged, NoSpace."""
-    from kafkalog_cli.change.new_partition import make_directory_of_partition
-
-    try:
-        make_directory_of_partition(fs, path)
-    except OSError as error:
-        raise not_changed(path, error) from error
-
-
 def has_no_record(fs: Filesystem, path: str) -> bool:
     """Whether a partition never had a record: its only segment has the base offset 0 and an empty log.
 
@@ -192,15 +182,13 @@ class NewPartitions:
 
         Directories are removed as far as possible. Returns their number, 0 if they could not be listed.
         """
-        from kafkalog_cli.change.new_partition import remove_all
-
         with suppress(OSError, KafkalogError):
             record = record_of(self._fs, self.log_dir)
             kept = set() if record is None else {one.staged for one in record.coming}
             names = [entry.path.rpartition("/")[2] for entry in self._fs.list_directory(self.log_dir)]
             stale = [name for name in names if is_staged(name, run) and name not in kept]
             for name in stale:
-                remove_all(self._fs, f"{self.log_dir}/{name}")
+                try_to_remove_directory(self._fs, f"{self.log_dir}/{name}")
             return len(stale)
         return 0
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Annotated, Any, NamedTuple
 
+from kafkalog_cli.change.removal import try_to_remove_directory
 from kafkalog_cli.disk.durable import (
     not_changed,
     remove_if_there,
     sync_directory,
     try_to_link,
-    try_to_remove,
     unfinished,
 )
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
@@ -35,7 +35,6 @@ from kafkalog_cli.errors import (
     HalfPublished,
     KafkalogError,
     NotKafkaLayout,
-    PathNotFound,
     RecordNotGone,
     Refused,
     SyncFailed,
@@ -142,7 +141,6 @@ def forget_record(fs: WritableFilesystem, path: str, output: str) -> None:
 
 
 _RECORD = "committed.json"
-_ABSENT = (FileNotFoundError, PathNotFound)
 
 
 class OutputDirectory:
@@ -215,7 +213,9 @@ class OutputDirectory:
     def begin(self, run: str) -> str:
         """Remove the files of earlier runs, and create the staging directory. Raises NotChanged, NoSpace."""
         try:
-            self._sweep()
+            for entry in self._fs.list_directory(self._own):
+                if entry.is_directory:
+                    try_to_remove_directory(self._fs, entry.path)
             self._make(self.staging(run))
         except (OSError, SyncFailed) as error:
             raise not_changed(self.path, error) from error
@@ -223,8 +223,7 @@ class OutputDirectory:
 
     def abandon(self, run: str) -> None:
         """Remove the staged files of a failed or completed run, as far as possible."""
-        with suppress(OSError, KafkalogError):
-            self._remove(self.staging(run))
+        try_to_remove_directory(self._fs, self.staging(run))
 
     def publish(self, record: RunRecord) -> None:
         """Commit the run, whose files must all be on the disk, and move them to their places.
@@ -323,18 +322,6 @@ class OutputDirectory:
                 if lock is not None and [one.path for one in self._fs.list_directory(made)] == [lock]:
                     self._fs.unlink(lock)
                 self._fs.remove_directory(made)
-
-    def _sweep(self) -> None:
-        with suppress(*_ABSENT):
-            for entry in self._fs.list_directory(self._own):
-                if entry.is_directory:
-                    self._remove(entry.path)
-
-    def _remove(self, directory: str) -> None:
-        with suppress(*_ABSENT):
-            for entry in self._fs.list_directory(directory):
-                try_to_remove(self._fs, entry.path)
-            self._fs.remove_directory(directory)
 
 
 def _full(path: str) -> str:

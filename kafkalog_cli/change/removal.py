@@ -1,7 +1,7 @@
 """Remove files, the directory of a run, or a directory with all of its contents. No undo follows."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from kafkalog_cli.change.runs import MANIFEST, run_directory, runs_directory
 from kafkalog_cli.disk.durable import (
@@ -116,3 +116,18 @@ def remove_directory(fs: WritableFilesystem, path: str) -> None:
         sync_directory(fs, path.rpartition("/")[0] or "/")
     except (OSError, SyncFailed, Unreadable) as error:
         raise partly_removed(path, gone, error) from error
+
+
+def try_to_remove_directory(fs: WritableFilesystem, path: str) -> None:
+    """Remove a directory with everything in it, as far as possible. A link is left alone, and so is its target."""
+    with suppress(OSError, KafkalogError):
+        status = fs.status(path)
+        if status is None or status.is_symlink:
+            return
+        for entry, is_directory in entries_below(fs, path):
+            with suppress(OSError):
+                if is_directory:
+                    fs.remove_directory(entry)
+                else:
+                    fs.unlink(entry)
+        fs.remove_directory(path)

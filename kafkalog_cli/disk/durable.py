@@ -404,14 +404,6 @@ def try_to_remove(fs: WritableFilesystem, path: str) -> None:
         fs.unlink(path)
 
 
-def try_to_remove_directory(fs: WritableFilesystem, path: str) -> None:
-    """Remove a directory of files while another error is being handled. Entries that cannot be removed stay."""
-    with suppress(OSError, KafkalogError):
-        for entry in fs.list_directory(path):
-            try_to_remove(fs, entry.path)
-        fs.remove_directory(path)
-
-
 def is_no_room(error: BaseException | None) -> bool:
     """Whether the error means that the disk or the quota is full."""
     return isinstance(error, (NoSpace, SyncFoundNoSpace)) or (isinstance(error, OSError) and error.errno in NO_ROOM)

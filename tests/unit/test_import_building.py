@@ -7,8 +7,8 @@ from tests.support.watched_fs import every_fault
 
 pa = pytest.importorskip("pyarrow")
 
-from kafkalog_cli.change.new_partition import remove_all  # noqa: E402
 from kafkalog_cli.change.new_partitions import staged_name  # noqa: E402
+from kafkalog_cli.change.removal import try_to_remove_directory  # noqa: E402
 from kafkalog_cli.log.settings.source import SettingsSource  # noqa: E402
 from kafkalog_cli.ops.append.batching import Writing  # noqa: E402
 from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
@@ -65,7 +65,7 @@ def test_calls_that_fail():
         disk = fs.below
         if error is None:
             assert prove(disk, PATH, "t-0", [ROWS], NOW_MS, with_offsets=True).records == 60
-        remove_all(disk, PATH)
+        try_to_remove_directory(disk, PATH)
         assert [entry.path for entry in disk.list_directory(ROOT)] == [f"{ROOT}/meta.properties"]
     assert {"NotChanged", "NoSpace", "OSError", "SyncFailed"} <= kinds
 

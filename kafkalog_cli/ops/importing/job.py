@@ -20,8 +20,9 @@ from multiprocessing.synchronize import Event
 from secrets import token_hex
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from kafkalog_cli.change.new_partition import remove_all
-from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition, make_staged, staged_name
+from kafkalog_cli.change.new_partition import make_directory_of_partition
+from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition, staged_name
+from kafkalog_cli.change.removal import try_to_remove_directory
 from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.durable import attributes_in
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
@@ -70,7 +71,7 @@ class Where(NamedTuple):
             try:
                 yield name
             except BaseException:
-                remove_all(fs, f"{self.log_dir}/{name}")
+                try_to_remove_directory(fs, f"{self.log_dir}/{name}")
                 raise
 
 
@@ -134,7 +135,7 @@ def scattered(where: Where, places: Places, number: int, name: str, rows: Iterat
     fs = RealFilesystem()
     with where.staged(fs, _ROWS, number) as staged:
         directory = f"{where.log_dir}/{staged}"
-        make_staged(fs, directory)
+        make_directory_of_partition(fs, directory)
         return list(Scatter(fs, directory, attributes_in(fs, where.log_dir), places, number, name).run(rows))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.change.new_partition import remove_all
+from kafkalog_cli.change.removal import try_to_remove_directory
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.durable import sync_directory
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem
@@ -85,7 +85,7 @@ def metadump(  # noqa: PLR0913
             _fill(fs, staged, sources, directories, copier)
         fs.rename(staged, out)
     except BaseException as error:
-        remove_all(fs, staged)
+        try_to_remove_directory(fs, staged)
         if isinstance(error, OSError):
             raise of_the_system(out, error) from error
         raise

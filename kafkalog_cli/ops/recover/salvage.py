@@ -15,8 +15,8 @@ from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import LogLoader
 from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.removal import try_to_remove_directory
 from kafkalog_cli.disk.directory_contents import check_layout
-from kafkalog_cli.disk.durable import try_to_remove_directory
 from kafkalog_cli.disk.fs import ReadableFile, WritableFile, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.named_places import check_output_directory

@@ -38,7 +38,7 @@ def is_name_of_kafka(name: str) -> bool:
 
 def root_files(entries: Iterable[FileStatus]) -> dict[FileKind, FileStatus]:
     """Return the files with names of files at the root of a log directory, by their kinds. Links are followed."""
-    names = ((entry, classify_file(_name(entry.path))) for entry in entries if entry.is_file)
+    names = ((entry, classify_file(entry.name)) for entry in entries if entry.is_file)
     return {name.kind: entry for entry, name in names if name.kind in ROOT_KINDS and name.state is WorkState.IN_PLACE}
 
 
@@ -52,7 +52,7 @@ def is_root_file(entry: FileStatus) -> bool:
 
 def is_sign_of_broker(entry: FileStatus) -> bool:
     """Whether an entry is such a file, and not `.lock`, which other programs make too."""
-    return is_root_file(entry) and _name(entry.path) != FileKind.LOCK.value
+    return is_root_file(entry) and entry.name != FileKind.LOCK.value
 
 
 def has_root_file(fs: Filesystem, directory: str, is_sign: Callable[[FileStatus], bool] = is_root_file) -> bool:
@@ -71,7 +71,7 @@ def looks_like_partition(entries: Iterable[FileStatus]) -> bool:
     A log directory with a segment file of its own is no partition. A broker does not start where a run
     left `.kafkalog`.
     """
-    names = [classify_file(_name(entry.path)) for entry in entries if entry.is_file]
+    names = [classify_file(entry.name) for entry in entries if entry.is_file]
     return any(map(_data_kind, names)) and all(name.kind is not FileKind.META_PROPERTIES for name in names)
 
 
@@ -81,7 +81,7 @@ def holds_partition(fs: Filesystem, entries: Iterable[FileStatus]) -> bool:
     The partition's files include `.kafkalog`; `foreign_layout` knows the similar programs.
     """
     for entry in entries:
-        name = classify_file(_name(entry.path))
+        name = classify_file(entry.name)
         if entry.is_directory and name.name == OWN_DIRECTORY:
             return True
         if entry.is_file and _is_of_partition(name):
@@ -95,7 +95,7 @@ def foreign_layout(fs: Filesystem, entries: Iterable[FileStatus]) -> str | None:
     Links are followed.
     """
     for entry in entries:
-        name = _name(entry.path)
+        name = entry.name
         if entry.is_file and _REDPANDA_FILE.fullmatch(name):
             return REDPANDA
         if entry.is_file and _BOOKKEEPER_LOG.fullmatch(name) and _start(fs, entry.path) == _BOOKKEEPER_MAGIC:
@@ -112,10 +112,6 @@ def check_layout(fs: Filesystem, directory: str, entries: Iterable[FileStatus]) 
 
 def _data_kind(name: FileName) -> bool:
     return name.offset is not None and (name.kind in SEGMENT_KINDS or name.kind is FileKind.SEVEN_LOG)
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _start(fs: Filesystem, path: str) -> bytes:

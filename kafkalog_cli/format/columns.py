@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from operator import ge
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -82,13 +81,6 @@ class Matrix:
         """Return the matrix of an array with a row for each of `names`, over its memory if that is contiguous."""
         columns = matrix if matrix.flags.c_contiguous else matrix.copy()
         return cls(memoryview(columns.reshape(-1).data), columns.shape[1], columns.shape[1])
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of several matrices as one."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls.from_columns([chain(*columns) for columns in zip(*(part.columns() for part in parts), strict=True)])
 
     def __len__(self) -> int:
         return self._rows

@@ -428,7 +428,7 @@ def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
     entries = fs.list_directory(path)
     if directory_name(path).kind is not DirectoryKind.OTHER:
         return entries
-    return [one for one in entries if is_name_of_kafka(name := _name(one.path)) or name == OWN_DIRECTORY]
+    return [one for one in entries if is_name_of_kafka(name := one.name) or name == OWN_DIRECTORY]
 
 
 class OddFile(NamedTuple):
@@ -448,7 +448,7 @@ def odd_files(
     file of an unfinished cleaning is one too. No broker made it, and the end of the cleaning would put it in place.
     """
     for entry in entries:
-        name = classify_file(_name(entry.path))
+        name = classify_file(entry.name)
         if name.kind not in kinds or name.state not in (WorkState.IN_PLACE, WorkState.CLEANED, WorkState.SWAP):
             continue
         if name.state is not WorkState.IN_PLACE:
@@ -470,7 +470,7 @@ def is_passed_over(entry: FileStatus) -> bool:
 
     No run changes or follows it. A broker that starts removes a deleted file, and of a link nothing but the link.
     """
-    state = classify_file(_name(entry.path)).state
+    state = classify_file(entry.name).state
     return entry.is_symlink and state in (WorkState.DELETED, WorkState.TEMPORARY)
 
 
@@ -494,7 +494,7 @@ def segment_of_file(fs: Filesystem, path: str) -> Segment | None:
 
     None if the file does not exist or its name is not that of a log.
     """
-    name = classify_file(_name(path))
+    name = classify_file(path.rpartition("/")[2])
     log = fs.status(path)
     if name.offset is None or log is None or name.kind not in (FileKind.LOG, FileKind.SEVEN_LOG):
         return None
@@ -512,7 +512,8 @@ def segment_of_file(fs: Filesystem, path: str) -> Segment | None:
 
 def directory_name(path: str) -> DirectoryName:
     """Return the parsed name of the directory at `path`, which may be `.` or end in a slash."""
-    return classify_directory(_name(os.path.abspath(path)))  # noqa: PTH100  (a name, links are not followed)
+    name = os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119  (links are not followed)
+    return classify_directory(name)
 
 
 def _runs(fs: Filesystem, path: str, entries: list[FileStatus]) -> tuple[str, ...]:
@@ -520,9 +521,9 @@ def _runs(fs: Filesystem, path: str, entries: list[FileStatus]) -> tuple[str, ..
 
     The log can be read all the same, and whoever changes it takes the lock in `.kafkalog` first.
     """
-    own = [e for e in entries if e.is_directory and classify_directory(_name(e.path)).kind is DirectoryKind.OWN]
+    own = [e for e in entries if e.is_directory and classify_directory(e.name).kind is DirectoryKind.OWN]
     try:
-        return tuple(_name(run.path) for e in own for run in fs.list_directory(e.path) if run.is_directory)
+        return tuple(run.name for e in own for run in fs.list_directory(e.path) if run.is_directory)
     except Unreadable:
         return ()
 
@@ -562,10 +563,6 @@ def _has_offset(file: PartitionFile) -> bool:
 
 def _offset(file: PartitionFile) -> int:
     return -1 if file.name.offset is None else file.name.offset
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 Takes = Callable[[DirectoryName], bool]
@@ -624,7 +621,7 @@ def _below(fs: Filesystem, entries: Iterable[FileStatus]) -> str:
 
 
 def _partition_directory(fs: Filesystem, entry: FileStatus, takes: Takes | None = None) -> DirectoryName | None:
-    directory = classify_directory(_name(entry.path))
+    directory = classify_directory(entry.name)
     if directory.kind not in _PARTITION_KINDS or (takes is not None and not takes(directory)):
         return None
     # Only old documentation has names like topic_0, and other programs' directories have such names too.

@@ -22,8 +22,6 @@ HELD_ROWS = 10_000
 """Batches with bad CRCs that are held back, as they may not be batches if the chain breaks after them."""
 MAX_DAMAGED = 20
 """The largest number of breaks that a scan remembers."""
-GATHERED_ROWS = 4_000
-"""The number of batches at which checks of whole columns reach full speed; a chunk may have only 200."""
 
 TakeRecords = Callable[[RecordBlock], None]
 
@@ -86,7 +84,7 @@ class HeldScan:
         scan = Scan(self.file, start=start, limits=self.limits)
         held: list[Batch] = []
         astray: Fault | None = None
-        for found in _gathered(self._columns(scan, records)):
+        for found in self._columns(scan, records):
             row = _first_astray(found, self._base_offset)
             if row is not None:
                 astray = _crc_fault(found.row(row))
@@ -133,20 +131,6 @@ class HeldScan:
             if part is not None and len(part):
                 self.end_position = part.end_position
                 yield part
-
-
-def _gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
-    """Yield the same batches, joined until operations on them pay off."""
-    waiting: list[BatchColumns] = []
-    rows = 0
-    for batches in chunks:
-        waiting.append(batches)
-        rows += len(batches)
-        if rows >= GATHERED_ROWS:
-            yield BatchColumns.joined(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield BatchColumns.joined(waiting)
 
 
 def _rows_to_read(base_offset: int | None, chunk: Chunk) -> list[Rows]:

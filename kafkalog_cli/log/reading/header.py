@@ -30,20 +30,20 @@ def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batc
     Mirrors FileLogInputStream.nextBatch and FileChannelRecordBatch.loadBatchHeader. Only the header is read, so the CRC
     is not checked (`valid` is `UNCHECKED`). A damaged or unreadable header gives a fault.
     """
-    header = memoryview(bytearray(RECORD_BATCH.size))
-    found = _scan_headers(file, position, file.size_bytes if end is None else end, header)
+    found = _scan_headers(file, position, memoryview(bytearray(RECORD_BATCH.size)))
     if len(found.batches):
-        return found.batches.row(0)
+        batch = found.batches.row(0)
+        return batch if end is None or batch.position + batch.size_bytes <= end else None
     return None if found.fault is None or found.fault.kind is FaultKind.TRAILING_BYTES else found.fault
 
 
-def _scan_headers(file: ReadableFile, position: int, end: int, buffer: memoryview) -> Scanned:
+def _scan_headers(file: ReadableFile, position: int, buffer: memoryview) -> Scanned:
     """Return the batches from byte `position` on whose headers `buffer` can hold; if there are none, the reason."""
     got, unreadable = read_readable(file, position, buffer)
-    found = scan(buffer[:got], position, end, _ANY_SIZE, check=False)
+    found = scan(buffer[:got], position, file.size_bytes, _ANY_SIZE, check=False)
     if len(found.batches) or not found.needed_bytes:
         return found
-    return found._replace(fault=unreadable or incomplete_batch(position, end - position))
+    return found._replace(fault=unreadable or incomplete_batch(position, file.size_bytes - position))
 
 
 class Headers:
@@ -75,7 +75,7 @@ class Headers:
             is_small = size_bytes < _WINDOW_BYTES // _FEW_BATCHES
             if is_small and not window:
                 window = memoryview(bytearray(min(_WINDOW_BYTES, max(1, self.file.size_bytes - self.end_position))))
-            found = _scan_headers(self.file, self.end_position, self.file.size_bytes, window if is_small else header)
+            found = _scan_headers(self.file, self.end_position, window if is_small else header)
             if not len(found.batches):
                 break
             self.end_position += found.consumed_bytes

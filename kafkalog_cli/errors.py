@@ -398,3 +398,14 @@ def combined_exit_code(codes: list[ExitCode], *, is_read: bool = False) -> ExitC
     if failed:
         return ExitCode.UNSUPPORTED if is_read and failed == {ExitCode.UNSUPPORTED} else ExitCode.PARTIAL
     return ExitCode.WARNINGS
+
+
+def of_the_system(path: str, error: OSError) -> KafkalogError:
+    """Translate an OSError about `path`, or about the file that the error names, into NoSpace or Unreadable."""
+    named = error.filename if isinstance(error.filename, str) else path
+    if error.errno in NO_ROOM:
+        told: KafkalogError = NoSpace(path=named, reason="it could not be written")
+    else:
+        told = Unreadable(path=named, reason=error.strerror or str(error))
+    told.__cause__ = error
+    return told

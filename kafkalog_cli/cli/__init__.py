@@ -8,7 +8,7 @@
 - `options.py`, `option_groups.py`, `session_groups.py`: options that subcommands share. `option_fields.py`: groups of
   options.
 - `command_help.py`: the text of the help. `variables.py`: options from variables of the environment.
-- `verbs.py`: one call of a command with a session (verify, inspect, and those that change logs).
+- `changes.py`: Reports and Changes print what a verb of `ops` reports, such as one that changes logs.
 - `environment.py`: the disk, streams, clock and terminal of a command, which tests replace.
 
 A run prints results on stdout and messages on stderr, and returns the exit code. Heavy modules are imported in the

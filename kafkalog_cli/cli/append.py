@@ -1,25 +1,33 @@
 """`kafkalog append`: append records to a log."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from typer import Argument, Context, Option
 
+from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.option_groups import OneTopic
 from kafkalog_cli.cli.options import CodecName, Metrics, OnePartition, PartitionerOption, SingleReplica
-from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings, session_options
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings
+from kafkalog_cli.errors import ExitCode, as_typed, counted
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.append.append import AppendPlan
+from kafkalog_cli.ops.append.batching import Writing
+from kafkalog_cli.ops.append.inputs import AppendInputs, InputCutOff, parse_skipped, paths_and_files
+from kafkalog_cli.ops.append.verb import Appending, AppendOptions
 from kafkalog_cli.ops.choices import Hashing
-
-if TYPE_CHECKING:
-    from kafkalog_cli.cli.verbs import VerbRun
-    from kafkalog_cli.log.partition import Partition
-    from kafkalog_cli.ops.append.verb import Appending, AppendOptions
+from kafkalog_cli.ops.session.call import Call
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.target import Changed
+from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.stream import printable
 
 EXAMPLES = (
     (
@@ -98,12 +106,8 @@ class RecordOptions(NamedTuple):
         help="Epoch of the coordinator that ends the transaction.")] = 0
 # fmt: on
 
-    def checked(self) -> "AppendOptions":
+    def checked(self) -> AppendOptions:
         """Return the options as an append takes them. Raises UsageError if they contradict each other."""
-        from kafkalog_cli.ops.append.batching import Writing
-        from kafkalog_cli.ops.append.inputs import parse_skipped
-        from kafkalog_cli.ops.append.verb import AppendOptions
-
         chosen = {one.name: getattr(self, one.name) for one in fields(Writing)}
         writing = Writing(**{name: one.value if isinstance(one, Enum) else one for name, one in chosen.items()})
         skipped = parse_skipped(self.skip_records or ())
@@ -148,38 +152,109 @@ def append(  # noqa: PLR0913
     Ctrl-C or SIGTERM ends the run between two batches with exit code 130. The run then prints the number of appended
     records, and the command that appends the rest (--skip-records). Standard input has to be sent again.
     """
-    from kafkalog_cli.cli.verbs import VerbRun
-    from kafkalog_cli.ops.append.inputs import AppendInputs, paths_and_files
-    from kafkalog_cli.ops.append.verb import APPEND, Appending
-    from kafkalog_cli.output.log_change_views import append_view
-
     environment: Environment = context.obj
     more_paths, inputs = paths_and_files(environment.fs, files or ())
     own = records.checked()
-    options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
-    run = VerbRun(context, APPEND, append_view(), options, printing, metrics)
-    read = AppendInputs(environment.fs, inputs, environment.stdin, run.session.interruptions, run)
-    appending = Appending(run.session, own, read)
-    return _append(run, appending, appending.targets(path, more_paths))
+    run = Changes(
+        context, printing, _lines, _SUMS, question=_question, metrics=metrics, is_dry_run=safety.dry_run
+    )  # fmt: skip
+    options = run.options(topics, safety, settings=settings, single_replica=single_replica)
+    call = Call("append", [path, *more_paths], options)
+    read = AppendInputs(environment.fs, inputs, environment.stdin, run.interruptions, run)
+    appending = Appending(call, own, read)
+    return _append(run, call, appending, appending.targets())
 
 
-def _append(run: "VerbRun", appending: "Appending", partitions: "list[Partition]") -> int:
+def _append(run: Changes, call: Call, appending: Appending, partitions: list[Partition]) -> int:
     """Append; if there are several partitions, sort the input first. An interrupted run reports how to continue."""
-    from kafkalog_cli.ops.append.inputs import InputCutOff
-    from kafkalog_cli.ops.session.verb import Summary
-    from kafkalog_cli.output.log_change_views import interruption
-
-    session = run.session
     with ExitStack() as sorted_lines:
         try:
             if len(partitions) > 1:
                 sorted_lines.enter_context(closing(appending.sort(partitions)))
         except (KeyboardInterrupt, InputCutOff):  # nothing is locked or changed yet
-            session.interruptions.ask()
-            run.metrics, summary = None, Summary(ExitCode.INTERRUPTED)
+            run.interruptions.ask()
+            run.metrics, outcome = None, call.end(ExitCode.INTERRUPTED, ())
+            outcome = replace(outcome, partitions=len(partitions))
         else:
             run.progress.begin("append", appending.total_bytes)
-            summary = run.run(appending.append, partitions)
-    if summary.code is ExitCode.INTERRUPTED and session.interruptions.are_asked_for and not session.options.dry_run:
-        run.report(interruption(appending, session.argv))
-    return run.finish(summary, partitions)
+            outcome = appending.append(partitions)
+    if outcome.exit_code is ExitCode.INTERRUPTED and run.interruptions.are_asked_for and not call.dry_run:
+        run.report(_interruption(appending, call.argv))
+    return run.finish(outcome)
+
+
+_SUMS: Sums = {
+    **CHANGED,
+    "records": lambda changed: 0 if changed.plan.appended is None else changed.plan.appended.records,
+    "batches": lambda changed: 0 if changed.plan.appended is None else changed.plan.appended.batches,
+    "appended_bytes": lambda changed: 0 if changed.plan.appended is None else changed.plan.appended.size_bytes,
+}
+
+
+def _lines(changed: Changed[AppendPlan]) -> Iterator[str]:
+    return changed_lines(changed, _words(changed.plan), undo_words(changed))
+
+
+def _question(plan: AppendPlan) -> str:
+    return f"Append in {printable(plan.path)}: {_words(plan)}"
+
+
+def _words(plan: AppendPlan) -> str:
+    """Return what was appended, in words."""
+    appended = plan.appended
+    if appended is None or not appended.records:
+        return "nothing to append"
+    records = counted(appended.records, "record")
+    batches = counted(appended.batches, "batch", "batches")
+    parts = [f"{records} appended at {appended.first_offset} in {batches} ({sized(appended.size_bytes)})"]
+    if appended.rolled:
+        parts.append(f"{counted(len(appended.rolled), 'segment')} begun")
+    if plan.is_cut_short:
+        parts.append("interrupted")
+    return ", ".join(parts)
+
+
+def _interruption(appending: Appending, argv: Sequence[str]) -> Note:
+    """Return what an interrupted append has done, and the command that appends the rest of the input."""
+    words = _interrupted_words(appending.appended, appending.end_offsets, has_stdin=appending.has_stdin)
+    step = _command_that_goes_on(argv, appending.appended)
+    return Note("interrupted", words, None, step, is_error=True, exit_code=ExitCode.INTERRUPTED)
+
+
+def _interrupted_words(appended: Mapping[int, int], end_offsets: Mapping[int, int], *, has_stdin: bool) -> str:
+    """Return what an interrupted append has done: the number of appended records per partition, and the log's end."""
+    if not any(appended.values()):
+        done = "interrupted: no record of the input is appended"
+    elif len(appended) == 1:
+        ((number, count),) = appended.items()
+        what = "the first record" if count == 1 else f"the first {count} records"
+        verb = "is" if count == 1 else "are"
+        done = f"interrupted: {what} of the input {verb} appended, up to offset {end_offsets[number] - 1}, and no more"
+    else:
+        parts = [
+            f"partition {number}: {counted(count, 'record')}"
+            + (f" up to offset {end_offsets[number] - 1}" if count else "")
+            for number, count in sorted(appended.items())
+        ]
+        done = f"interrupted: of the input's records for each partition the first are appended: {', '.join(parts)}"
+    again = "; standard input has to be sent again, from its beginning" if has_stdin else ""
+    return done + again
+
+
+def _command_that_goes_on(argv: Sequence[str], appended: Mapping[int, int]) -> str:
+    """Return the command line that appends the remaining records: `argv`, with --skip-records for `appended` records.
+
+    `appended` is the number of records per partition.
+    """
+    words, at = list(argv), 0
+    while at < len(words) and words[at] != "--":
+        name, equals, _ = words[at].partition("=")
+        if name == "--skip-records":
+            del words[at : at + (1 if equals else 2)]
+        else:
+            at += 1
+    counts = {number: count for number, count in sorted(appended.items()) if count}
+    skipped = [str(count) if len(appended) == 1 else f"{number}:{count}" for number, count in counts.items()]
+    command = words.index("append") + 1 if "append" in words else 0
+    words[command:command] = [word for count in skipped for word in ("--skip-records", count)]
+    return " ".join(["kafkalog", *map(as_typed, words)])

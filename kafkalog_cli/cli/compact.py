@@ -1,6 +1,6 @@
 """`kafkalog compact`: keep only the last record of each key, as a broker's log cleaner does."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -10,27 +10,27 @@ from typer import Context, Option
 from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
 from kafkalog_cli.broker.cleaning.marks import causes_in_words
+from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Delay, Input, KeyFormatOption, Metrics, PartitionPaths, SchemasOption, delay_ms_of
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
-from kafkalog_cli.cli.verbs import VerbRun
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.errors import ExitCode, UsageError, counted, shell_word
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.ops.compact.erasing import KeyFile, keys_to_erase, keys_to_explain
 from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
-from kafkalog_cli.ops.compact.verb import COMPACT, compact_partition, dirtiest_first
+from kafkalog_cli.ops.compact.verb import compact_each
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.option_values import parse_size_bytes
+from kafkalog_cli.ops.retain.plan import RetainPlan
+from kafkalog_cli.ops.session.call import Call
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.work import Changed
+from kafkalog_cli.ops.session.target import Changed
+from kafkalog_cli.output.changes import CHANGED, UNLINKED, Sums, changed_lines, remark_lines, undo_words
 from kafkalog_cli.output.human import Column, NumberColumn, iso_time, setting_words, write_table
-from kafkalog_cli.output.log_plan_view import changed_lines, plan_objects, remark_lines, undo_words
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.output.retain_view import unlinked
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
 EXAMPLES = (
     ("Estimate the effect of compaction", "kafkalog compact /var/lib/kafka --dry-run --estimate"),
@@ -95,25 +95,27 @@ def compact(  # noqa: PLR0913
     decoding = Decoding(key_format, None, schemas)
     decoding.check()
     environment: Environment = context.obj
-    options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     memory_bytes = parse_size_bytes(memory)
     delay_ms = delay_ms_of(delay, keeps=False) if erase_keys is None else 0
     version = kafka_version_of(kafka_version)
-    view = _view(explains=explain is not None, erases=erase_keys is not None)
-    run = VerbRun(context, COMPACT, view, options, printing, metrics)
-    partitions = run.session.writable_partitions(paths or [])
-    rows: list[CompactPlan] = []
-    if safety.dry_run and explain is None and erase_keys is None and len(partitions) > 1:
-        run.view = replace(view, lines=partial(_remarks_of_row, rows=rows))
+    erases, rows = erase_keys is not None, list[CompactPlan]()
+    sums = {**_SUMS, "records_erased": _records_erased} if erases else _SUMS
+    lines = partial(_lines, explains=explain is not None, erases=erases)
+    run = _Compacting(
+        context, printing, lines, sums, question=_question, metrics=metrics, is_dry_run=safety.dry_run
+    )  # fmt: skip
+    call = Call("compact", paths or [], run.options(topics, safety, settings=settings, pacing=pacing))
+    partitions = call.writable_partitions()
+    if safety.dry_run and explain is None and not erases and len(partitions) > 1:
+        run.lines = partial(_remarks_of_row, rows=rows)
     keys = None if erase_keys is None else keys_to_erase(
         environment.fs, erase_keys, partitions, decoding, is_ndjson=input.is_json
     )  # fmt: skip
-    planning = {"is_forced": force, "erases": keys is not None, "delay_ms": delay_ms}
-    ordered = dirtiest_first(run.session, partitions, **planning)
-    do = partial(
-        compact_partition,
-        is_forced=force,
-        estimates=estimate,
+    found = compact_each(
+        call,
+        partitions,
+        force=force,
+        estimate=estimate,
         explained_keys=None if explain is None else keys_to_explain(environment.fs, explain, partitions, decoding),
         keys=keys,
         removes_others=remove_other_records,
@@ -121,55 +123,67 @@ def compact(  # noqa: PLR0913
         version=version,
         delay_ms=delay_ms,
     )
-    missing: list[set[int]] = []  # the lines with keys that no log so far has a record of
-
-    def show(changed: Changed[CompactPlan]) -> None:
-        run.show(changed)
-        erasure = changed.plan.erasure
-        if erasure is not None and not changed.plan.is_refused:
-            missing[:] = [set(erasure.lines_without_record).intersection(*missing)]
-
-    summary = run.run(do, ordered, show)
-    if keys is not None and any(missing):
-        run.report(_note_of_missing(keys, missing[0], erase_keys or ""))
-        summary = summary._replace(code=summary.code or ExitCode.WARNINGS)
+    if keys is not None and run.missing:
+        run.report(_note_of_missing(keys, run.missing, erase_keys or ""))
+        found = replace(found, exit_code=found.exit_code or ExitCode.WARNINGS)
     if rows:
-        write_table(run.out, _DRY_RUN_COLUMNS, rows)
-    return run.finish(summary, ordered)
+        write_table(run.run.out, _DRY_RUN_COLUMNS, rows)
+    return run.finish(found)
+
+
+class _Compacting(Changes):
+    """Prints the results, and keeps the lines of the file of keys that no log so far has a record of."""
+
+    missing: set[int] | None = None
+
+    def show(self, result: Changed[CompactPlan]) -> None:
+        """See Observer."""
+        super().show(result)
+        erasure = result.plan.erasure
+        if erasure is not None and not result.plan.is_refused:
+            absent = set(erasure.lines_without_record)
+            self.missing = absent if self.missing is None else self.missing & absent
 
 
 # ---- results as text
 
 
-def _view(*, explains: bool, erases: bool) -> View[Changed[CompactPlan]]:
-    """Return the View: a key's records are explained, or keys are erased, or neither."""
-
-    def lines(changed: Changed[CompactPlan]) -> Iterator[str]:
-        plan = changed.plan
-        if _is_passed_over(changed):
-            return
-        yield from changed_lines(changed, _words(plan), _undo_words(changed), lists_changes=not explains)
-        yield from _dirt_lines(plan)
-        if changed.is_dry_run or erases:
-            yield from _causes_lines(plan)
-        yield from _explain_lines(plan)
-        yield from _erasure_lines(plan)
-
-    return View(
-        lines,
-        (*_COUNTS, *(("records_erased",) if erases else ())),
-        lambda changed: change_counts(changed, _counts(changed.plan)),
-        change_is_idle,
-        _question,
-        change_has_work,
-        plan_objects,
-    )
+def _lines(changed: Changed[CompactPlan], *, explains: bool, erases: bool) -> Iterator[str]:
+    """Yield the text: a key's records are explained, or keys are erased, or neither."""
+    plan = changed.plan
+    if _is_passed_over(changed):
+        return
+    yield from changed_lines(changed, _words(plan), _undo_words(changed), lists_changes=not explains)
+    yield from _dirt_lines(plan)
+    if changed.is_dry_run or erases:
+        yield from _causes_lines(plan)
+    yield from _explain_lines(plan)
+    yield from _erasure_lines(plan)
 
 
-_COUNTS = (
-    *("changed", "cleaned", "records_gone", "bytes_read", "bytes_written", "unlinked_files", "unlinked_bytes"),
-    *("removed_segments", "removed_bytes"),
-)
+def _records_erased(changed: Changed[CompactPlan]) -> int:
+    erasure = changed.plan.erasure
+    return 0 if erasure is None or erasure.after is None else sum(key.records for key in erasure.keys)
+
+
+def _of_outcome(count: Callable[[Compaction], int]) -> Callable[[Changed[CompactPlan]], int]:
+    return lambda changed: 0 if changed.plan.outcome is None else count(changed.plan.outcome)
+
+
+def _of_retention(count: Callable[[RetainPlan], int]) -> Callable[[Changed[CompactPlan]], int]:
+    return lambda changed: 0 if changed.plan.retention is None else count(changed.plan.retention)
+
+
+_SUMS: Sums = {
+    **CHANGED,
+    "cleaned": _of_outcome(lambda _: 1),
+    "records_gone": _of_outcome(lambda found: found.counts.records_read - found.counts.records_kept),
+    "bytes_read": _of_outcome(lambda found: found.counts.bytes_read),
+    "bytes_written": _of_outcome(lambda found: found.counts.bytes_written),
+    **UNLINKED,
+    "removed_segments": _of_retention(lambda plan: len(plan.removed)),
+    "removed_bytes": _of_retention(lambda plan: plan.removed_bytes),
+}
 
 
 def _is_passed_over(changed: Changed[CompactPlan]) -> bool:
@@ -186,21 +200,6 @@ def _remarks_of_row(changed: Changed[CompactPlan], rows: list[CompactPlan]) -> I
     for remark in plan.remarks:
         for line in remark_lines(plan.path, remark):
             yield f"{printable(plan.path)}:\n{line}"
-
-
-def _counts(plan: CompactPlan) -> dict[str, int]:
-    found = unlinked(plan.due)
-    if plan.outcome is not None:
-        counts = plan.outcome.counts
-        found["cleaned"] = 1
-        found["records_gone"] = counts.records_read - counts.records_kept
-        found["bytes_read"], found["bytes_written"] = counts.bytes_read, counts.bytes_written
-    if plan.erasure is not None and plan.erasure.after is not None:
-        found["records_erased"] = sum(key.records for key in plan.erasure.keys)
-    if plan.retention is not None:
-        found["removed_segments"] = len(plan.retention.removed)
-        found["removed_bytes"] = plan.retention.removed_bytes
-    return found
 
 
 def _note_of_missing(keys: KeyFile, lines: set[int], path: str) -> Note:
@@ -323,7 +322,7 @@ def _written(outcome: Compaction) -> str:
 def _undo_words(changed: Changed[CompactPlan]) -> str:
     """Return how to undo a compaction: the retention after it is undone first."""
     plan = changed.plan
-    words = undo_words(plan, changed.done, plan.delay_ms)
+    words = undo_words(changed, plan.delay_ms)
     if plan.retention_run is None or not plan.delay_ms:
         return words or ("" if plan.retention_run is None else "cannot be undone")
     command = f"kafkalog undo {shell_word(plan.path)} {plan.retention_run}"

@@ -1,14 +1,23 @@
 """`kafkalog delete-records`: move the log start offset forward."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.option_groups import OneTopic
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, OnePartition, SingleReplica, delay_ms_of
-from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings, session_options
+from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings
+from kafkalog_cli.errors import counted
+from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
+from kafkalog_cli.ops.delete_records import delete_records as move_start
+from kafkalog_cli.ops.session.target import Changed
+from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.stream import printable
 
 EXAMPLES = (
     (
@@ -43,15 +52,34 @@ def delete_records(  # noqa: PLR0913
     Consumers no longer get earlier records, as after kafka-delete-records. Whole segments below the new start are
     renamed to .deleted. Records that share a segment with later records stay on the disk until that segment is removed.
     """
-    from kafkalog_cli.cli.verbs import run_verb
-    from kafkalog_cli.ops.delete_records import DELETE_RECORDS
-    from kafkalog_cli.ops.delete_records import delete_records as delete_from_partition
-    from kafkalog_cli.output.log_change_views import delete_records_view
-
-    environment: Environment = context.obj
-    options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
-    return run_verb(
-        *(context, DELETE_RECORDS, delete_records_view(keeps=keep), options, [path], delete_from_partition),
-        printing=printing, metrics=metrics, takes_one=True,
-        before_offset=before, delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep,
+    changes = Changes(
+        context, printing, partial(_lines, keeps=keep), _SUMS,
+        question=_question, metrics=metrics, is_dry_run=safety.dry_run,
     )  # fmt: skip
+    options = changes.options(topics, safety, settings=settings, single_replica=single_replica)
+    return changes.finish(move_start(path, before, delay_ms=delay_ms_of(delay, keeps=keep), keep=keep, **options))
+
+
+_SUMS: Sums = {
+    **CHANGED,
+    "removed_segments": lambda changed: len(changed.plan.removed),
+    "removed_bytes": lambda changed: changed.plan.removed_bytes,
+}
+
+
+def _lines(changed: Changed[DeleteRecordsPlan], *, keeps: bool) -> Iterator[str]:
+    plan = changed.plan
+    delay_ms = None if keeps or not plan.removed else plan.delay_ms
+    return changed_lines(changed, _words(plan), undo_words(changed, delay_ms))
+
+
+def _words(plan: DeleteRecordsPlan) -> str:
+    if not plan.has_work:
+        return "nothing to do"
+    went = f", {counted(len(plan.removed), 'segment')} removed ({sized(plan.removed_bytes)})" if plan.removed else ""
+    return f"records before {plan.log_start_offset} deleted (the log started at {plan.old_start_offset}){went}"
+
+
+def _question(plan: DeleteRecordsPlan) -> str:
+    removed = f" ({counted(len(plan.removed), 'segment')}, {sized(plan.removed_bytes)})" if plan.removed else ""
+    return f"Delete the records before offset {plan.log_start_offset}{removed} from {printable(plan.path)}"

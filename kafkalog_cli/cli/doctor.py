@@ -22,7 +22,8 @@ from kafkalog_cli.ops.doctor.broker_pages import Recognised
 from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
 from kafkalog_cli.ops.doctor.examination import Examination, StartStep, examine_all
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.ops.session.options import SessionOptions
+from kafkalog_cli.ops.option_values import Clock
+from kafkalog_cli.ops.session.options import VerbOptions
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 from kafkalog_cli.output.verify_view import OF_SEVERITY
@@ -68,8 +69,9 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     """
     run = Run(context, output)
     run.show_reads()
-    now_ms = None if now is None else now_of(run.environment, now)
-    options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)
+    options: VerbOptions = {"broker_config": broker_config, "metadata": metadata}
+    if now is not None:
+        options["now"] = Clock(now_of(run.environment, now), is_given=True)
     paths = [word for word in words[1:] if _is_path(run.fs, word)]
     text = "\n".join(word for word in words[1:] if word not in paths)
     examinations = examine_all(run.session_context, options, [words[0], *paths], text, level)

@@ -1,19 +1,21 @@
 """`kafkalog inspect`: partitions and segments on a time axis."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from typer import Argument, Context
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.changes import Reports
+from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, output_option
-from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
-from kafkalog_cli.cli.verbs import VerbRun
+from kafkalog_cli.cli.run import Run
+from kafkalog_cli.cli.session_groups import Safety, SettingSources
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.ops.inspect import INSPECT, InspectedPartition, InspectedSegment, common_span, inspect_partition
+from kafkalog_cli.ops.inspect import InspectedPartition, InspectedSegment, common_span
+from kafkalog_cli.ops.inspect import inspect as inspect_partitions
 from kafkalog_cli.output.human import (
     Column,
     CountColumn,
@@ -26,7 +28,6 @@ from kafkalog_cli.output.human import (
 )
 from kafkalog_cli.output.progress import size_or_0, sized
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
-from kafkalog_cli.output.views import View
 
 EXAMPLES = (
     (
@@ -64,43 +65,37 @@ def inspect(  # noqa: PLR0913
 
     Batch headers are read, but no records, and no CRC is checked. Nothing is locked or changed.
     """
-    environment: Environment = context.obj
-    inspected: list[InspectedPartition] = []
-    options = session_options(environment, topics, Safety(now=now, dry_run=True), settings=settings)
-    run = VerbRun(context, INSPECT, _VIEW, options, Printing(output=output))
+    run = Run(context, output, outlives_reader=True)
     if html is not None:
-        check_named_file(environment.fs, html)
-    partitions = run.session.partitions(paths)
+        check_named_file(run.fs, html)
+    inspected: list[InspectedPartition] = []
 
     def show(found: InspectedPartition) -> None:
         inspected.append(found)
-        run.show(found)
+        if run.lines is not None:
+            run.lines.result(found)
 
-    summary = run.run(inspect_partition, partitions, show)
+    reports = Reports(run, show)
+    found = inspect_partitions(paths, **reports.options(topics, Safety(now=now), settings=settings))
     if html is not None:
         from kafkalog_cli.output.inspect_page import inspect_page
 
-        page = inspect_page(inspected, run.session.clock.now_ms, _sentences)
-        replace_named_file(environment.fs, html, page, "page")
+        now_ms = run.environment.now_ms() if now is None else now_of(run.environment, now)
+        replace_named_file(run.fs, html, inspect_page(inspected, now_ms, _sentences), "page")
     if not output.is_json:
         write_inspected(run.out, inspected)
-    return run.finish(summary, partitions)
+    return reports.end(
+        found,
+        partitions=found.partitions,
+        segments=sum(len(one.segments) for one in inspected),
+        bytes=sum(one.size_bytes for one in inspected),
+        holes=sum(one.hole_count for one in inspected),
+        open_transactions=sum(len(one.open_transactions or ()) for one in inspected),
+        removable_bytes=sum(one.retention.removable_bytes for one in inspected if one.retention is not None),
+        failures=reports.failures,
+    )
 
 
-def _counts(found: InspectedPartition) -> Mapping[str, int]:
-    return {
-        "segments": len(found.segments),
-        "bytes": found.size_bytes,
-        "holes": found.hole_count,
-        "open_transactions": len(found.open_transactions or ()),
-        "removable_bytes": 0 if found.retention is None else found.retention.removable_bytes,
-    }
-
-
-_VIEW: View[InspectedPartition] = View(
-    lambda _: (), ("segments", "bytes", "holes", "open_transactions", "removable_bytes", "failures"), _counts
-)
-"""Objects are printed one by one. The text has one time axis for all partitions."""
 _CELLS = 24
 _MOST_SEGMENTS, _MOST_DETAILS, _SHOWN_OPEN = 200, 100, 3
 

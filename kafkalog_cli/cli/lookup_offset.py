@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.exit_codes import PATHS
-from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption, selection_of
+from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption
 
 EXAMPLES = (
     ("Print the record at offset 120", "kafkalog lookup-offset /var/lib/kafka/orders-0 120"),
@@ -30,12 +30,12 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.cli.run import Run
     from kafkalog_cli.ops.lookup_offset import lookup_offset as find_offset
-    from kafkalog_cli.ops.selection import select_one
+    from kafkalog_cli.ops.selection import select_one, selection_of
     from kafkalog_cli.output.lookup_view import found_lines, write_found
 
     run = Run(context, output)
     paths = run.directories_of([path])
-    chosen = select_one(run.fs, paths[0] if len(paths) == 1 else path, selection_of(topic, partition, None))
+    chosen = select_one(run.fs, paths[0] if len(paths) == 1 else path, selection_of(topic, partition))
     found = find_offset(run.fs, chosen, offset, batch_only=batch)
     run.lock_warnings.about_partitions(chosen.path)
     if run.lines is not None:

@@ -10,7 +10,7 @@ from typer import Argument, Context, Option
 from kafkalog_cli.cli.commands import Command
 from kafkalog_cli.cli.environment import now_of, time_of
 from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
-from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption, selection_of
+from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, NoTimestamps, UsageError
@@ -19,7 +19,7 @@ from kafkalog_cli.ops import lookup_time as by_time
 from kafkalog_cli.ops.lookup_offset import Found, LookupOffset
 from kafkalog_cli.ops.lookup_time import BrokerAnswer, joined_errors
 from kafkalog_cli.ops.option_values import time_words
-from kafkalog_cli.ops.selection import select_of_topics
+from kafkalog_cli.ops.selection import select_of_topics, selection_of
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.lookup_view import found_lines, write_found
 from kafkalog_cli.output.stream import paint_of, printable
@@ -73,7 +73,7 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
         answer_of = partial(_starts_before, until_ms, before, clock_ms)
     elif earliest or latest:
         answer_of = _earliest if earliest else _latest
-    chosen = select_of_topics(run.fs, run.directories_of([path]), selection_of(topic, partition, None))
+    chosen = select_of_topics(run.fs, run.directories_of([path]), selection_of(topic, partition))
     if len(chosen) == 1:
         return _print_answer(run, chosen[0], answer_of(chosen[0]))
     return _print_answers(run, chosen, answer_of, has_offsets=before is not None)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Context, Option
 
+from kafkalog_cli.cli.changes import Reports
 from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
+from kafkalog_cli.cli.session_groups import Safety, SettingSources
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
 from kafkalog_cli.log.log_dir import Shutdown
@@ -33,7 +34,7 @@ from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.listing.listing import PartitionListing
-    from kafkalog_cli.ops.session.options import SessionOptions
+    from kafkalog_cli.ops.session.options import VerbOptions
 
 EXAMPLES = (
     ("List the partitions of a log directory", "kafkalog ls /var/lib/kafka"),
@@ -114,7 +115,7 @@ _COUNTS = ("partitions", "segments", "files", "bytes", "leftovers", "open_transa
 class Listed:
     """Lists paths in order; a failure ends only its path or partition."""
 
-    def __init__(self, run: Run, options: LsOptions, planning: "SessionOptions | None") -> None:
+    def __init__(self, run: Run, options: LsOptions, planning: "VerbOptions | None") -> None:
         """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
         self._run, self._planning, self._selection = run, planning, options.topics.selection
         segments = self._segments = options.segments
@@ -191,7 +192,7 @@ class Listed:
     def _warn_of_lock(self, root: LogDirRoot) -> None:
         """Warn about the lock's owner: readers take no lock."""
         owner = root.lock_owner
-        if self._planning is not None and owner is not None:  # the session that plans warns of it
+        if self._planning is not None and owner is not None:  # the plans warn of it
             return
         if root.path in self._warned or (owner is None and root.lock_problem is None):
             return
@@ -215,11 +216,11 @@ def _code(faults: Iterable[LocatedFault]) -> ExitCode:
     return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS
 
 
-def _planning(run: Run, options: LsOptions, typed: Collection[str]) -> "SessionOptions | None":
-    """Return the options of the session that plans, None without --freeable. Raises UsageError."""
+def _planning(run: Run, options: LsOptions, typed: Collection[str]) -> "VerbOptions | None":
+    """Return the options of the plans, None without --freeable. Raises UsageError."""
     space, settings = options.space, options.settings
     if space.freeable:
-        return session_options(run.environment, options.topics, Safety(space.now, dry_run=True), settings=settings)
+        return Reports(run).options(options.topics, Safety(space.now, dry_run=True), settings=settings)
     if space.now is not None:
         now_of(run.environment, space.now)  # a time in a wrong unit is reported first
     for name, value in {"now": space.now, **settings._asdict()}.items():
@@ -231,7 +232,7 @@ def _planning(run: Run, options: LsOptions, typed: Collection[str]) -> "SessionO
 class UsageOfListed:
     """Keeps all listings, and prints what fills the disk when the last path was listed."""
 
-    def __init__(self, run: Run, options: LsOptions, planning: "SessionOptions | None") -> None:
+    def __init__(self, run: Run, options: LsOptions, planning: "VerbOptions | None") -> None:
         self._run, self._planning, self._paths = run, planning, options.paths or []
         self._has_topics, self._sort = options.space.by_topic, options.space.sort or SortKey.BY_NAME
         self._found: dict[str, PartitionListing] = {}
@@ -247,7 +248,7 @@ class UsageOfListed:
             self._found.setdefault(os.path.realpath(found.path), found)
 
     def print_all(self, fail: Callable[[KafkalogError], None]) -> dict[str, int]:
-        """Print everything; return the sums for the summary. Raises as `Session.settings`."""
+        """Print everything; return the sums for the summary. Raises as `Call.settings`."""
         freeable = self._freeable()
         rows = []
         for found in self._found.values():
@@ -272,23 +273,19 @@ class UsageOfListed:
         """Return what each partition would free, by path; note INTERRUPTED if not all partitions were planned."""
         if self._planning is None or not self._found:
             return {}
-        from kafkalog_cli.cli.verbs import VerbRun
-        from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
-        from kafkalog_cli.output.views import View
+        from kafkalog_cli.ops.listing.freeable import freeable_of
+        from kafkalog_cli.ops.session.call import Call
 
         run = self._run
-        output = OutputFormat.JSON if run.as_json else OutputFormat.TEXT
-        # The session only reports progress and notes: its results come back as values.
-        view: View[object] = View(lambda _: ())
-        session = VerbRun(run.context, FREEABLE, view, self._planning, Printing(output=output)).session
-        session.named_paths = frozenset(path.rstrip("/") for path in self._paths)
+        call = Call("ls", self._paths, self._planning)
+        call.named_paths = frozenset(path.rstrip("/") for path in self._paths)
         partitions, removed = [], {}
         for path in (found.path for found in self._found.values()):
             try:
                 partitions.append(open_partition(run.fs, path))
             except KafkalogError as error:  # a broker removed it after it was listed
                 removed[path] = Freeable(unknown_because=(str(error),), partitions=1, unknown_partitions=1)
-        freeable, code = freeable_of(session, partitions)
+        freeable, code = freeable_of(call, partitions)
         run.codes += [code] if code is ExitCode.INTERRUPTED else []
         return {**freeable, **removed}
 

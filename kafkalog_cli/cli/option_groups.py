@@ -22,7 +22,6 @@ from kafkalog_cli.cli.options import (
     TopicPatternOption,
     Until,
     ValueFormatOption,
-    selection_of,
 )
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -45,6 +44,8 @@ class Topics(NamedTuple):
     @property
     def selection(self) -> "Selection":
         """The selection. Raises UsageError."""
+        from kafkalog_cli.ops.selection import selection_of
+
         return selection_of(self.topic, self.partition, self.topic_pattern)
 
 
@@ -57,7 +58,9 @@ class OneTopic(NamedTuple):
     @property
     def selection(self) -> "Selection":
         """The selection."""
-        return selection_of(self.topic, self.partition, None)
+        from kafkalog_cli.ops.selection import selection_of
+
+        return selection_of(self.topic, self.partition)
 
 
 class WantedRange(NamedTuple):

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Context, Option
 
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.ops.choices import Hashing, Isolation
-
-if TYPE_CHECKING:
-    from kafkalog_cli.ops.selection import Selection
-    from kafkalog_cli.ops.session.options import Pace
 
 MOST_LOG_BYTES = 32 << 20
 """A larger `__consumer_offsets` is not read for a completion: the shell waits for it."""
@@ -252,32 +247,6 @@ IoBytesPerS = Annotated[str | None, pace_option(metavar="SIZE", envvar="KAFKALOG
 def default_jobs() -> int:
     """Return the default number of partitions at a time: one per core, at most MOST_JOBS."""
     return max(1, min(os.cpu_count() or 1, MOST_JOBS))
-
-
-def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> Pace:
-    """Return the Pace of these options. Raises UsageError."""
-    from kafkalog_cli.ops.session.options import Pace
-
-    if time_budget is None and io_bytes_per_s is None:
-        return Pace(jobs or default_jobs())
-    from kafkalog_cli.ops.option_values import parse_seconds, parse_size_bytes
-
-    seconds = None if time_budget is None else parse_seconds(time_budget)
-    size_bytes = None if io_bytes_per_s is None else parse_size_bytes(io_bytes_per_s)
-    if size_bytes == 0:
-        raise UsageError(reason="--io-bytes-per-s must be above 0")
-    return Pace(jobs or default_jobs(), seconds, size_bytes)
-
-
-def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None) -> Selection:
-    """Return the selection of these options. Raises UsageError."""
-    from kafkalog_cli.ops.selection import Selection
-
-    try:
-        pattern = None if topic_pattern is None else re.compile(topic_pattern)
-    except re.error as error:
-        raise UsageError(reason=f"--topic-pattern {topic_pattern}: {error}") from error
-    return Selection(frozenset(topics or ()), frozenset(partitions or ()), pattern)
 
 
 def delay_ms_of(delay: str | None, *, keeps: bool) -> int | None:

@@ -8,22 +8,22 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
+from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.option_groups import Topics
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
-from kafkalog_cli.cli.verbs import VerbRun
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.errors import UsageError, counted, shell_word
-from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
+from kafkalog_cli.format.internal_topics.schema import NEWEST
 from kafkalog_cli.ops.plans import Remark
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.recover import RECOVER, Recovered, recovery
-from kafkalog_cli.ops.recover.salvage import SALVAGE, LostOffsets, Salvage, salvaging
+from kafkalog_cli.ops.recover.recover import Recovered
+from kafkalog_cli.ops.recover.recover import recover as repair
+from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvage, salvage_to
 from kafkalog_cli.ops.steps import command_line, text_of
+from kafkalog_cli.output.changes import CHANGED, Detail, Sums, change_details, remark_lines
 from kafkalog_cli.output.human import setting_words
-from kafkalog_cli.output.log_plan_view import change_details, remark_lines
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import FAILED, Detail, View, change_has_work, change_is_idle, one_object
 
 EXAMPLES = (
     ("See what a repair would do", "kafkalog recover /var/lib/kafka --dry-run"),
@@ -80,17 +80,19 @@ def recover(  # noqa: PLR0913
         raise UsageError(reason="--since-recovery-point needs plain recovery or --indexes-only")
     if salvage is not None and (safety.dry_run or discard):
         raise UsageError(reason="--salvage changes nothing, and cannot be combined with --dry-run or --discard")
-    options = session_options(context.obj, topics, safety, settings=settings, pacing=pacing)
-    version = kafka_version_of(kafka_version)
     if salvage is not None:
-        run = VerbRun(context, SALVAGE, View(_salvage_lines), options, printing)
-        with salvaging(run.session, paths, salvage) as salvaged:
-            return run.complete(*salvaged)
+        copies = Changes(context, printing, _salvage_lines, {}, only_copies=True)
+        options = copies.options(topics, safety, settings=settings, pacing=pacing)
+        return copies.finish(salvage_to(paths, salvage, **options))
     mode = RecoverMode.INDEXES_ONLY if indexes_only else RecoverMode.REPAIR
     mode = RecoverMode.LIKE_BROKER if like_broker else mode
-    run = VerbRun(context, RECOVER, _VIEW, options, printing)
-    return run.complete(*recovery(
-        run.session, paths, mode, since_recovery_point=since_recovery_point, discard=discard, version=version
+    changes = Changes(
+        context, printing, _lines, CHANGED, question=_question, amounts=_AMOUNTS, is_dry_run=safety.dry_run
+    )  # fmt: skip
+    options = changes.options(topics, safety, settings=settings, pacing=pacing)
+    return changes.finish(repair(
+        paths, mode=mode, since_recovery_point=since_recovery_point, discard=discard, kafka_version=kafka_version,
+        **options,
     ))  # fmt: skip
 
 
@@ -115,13 +117,7 @@ def _lines(recovered: Recovered) -> Iterable[str]:
         yield "  cannot be undone (--discard)" if done.manifest.discard else f"  {undo}"
 
 
-def _counts(recovered: Recovered) -> dict[str, int]:
-    plan = recovered.plan
-    return {
-        "changed": int(recovered.done is not None or recovered.live_path is not None),
-        FAILED: int(plan.is_refused),
-        "cut_bytes": _cut_bytes(plan),
-    }
+_AMOUNTS: Sums = {"cut_bytes": lambda recovered: _cut_bytes(recovered.plan)}
 
 
 def _cut_bytes(plan: RecoverPlan) -> int:
@@ -134,21 +130,6 @@ def _question(plan: RecoverPlan) -> str:
     parts += [f"remove {counted(len(plan.removed), 'segment')}"] if plan.removed else []
     words = " and ".join(parts) or _plan_words(plan)
     return f"{words[:1].upper()}{words[1:]} in {printable(plan.path)}"
-
-
-_VIEW: View[Recovered] = View(
-    _lines,
-    ("changed",),
-    _counts,
-    change_is_idle,
-    _question,
-    has_work=change_has_work,
-    objects=lambda recovered: one_object(
-        recovered.plan,
-        path=recovered.live_path or recovered.plan.path,
-        run=None if recovered.done is None else recovered.done.manifest.run.run_id,
-    ),
-)
 
 
 def _plan_words(plan: RecoverPlan) -> str:

@@ -1,21 +1,28 @@
 """`kafkalog retain`: remove the segments past retention, or make room on a full disk."""
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.broker.retention import RetentionPass
+from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings
+from kafkalog_cli.errors import UsageError, counted
+from kafkalog_cli.log.log_end import TimestampOrigin
 from kafkalog_cli.ops.option_values import parse_size_bytes
-
-if TYPE_CHECKING:
-    from kafkalog_cli.cli.verbs import VerbRun
-    from kafkalog_cli.ops.retain.freeing import Freeing
+from kafkalog_cli.ops.retain.free import Freed, free
+from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
+from kafkalog_cli.ops.retain.retain import retain as remove_segments
+from kafkalog_cli.ops.session.target import Changed
+from kafkalog_cli.output.changes import CHANGED, UNLINKED, Sums, changed_lines, undo_words
+from kafkalog_cli.output.human import Column, NumberColumn, iso_time, setting_words, table_lines
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.stream import printable
 
 EXAMPLES = (
     ("See why each segment stays or is removed", "kafkalog retain /var/lib/kafka --dry-run --explain"),
@@ -62,35 +69,143 @@ def retain(  # noqa: PLR0913
     the limits are ignored: the oldest segments of all partitions are unlinked at once, but never compacted topics,
     internal topics or active segments.
     """
-    from kafkalog_cli.cli.verbs import VerbRun, run_verb
-    from kafkalog_cli.ops.retain.retain import RETAIN, retain_partition
-    from kafkalog_cli.output.retain_view import free_view, retain_view
-
-    environment: Environment = context.obj
-    options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
-    if free_bytes is not None:
-        if explain or keep or delay is not None:
-            raise UsageError(reason="--explain, --delay and --keep cannot be combined with --free-bytes")
-        from kafkalog_cli.ops.retain.freeing import FREE, Freeing
-
-        wanted_bytes, least = parse_size_bytes(free_bytes), 0 if keep_bytes is None else parse_size_bytes(keep_bytes)
-        run = VerbRun(context, FREE, free_view(), options, printing, metrics, only_plans=True)
-        return _free(run, paths or [], Freeing(run.session, keep_ms, wanted_bytes, options.dry_run), least)
-    if keep_bytes is not None or keep_ms:
-        raise UsageError(reason="--keep-bytes and --keep-ms need --free-bytes")
-    return run_verb(
-        *(context, RETAIN, retain_view(explains=explain, keeps=keep), options, paths or [], retain_partition),
-        printing=printing, metrics=metrics,
-        delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep, explains=explain,
+    removal = Changes(
+        context, printing, partial(_lines, keeps=keep), _SUMS,
+        question=_question, metrics=metrics, is_dry_run=safety.dry_run,
     )  # fmt: skip
+    if free_bytes is None:
+        if keep_bytes is not None or keep_ms:
+            raise UsageError(reason="--keep-bytes and --keep-ms need --free-bytes")
+        delay_ms = delay_ms_of(delay, keeps=keep)
+        options = removal.options(topics, safety, settings=settings, pacing=pacing)
+        return removal.finish(remove_segments(paths or [], delay_ms=delay_ms, keep=keep, explain=explain, **options))
+    if explain or keep or delay is not None:
+        raise UsageError(reason="--explain, --delay and --keep cannot be combined with --free-bytes")
+    wanted_bytes, least = parse_size_bytes(free_bytes), 0 if keep_bytes is None else parse_size_bytes(keep_bytes)
+    freeing = Changes(
+        context, printing, _freed_lines, _FREED_SUMS, metrics=metrics, is_dry_run=safety.dry_run
+    )  # fmt: skip
+    options = freeing.options(topics, safety, settings=settings, pacing=pacing)
+    return freeing.finish(free(paths or [], wanted_bytes, keep_bytes=least, keep_ms=keep_ms, **options))
 
 
-def _free(run: "VerbRun", paths: list[str], freeing: "Freeing", keep_bytes: int) -> int:
-    """Unlink segments until enough is free; return the exit code. Each log keeps `keep_bytes`."""
-    from kafkalog_cli.ops.retain.freeing import plan_freeing
+_SUMS: Sums = {
+    **CHANGED,
+    "removed_segments": lambda changed: len(changed.plan.removed),
+    "removed_bytes": lambda changed: changed.plan.removed_bytes,
+    **UNLINKED,
+}
+_FREED_SUMS: Sums = {
+    "changed": lambda freed: int(freed.has_work and not freed.is_dry_run),
+    "removed_segments": lambda freed: len(freed.segments),
+    "removed_bytes": lambda freed: sum(one.segment.log.size_bytes for one in freed.segments),
+    "unlinked_files": lambda freed: freed.old_files,
+    "freed_bytes": lambda freed: freed.disk_bytes,
+}
 
-    partitions = run.session.writable_partitions(paths)
-    summary = freeing.free(run.run(partial(plan_freeing, keep_bytes=keep_bytes), partitions, freeing.plans.append))
-    for freed in freeing.results():
-        run.show(freed)
-    return run.finish(summary, partitions)
+
+def _lines(changed: Changed[RetainPlan], *, keeps: bool) -> Iterator[str]:
+    plan = changed.plan
+    undo = undo_words(changed, None if keeps or not plan.removed else plan.delay_ms)
+    yield from changed_lines(changed, _words(plan), undo, lists_changes=not plan.explains)
+    yield from _explanation(plan) if plan.explains else ()
+
+
+def _words(plan: RetainPlan) -> str:
+    """Return what is removed, in words."""
+    if not plan.has_work:
+        return "nothing to do"
+    done = []
+    if plan.removed:
+        done.append(f"{counted(len(plan.removed), 'segment')} removed ({sized(plan.removed_bytes)})")
+    if plan.line_edits and not plan.removed:
+        done.append(f"{counted(len(plan.line_edits), 'checkpoint line')} changed")
+    if plan.due is not None and plan.due.files:
+        done.append(f"{counted(len(plan.due.files), 'old file')} unlinked ({sized(plan.due.size_bytes)})")
+    return ", ".join(done)
+
+
+def _question(plan: RetainPlan) -> str:
+    """Return the question before segments are removed."""
+    segments = counted(len(plan.removed), "segment")
+    return f"Remove {segments} ({sized(plan.removed_bytes)}) from {printable(plan.path)}"
+
+
+def _freed_lines(freed: Freed) -> Iterator[str]:
+    """Yield one line: the unlinked files, the log's start and end, and that this cannot be undone."""
+    plan = freed.plan
+    path = printable(plan.path)
+    parts = []
+    if freed.segments:
+        parts.append(f"{counted(len(freed.segments), 'segment')} unlinked")
+    if freed.old_files:
+        parts.append(f"{counted(freed.old_files, 'old file')} unlinked")
+    if not parts:
+        because = plan.protected_by or next((remark.message for remark in plan.remarks), "")
+        yield f"{path}: nothing unlinked{f', {printable(because)}' if because else ''}"
+        return
+    offsets = "" if freed.log_start_offset is None else f", offsets {freed.log_start_offset} to {plan.log_end_offset}"
+    how = "dry run: " if freed.is_dry_run else ""
+    yield f"{path}: {how}{', '.join(parts)} ({sized(freed.disk_bytes)}){offsets}" + (
+        "" if freed.is_dry_run else "; cannot be undone"
+    )
+
+
+# ---- the text of --explain
+
+
+def _explanation(plan: RetainPlan) -> Iterator[str]:
+    """Return lines for the settings used, then for each segment."""
+    for setting in plan.settings:
+        yield f"  {setting_words(setting)}"
+    if plan.is_refused and plan.fates:
+        yield "  without that refusal:"
+    if plan.fates:
+        yield from (f"  {line.rstrip()}" for line in table_lines(_COLUMNS, plan.fates))
+
+
+_ORIGINS = {TimestampOrigin.BATCHES: "", TimestampOrigin.TIME_INDEX: " (index)", TimestampOrigin.MTIME: " (mtime)"}
+_COLUMNS = (
+    Column("OFFSETS", lambda fate: f"{fate.base_offset} to {fate.next_offset}"),
+    NumberColumn("SIZE", lambda fate: sized(fate.size_bytes)),
+    Column(
+        "NEWEST", lambda fate: fate.largest and f"{iso_time(fate.largest.timestamp_ms)}{_ORIGINS[fate.largest.origin]}"
+    ),
+    Column("RESULT", lambda fate: _result(fate)),  # noqa: PLW0108 it is defined below
+)
+
+
+def _result(fate: SegmentFate) -> str:
+    """Return the fate of a segment, and the name of the setting that decides; the settings are printed above."""
+    setting = "" if fate.setting is None else printable(fate.setting.name)
+    if fate.goes is RetentionPass.LOG_START:
+        return "removed: before log start"
+    if fate.goes is not None:
+        return f"removed: {setting}"
+    due = _due(fate)
+    if fate.stays in (None, Stay.LIMITS):
+        return f"due {due}" if due else "kept: within the limits"
+    if fate.stays is Stay.POLICY and fate.setting is not None:
+        return f"kept: {setting}={printable(fate.setting.text)}"
+    reason = _REASONS[fate.stays].format(odd=fate.odd.value if fate.odd else "")
+    return f"kept: {reason}" + (f"; due {due}" if due else "")
+
+
+_REASONS = {
+    Stay.EMPTY: "active, no records",
+    Stay.POLICY: "nothing is deleted",
+    Stay.NO_LIMIT: "no limit is set",
+    Stay.FUTURE: "newest is in the future",
+    Stay.UNIT: "newest is {odd}",
+    Stay.NOT_REPLICATED: "past the high watermark",
+    Stay.BEHIND: "an earlier segment is kept",
+}
+
+
+def _due(fate: SegmentFate) -> str:
+    """Return when a segment that stays would be removed; "" if never."""
+    if fate.stays in (Stay.POLICY, Stay.NO_LIMIT, Stay.EMPTY):
+        return ""
+    parts = [] if fate.due_ms is None else [iso_time(fate.due_ms)]
+    parts += [] if fate.due_after_bytes is None else [f"after {sized(fate.due_after_bytes)} more"]
+    return " or ".join(parts)

@@ -1,14 +1,19 @@
 """`kafkalog roll`: start a new segment where a broker would."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Metrics, PartitionPaths
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings, session_options
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings
+from kafkalog_cli.ops.roll import RollPlan
+from kafkalog_cli.ops.roll import roll as start_segments
+from kafkalog_cli.ops.session.target import Changed
+from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
 
 EXAMPLES = (
     ("Roll the segments that are due", "kafkalog roll /var/lib/kafka"),
@@ -38,13 +43,22 @@ def roll(  # noqa: PLR0913
     segment.bytes, if an index is full, or if the offsets reach 2^31. It also rolls if segment.ms have passed since the
     timestamps of the segment's first batch. An active segment without records is never rolled.
     """
-    from kafkalog_cli.cli.verbs import run_verb
-    from kafkalog_cli.ops.roll import ROLL, roll_partition
-    from kafkalog_cli.output.log_change_views import roll_view
+    changes = Changes(context, printing, _lines, _SUMS, metrics=metrics, is_dry_run=safety.dry_run)
+    options = changes.options(topics, safety, settings=settings, pacing=pacing)
+    return changes.finish(start_segments(paths or [], force=force, **options))
 
-    environment: Environment = context.obj
-    options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
-    return run_verb(
-        *(context, ROLL, roll_view(), options, paths or [], roll_partition),
-        printing=printing, metrics=metrics, force=force,
-    )  # fmt: skip
+
+_SUMS: Sums = {**CHANGED, "rolled": lambda changed: int(changed.has_work)}
+
+
+def _lines(changed: Changed[RollPlan]) -> Iterator[str]:
+    return changed_lines(changed, _words(changed.plan), undo_words(changed))
+
+
+def _words(plan: RollPlan) -> str:
+    if plan.is_empty:
+        return "nothing to do, the active segment is empty"
+    if not plan.has_work:
+        return "nothing to do"
+    because = plan.cause.value if plan.cause is not None else "forced"
+    return f"rolled at {plan.log_end_offset} ({because})"

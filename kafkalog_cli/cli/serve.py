@@ -19,12 +19,12 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     limits_option,
-    selection_of,
     selection_option,
 )
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.choices import DamageAnswer
+from kafkalog_cli.ops.selection import selection_of
 from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
 from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.observer import LockWarnings, Note

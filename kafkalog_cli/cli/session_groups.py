@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Option
 
-from kafkalog_cli.cli.environment import Environment, now_of
-from kafkalog_cli.cli.option_groups import OneTopic, Topics
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import (
     AssumeOffline,
     BrokerConfigOption,
@@ -28,7 +27,6 @@ from kafkalog_cli.cli.options import (
     Wait,
     WriterBrokerConfig,
     WriterMetadata,
-    pace_of,
 )
 from kafkalog_cli.errors import UsageError
 
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkalog_cli.ops.engine import Engine
-    from kafkalog_cli.ops.session.options import SessionOptions
 
 spark_option = partial(Option, rich_help_panel="Spark")
 Master = Annotated[str, spark_option(metavar="URL",
@@ -164,37 +161,3 @@ def engine_of(environment: Environment, spark: Spark, jobs: int, *, as_json: boo
     need_pyspark()
     sessions = partial(shown_session, environment, spark.master, settings, as_json=as_json)
     return SparkEngine(spark.master, settings, jobs, sessions)
-
-
-_NO_SETTINGS = SettingSources()
-
-
-def session_options(  # noqa: PLR0913
-    environment: Environment,
-    topics: Topics | OneTopic,
-    safety: Safety,
-    *,
-    settings: SettingSources | WriterSettings = _NO_SETTINGS,
-    pacing: Pacing | None = None,
-    engine: "Engine | None" = None,
-    single_replica: bool = False,
-) -> "SessionOptions":
-    """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError."""
-    from kafkalog_cli.ops.engine import THREADS
-    from kafkalog_cli.ops.session.options import SessionOptions
-
-    pacing = Pacing(jobs=1) if pacing is None else pacing
-    return SessionOptions(
-        selection=topics.selection,
-        now_ms=None if safety.now is None else now_of(environment, safety.now),
-        dry_run=safety.dry_run,
-        wait_seconds=safety.wait,
-        assume_offline=safety.assume_offline,
-        if_offline=pacing.if_offline,
-        single_replica=single_replica,
-        config=settings.config or (),
-        broker_config=settings.broker_config,
-        metadata=settings.metadata,
-        pace=pace_of(*pacing[:3]),
-        engine=engine or THREADS,
-    )

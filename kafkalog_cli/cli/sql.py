@@ -17,10 +17,9 @@ from kafkalog_cli.cli.session_groups import OnSpark, shown_session, spark_settin
 from kafkalog_cli.disk.durable import new_file
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.named_places import check_new_file
-from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
+from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError, of_the_system
 from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
 from kafkalog_cli.ops.selection import expand
-from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
     Heading,

@@ -1,14 +1,22 @@
 """`kafkalog truncate`: cut a log at its end."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.option_groups import OneTopic
 from kafkalog_cli.cli.options import Metrics, OnePartition, SingleReplica, safety_option
-from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings, session_options
+from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings
+from kafkalog_cli.errors import counted
+from kafkalog_cli.ops.session.target import Changed
+from kafkalog_cli.ops.truncate import TruncatePlan
+from kafkalog_cli.ops.truncate import truncate as cut_log
+from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.stream import printable
 
 EXAMPLES = (
     (
@@ -40,14 +48,40 @@ def truncate(  # noqa: PLR0913
     offset cannot be split, so the log may end earlier. Removed records are kept for `kafkalog undo`. The marker of a
     clean shutdown is removed too: the next broker recovers every partition of the log directory.
     """
-    from kafkalog_cli.cli.verbs import run_verb
-    from kafkalog_cli.ops.truncate import TRUNCATE
-    from kafkalog_cli.ops.truncate import truncate as truncate_partition
-    from kafkalog_cli.output.log_change_views import truncate_view
-
-    environment: Environment = context.obj
-    options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
-    return run_verb(
-        *(context, TRUNCATE, truncate_view(), options, [path], truncate_partition),
-        printing=printing, metrics=metrics, takes_one=True, target_offset=to, discard=discard,
+    changes = Changes(
+        context, printing, _lines, _SUMS, question=_question, metrics=metrics, is_dry_run=safety.dry_run
     )  # fmt: skip
+    options = changes.options(topics, safety, settings=settings, single_replica=single_replica)
+    return changes.finish(cut_log(path, to, discard=discard, **options))
+
+
+_SUMS: Sums = {
+    **CHANGED,
+    "removed_segments": lambda changed: len(changed.plan.removed),
+    "cut_bytes": lambda changed: changed.plan.cut_bytes,
+}
+
+
+def _lines(changed: Changed[TruncatePlan]) -> Iterator[str]:
+    return changed_lines(changed, _words(changed.plan), undo_words(changed))
+
+
+def _words(plan: TruncatePlan) -> str:
+    if not plan.drops_records:
+        return "nothing to do" if not plan.has_work else "its files trimmed to its end"
+    parts = [f"truncated to {plan.target_offset}"]
+    batch = plan.cut_batch
+    if batch is not None:
+        split = f"batch {batch.base_offset} to {batch.last_offset} cannot be split"
+        parts = [f"the log ends at {plan.log_end_offset}, not {plan.target_offset}: {split}"]
+    if plan.removed:
+        parts.append(f"{counted(len(plan.removed), 'segment')} removed")
+    if plan.cut_bytes:
+        parts.append(f"{sized(plan.cut_bytes)} cut")
+    return ", ".join(parts)
+
+
+def _question(plan: TruncatePlan) -> str:
+    parts = [counted(len(plan.removed), "segment")] if plan.removed else []
+    parts += [f"{sized(plan.cut_bytes)} of another segment"] if plan.cut_bytes else []
+    return f"Remove the records from offset {plan.log_end_offset} on ({', '.join(parts)}) from {printable(plan.path)}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Context, Option
 
+from kafkalog_cli.cli.changes import Reports as VerbReports
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.option_groups import DecodingLimits, Topics
@@ -22,20 +23,17 @@ from kafkalog_cli.cli.session_groups import (
     SettingSources,
     Spark,
     engine_of,
-    session_options,
 )
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.choices import Level
-from kafkalog_cli.ops.session.interruptions import Interruptions
-from kafkalog_cli.ops.session.observer import Note, Observer
-from kafkalog_cli.ops.session.options import SessionOptions
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Summary
+from kafkalog_cli.ops.session.call import Call
+from kafkalog_cli.ops.session.call import Run as Outcome
+from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.verify.task import LocatedFinding, TargetKind, Verification
-from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, verify_against
+from kafkalog_cli.ops.verify.verify import VerifyPlanner, verify_against
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 from kafkalog_cli.output.verify_view import (
@@ -48,8 +46,6 @@ from kafkalog_cli.output.verify_view import (
     verdict_of,
     verification_summary,
 )
-from kafkalog_cli.output.views import FAILURES
-from kafkalog_cli.results import PathText
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.ci_report import CiReport
@@ -111,30 +107,28 @@ def verify(  # noqa: PLR0913
     if not jobs and spark.engine is EngineName.LOCAL and level is Level.DEEP:
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
     engine = engine_of(environment, spark, jobs, as_json=output.is_json)
-    options = session_options(environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), engine=engine)
-    run = VerifyRun(context, options, report or (), level, Printing(verbose, quiet, output))
+    run = VerifyRun(context, report or (), level, Printing(verbose, quiet, output))
+    options = run.options(topics, Safety(now), settings=settings, pacing=Pacing(jobs))
+    call = Call("verify", paths, options, reads=True, engine=engine)
     with run.of_whole_run():
         if against is not None:
-            summary = verify_against(run.session, level, decoding.limits, paths, against)
+            outcome = verify_against(call, level, decoding.limits, against)
         else:
-            planner = VerifyPlanner(run.session, level, decoding.limits)
             forks = level is not Level.DEEP  # threads do better
-            summary = run.session.run_work(planner.verify, planner.works(paths), forks=forks)
-    return run.finish(summary)
+            outcome = call.read_each(VerifyPlanner(call, level, decoding.limits).tasks(paths), forks=forks)
+    return run.finish(outcome)
 
 
-class VerifyRun(Observer):
-    """One call of verify: the session's Observer, which writes its results as text, as objects and as reports.
+class VerifyRun(VerbReports):
+    """Writes the results of one call of verify as text, as objects and as reports.
 
     A report on stdout takes the place of the text. The others go to files, which are written when the run ends. Raises
     UsageError for wrong reports, and KafkalogError if a report's file cannot be written, before anything is checked.
     """
 
-    def __init__(
-        self, context: Context, options: SessionOptions, reports: Sequence[str], level: Level, printing: Printing
-    ) -> None:
-        run = self._run = Run(context, printing.output)
-        self.progress = run.progress
+    def __init__(self, context: Context, reports: Sequence[str], level: Level, printing: Printing) -> None:
+        super().__init__(Run(context, printing.output))
+        run, begun = self.run, self.context.clock()
         self._is_quiet = printing.quiet
         self._counts: Counter[str] = Counter()
         self._reports: dict[str, tuple[CiReport, list[str]]] = {}
@@ -152,33 +146,28 @@ class VerifyRun(Observer):
             raise UsageError(reason="--report without =FILE goes to stdout, and so does --format json: give a FILE")
         for place in filter(None, self._reports):
             check_named_file(run.fs, place)
-        self.session = Session(
-            VERIFY, run.session_context, options, self, interruptions=Interruptions(), argv=run.environment.argv
-        )
         if not run.as_json and "" not in self._reports:
-            text = VerifyText(paint_of(run.out), printing, lambda: self.session.seconds)
+            text = VerifyText(paint_of(run.out), printing, lambda: self.context.clock() - begun)
             self._reports[""] = text, []
 
     def report(self, note: Note) -> None:
         """See Observer."""
         if note.kind != "locked" or not self._is_quiet:
-            self._run.messages.report(note)
+            super().report(note)
 
-    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool = False) -> None:
         """See Observer."""
-        self._counts[FAILURES] += 1
         self._fail_reports(path, error)
-        if not is_told:
-            self._run.messages.exception(error)
+        super().fail(error, path=path, is_told=is_told)
 
     def show(self, result: Verification) -> None:
         """See Observer. With --quiet only warnings and worse are shown."""
         found = [one for one in result.findings if not self._is_quiet or one.severity is not Severity.INFO]
         self._write(lambda report: report.show(result, found))
-        if self._run.lines is not None:
-            self._run.lines.results(LocatedFinding(one, result.topic, result.partition) for one in found)
+        if self.run.lines is not None:
+            self.run.lines.results(LocatedFinding(one, result.topic, result.partition) for one in found)
             if found or not self._is_quiet:
-                self._run.lines.result(result)
+                self.run.lines.result(result)
         totals = result.totals
         self._counts.update({name: result.count(severity) for severity, name in OF_SEVERITY.items()})
         self._counts.update(targets=1, batches=totals.batches, records=totals.records, bytes=totals.bytes)
@@ -198,25 +187,24 @@ class VerifyRun(Observer):
     def _fail_reports(self, path: str | None, error: KafkalogError) -> None:
         self._write(lambda report: report.fail(path, error))
 
-    def finish(self, summary: Summary) -> int:
+    def finish(self, outcome: Outcome[Verification]) -> int:
         """Write the end of the text and of the objects, and the reports; return the exit code.
 
         Raises KafkalogError if a report cannot be written.
         """
-        self._end_reports(summary.code)
-        self._run.codes.append(summary.code)
-        counts = {name: self._counts[name] for name in ("targets", FAILURES, *OF_SEVERITY.values(), *_SIZES)}
-        not_done = [{"path": PathText(partition.path)} for partition in summary.not_done]
-        return self._run.end(**counts, **({"not_done": not_done} if not_done else {}))
+        self._end_reports(outcome.exit_code)
+        names = (*OF_SEVERITY.values(), "batches", "records", "bytes")
+        counts = {name: self._counts[name] for name in names}
+        return self.end(outcome, targets=self._counts["targets"], failures=self.failures, **counts)
 
     def _end_reports(self, code: ExitCode) -> None:
-        now_ms = self._run.environment.now_ms()
+        now_ms = self.run.environment.now_ms()
         self._write(lambda report: report.end(code, now_ms))
         for place, (_, parts) in self._reports.items():
             if place:
                 content = "".join(parts).encode("utf-8", "surrogateescape")
-                replace_named_file(self._run.fs, place, content, "report")
-        self._run.out.flush()
+                replace_named_file(self.run.fs, place, content, "report")
+        self.run.out.flush()
 
     def _write(self, texts: "Callable[[CiReport], Iterable[str]]") -> None:
         """Add the texts that each report returns."""
@@ -225,11 +213,10 @@ class VerifyRun(Observer):
                 if place:
                     parts.append(text)
                 else:
-                    self._run.out.write(text)
+                    self.run.out.write(text)
 
 
 KINDS = ("junit", "sarif", "github")
-_SIZES = ("batches", "records", "bytes")
 _NAMES = {
     TargetKind.PARTITION: ("partition", "partitions"),
     TargetKind.LOG_DIR: ("log directory", "log directories"),

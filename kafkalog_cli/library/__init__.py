@@ -4,12 +4,11 @@ The files are:
 
 - `logs.py`: LogDirectory and PartitionLog, which read a partition and have the verbs as methods, and the functions that
   open them.
-- `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
-- `reading.py`: find, stats, inspect, replay, and serve, a read-only broker that runs during a `with` block.
+- `verbs.py`: verify, cluster, doctor, groups and other commands that only read, as functions.
+- `reading.py`: find, stats, replay, and serve, a read-only broker that runs during a `with` block.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
-- `times.py`: times as programs give them.
-- `warning.py`: LogWarning, the library's only warning.
 
+The verbs that change logs (recover, retain, compact, …) are those of `ops`, which the command line calls, too.
 A verb returns its results as values and never prints. Only `append` and the verbs that change logs take locks.
 """
 
@@ -17,27 +16,20 @@ from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.library.appending import Appended
 from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
-from kafkalog_cli.library.reading import FoundRecord, LogServer, find, inspect, replay, serve, stats
-from kafkalog_cli.library.verbs import (
-    Run,
-    cluster,
-    compact,
-    delete_records,
-    doctor,
-    group_history,
-    groups,
-    metadump,
-    purge,
-    recover,
-    retain,
-    roll,
-    transactions,
-    truncate,
-    undo,
-    verify,
-)
-from kafkalog_cli.library.warning import LogWarning
+from kafkalog_cli.library.reading import FoundRecord, LogServer, find, replay, serve, stats
+from kafkalog_cli.library.verbs import cluster, doctor, group_history, groups, metadump, transactions, verify
 from kafkalog_cli.log.reading.record_arrow import record_schema
+from kafkalog_cli.ops.compact.verb import compact
+from kafkalog_cli.ops.delete_records import delete_records
+from kafkalog_cli.ops.inspect import inspect
+from kafkalog_cli.ops.log_warning import LogWarning
+from kafkalog_cli.ops.purge import purge
+from kafkalog_cli.ops.recover.recover import recover
+from kafkalog_cli.ops.retain.retain import retain
+from kafkalog_cli.ops.roll import roll
+from kafkalog_cli.ops.session.call import Run
+from kafkalog_cli.ops.truncate import truncate
+from kafkalog_cli.ops.undo.verb import undo
 
 __all__ = [
     "Appended",

@@ -5,14 +5,13 @@ from typing import Any, Literal, NamedTuple
 
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.errors import Refused, UsageError
-from kafkalog_cli.library.verbs import Call, Run, VerbOptions
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.append.append import AppendPlan
 from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.making import is_left_empty, is_topic_id, partition_to_make
-from kafkalog_cli.ops.append.verb import APPEND_ARROW, Appending, AppendOptions, ArrowInput
-from kafkalog_cli.ops.session.options import Context
-from kafkalog_cli.ops.session.work import Changed
+from kafkalog_cli.ops.append.verb import Appending, AppendOptions, ArrowInput
+from kafkalog_cli.ops.session.call import Call
+from kafkalog_cli.ops.session.observer import Observer
+from kafkalog_cli.ops.session.options import Context, VerbOptions
 
 CodecName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Ending = Literal["commit", "abort", "open"]
@@ -64,12 +63,12 @@ def append_arrow(
     partition = target.partition if isinstance(target, NewPartition) else target
     if new is None or is_left_empty(fs, partition.path, new.topic_id):  # an append that failed has made it
         new, partition = None, open_partition(fs, partition.path)
-    call = Call(APPEND_ARROW, partition.path, options, Context(fs), unheard=_MADE)
+    call = Call("append", partition.path, {**options, "observer": Observer(Context(fs), unheard=_MADE)})
     failed: list[OSError] = []
     own = AppendOptions(writing, topic_id=None if new is None else new.topic_id)
-    appending = Appending(call.session, own, ArrowInput(_noted(_parts(data), failed)))
+    appending = Appending(call, own, ArrowInput(_noted(_parts(data), failed)))
     appending.take(partition, is_new=new is not None)
-    run: Run[Changed[AppendPlan]] = call.run(appending.append, [partition])
+    run = appending.append([partition])
     for error in run.errors:
         raise next((one for one in failed if one is error.__cause__), error)
     plan, done = run.results[0].plan, run.results[0].done

@@ -12,18 +12,27 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library import reading, verbs
 from kafkalog_cli.library.appending import append_arrow
-from kafkalog_cli.library.times import Time, epoch_ms
-from kafkalog_cli.library.verbs import VerbOptions
-from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.partition import open_partition as listed_partition
 from kafkalog_cli.log.reading.record_arrow import arrow_of_batches, record_batches, record_schema
 from kafkalog_cli.ops.append.batching import Writing
+from kafkalog_cli.ops.compact.verb import compact
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.delete_records import delete_records
+from kafkalog_cli.ops.inspect import inspect
+from kafkalog_cli.ops.log_warning import warn
+from kafkalog_cli.ops.purge import purge
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.ops.recover.recover import recover
+from kafkalog_cli.ops.retain.retain import retain
+from kafkalog_cli.ops.roll import roll
 from kafkalog_cli.ops.selection import Selection, select_partitions
+from kafkalog_cli.ops.session.options import VerbOptions
+from kafkalog_cli.ops.times import Time, epoch_ms
+from kafkalog_cli.ops.truncate import truncate
+from kafkalog_cli.ops.undo.verb import undo
 from kafkalog_cli.ops.values import DECODED, NEEDED, DecodedColumns
 
 if TYPE_CHECKING:
@@ -58,24 +67,24 @@ class OnPath:
         raise NotImplementedError
 
     find = _on_path(reading.find)
-    inspect = _on_path(reading.inspect)
+    inspect = _on_path(inspect)
     replay = _on_path(reading.replay)
     serve = _on_path(reading.serve)
     stats = _on_path(reading.stats)
     cluster = _on_path(verbs.cluster)
-    compact = _on_path(verbs.compact)
-    delete_records = _on_path(verbs.delete_records)
+    compact = _on_path(compact)
+    delete_records = _on_path(delete_records)
     doctor = _on_path(verbs.doctor)
     group_history = _on_path(verbs.group_history)
     groups = _on_path(verbs.groups)
     metadump = _on_path(verbs.metadump)
-    purge = _on_path(verbs.purge)
-    recover = _on_path(verbs.recover)
-    retain = _on_path(verbs.retain)
-    roll = _on_path(verbs.roll)
+    purge = _on_path(purge)
+    recover = _on_path(recover)
+    retain = _on_path(retain)
+    roll = _on_path(roll)
     transactions = _on_path(verbs.transactions)
-    truncate = _on_path(verbs.truncate)
-    undo = _on_path(verbs.undo)
+    truncate = _on_path(truncate)
+    undo = _on_path(undo)
     verify = _on_path(verbs.verify)
 
 

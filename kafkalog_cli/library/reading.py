@@ -1,4 +1,4 @@
-"""`find`, `stats`, `inspect`, `replay` and `serve` for Python programs: they change no log."""
+"""`find`, `stats`, `replay` and `serve` for Python programs: they change no log."""
 
 from __future__ import annotations
 
@@ -16,25 +16,21 @@ from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
-from kafkalog_cli.library.times import Time, epoch_ms
-from kafkalog_cli.library.verbs import Call, Run, VerbOptions, path_texts
-from kafkalog_cli.library.warning import warn
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.log_warning import warn
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_served
+from kafkalog_cli.ops.session.call import Run, path_texts
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.options import Context
+from kafkalog_cli.ops.session.options import Context, Paths
+from kafkalog_cli.ops.times import Time, epoch_ms
 
 if TYPE_CHECKING:
     import re
     from uuid import UUID
 
-    from typing_extensions import Unpack
-
-    from kafkalog_cli.library.verbs import Paths
     from kafkalog_cli.log.partition import Partition
-    from kafkalog_cli.ops.inspect import InspectedPartition
     from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.ops.read.conditions import FindRequest
     from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
@@ -206,20 +202,6 @@ def stats(  # noqa: PLR0913
             known = isinstance(error, KafkalogError)
             errors.append(error if known else Unreadable(path=path, reason=str(error)))  # type: ignore[arg-type]
     return Run(combined_exit_code([one.code for one in found]), tuple(found), tuple(errors))
-
-
-def inspect(paths: Paths, **options: Unpack[VerbOptions]) -> Run[InspectedPartition]:
-    """Describe partitions on a time axis as `kafkalog inspect` does; each result is one partition.
-
-    It has the time spans of segments, bytes over time, holes, open transactions, and what retention and compaction
-    would do. Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of single partitions are in
-    `errors`.
-    """
-    from kafkalog_cli.ops.inspect import INSPECT, inspect_partition
-
-    call = Call(INSPECT, paths, {**options, "dry_run": True})
-    partitions = call.session.partitions(call.paths)
-    return call.run(inspect_partition, partitions)
 
 
 def replay(  # noqa: PLR0913

@@ -1,9 +1,9 @@
 """Operations: plans of what a user asks for, and how they are applied.
 
-A verb (`roll`, `retain`, `recover`, `compact` and so on) plans the changes of one partition and then applies the plan.
-`session` runs a verb on several partitions. A verb is a module here (`roll`, `truncate`, `delete_records`, `purge`,
-`undo`) or a package (`append`, `compact`, `importing`, `recover`, `retain`). Packages for reading are
-`checks`, `doctor`, `find`, `listing`, `metadump`, `read`, `tables` and `verify`.
+A verb (`roll`, `retain`, `recover`, `compact` and so on) is a function that the command line and the library call. It
+plans the changes of each partition, and applies the plans: see `session`. A verb is in a module here (`roll`,
+`truncate`, `delete_records`, `purge`, `undo`) or in a package (`append`, `compact`, `importing`, `recover`, `retain`).
+Packages for reading are `checks`, `doctor`, `find`, `listing`, `metadump`, `read`, `tables` and `verify`.
 
 Modules that the verbs share:
 

@@ -1,15 +1,16 @@
 """Moves the start of a log forward, as a client's DeleteRecords does, and removes whole segments below it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted
 from kafkalog_cli.broker.retention import RetainedSegment, RetentionBounds, RetentionLimits, retain
 from kafkalog_cli.change.changes import in_log_order, keeping
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
@@ -27,9 +28,15 @@ from kafkalog_cli.ops.plans import (
 from kafkalog_cli.ops.purge import DELAY
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.retain import line_edits
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.options import Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.results import Count, result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from kafkalog_cli.change.manifest import RunInfo
 
 HIGH_WATERMARK = -1
 """As an offset: delete all replicated records (DeleteRecordsRequest.HIGH_WATERMARK)."""
@@ -123,18 +130,23 @@ def _with_changes(
 
 
 def delete_records(
-    work: Work, *, before_offset: int, delay_ms: int | None = None, keeps: bool = False
-) -> Changed[DeleteRecordsPlan]:
-    """Move the log start offset forward. See `plan_delete_records`."""
-    work.begin()
-    work.check(Action.DELETE_RECORDS)
-    plan = plan_delete_records(work.fs, work.partition, before_offset, delay_ms=delay_ms, keeps=keeps)
+    path: Paths, before_offset: int, *, delay_ms: int | None = None, keep: bool = False, **options: Unpack[VerbOptions]
+) -> Run[Changed[DeleteRecordsPlan]]:
+    """Move the log start offset of one partition to `before_offset`; -1: to the high watermark. Raises as `recover`.
 
-    def apply(run: RunInfo) -> Applied | None:
-        run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
-        return apply_changes(work.fs, plan, run, MarkerUse.LEFT, held=work.lock)
+    See `plan_delete_records` for the rest.
+    """
 
-    return work.change(plan, apply, warns_first=True)
+    def delete_from_one(target: Target) -> Changed[DeleteRecordsPlan]:
+        target.begin()
+        target.check(Action.DELETE_RECORDS)
+        plan = plan_delete_records(target.fs, target.partition, before_offset, delay_ms=delay_ms, keeps=keep)
+        return target.change(plan, _apply, warns_first=True)
+
+    call = Call("delete-records", path, options)
+    return call.change_each(call.one_partition(), delete_from_one)
 
 
-DELETE_RECORDS = Verb(Action.DELETE_RECORDS.value)
+def _apply(fs: WritableFilesystem, plan: DeleteRecordsPlan, run: RunInfo, *, held: LockHandle | None) -> Applied | None:
+    run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
+    return apply_changes(fs, plan, run, MarkerUse.LEFT, held=held)

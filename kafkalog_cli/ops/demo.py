@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.named_places import check_output_directory
-from kafkalog_cli.errors import UsageError, shell_word
-from kafkalog_cli.ops.session.work import of_the_system
+from kafkalog_cli.errors import UsageError, of_the_system, shell_word
 
 TORN, FLIPPED = "orders-1", "orders-2"
 

@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from kafkalog_cli.ops.engine import InOrder, Sized
 
@@ -29,27 +29,25 @@ SMALL_BYTES = 4 << 20
 """The size of a log from which threads do better: the library holds no lock of Python."""
 
 
-class Apart(NamedTuple):
-    """How tasks run in a fork: `begin` is called there first, `packed` makes of a result what is sent back.
-
-    `taken` makes the result of its task and of what was sent, in the process that wants the results.
-    """
-
-    begin: Callable[[], object]
-    packed: Callable[[Any], Any]
-    taken: Callable[[Sized[Any], Any], Any]
-
-
 class InForks(InOrder[T]):
     """Iterates over the results of tasks, as `InOrder`. From the first group with a large task on, threads run tasks.
 
-    Only tasks that change nothing may run so: the tasks of a fork that dies are run again in this process.
+    `begin` is called first in a fork, and `count` in this process for each task that a fork has done. Only tasks that
+    change nothing may run so: the tasks of a fork that dies are run again in this process.
     """
 
-    def __init__(self, tasks: Iterable[Sized[T]], jobs: int, name: str, apart: Apart) -> None:
+    def __init__(
+        self,
+        tasks: Iterable[Sized[T]],
+        jobs: int,
+        name: str,
+        begin: Callable[[], object],
+        count: Callable[[Sized[T]], object],
+    ) -> None:
         super().__init__(self._in_threads(), jobs, name)
         self._sized = iter(tasks)
-        self._apart = apart
+        self._begin_fork = begin
+        self._count = count
         self._groups: deque[_Group[T]] = deque()
         self._forked = self._in_forks()
         self._is_forking = True
@@ -86,7 +84,7 @@ class InForks(InOrder[T]):
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 if self._is_forking:
-                    self._groups.append(_Group(tasks, self._apart, blocked))
+                    self._groups.append(_Group(tasks, self._begin_fork, self._count, blocked))
             except OSError:  # too many processes
                 self._is_forking = False
             finally:
@@ -114,9 +112,16 @@ class _Group(Generic[T]):
     SIGINT is blocked meanwhile; `blocked` has the signals that are to be blocked in the fork. Raises OSError.
     """
 
-    def __init__(self, tasks: list[Sized[T]], apart: Apart, blocked: Iterable[int]) -> None:
+    def __init__(
+        self,
+        tasks: list[Sized[T]],
+        begin: Callable[[], object],
+        count: Callable[[Sized[T]], object],
+        blocked: Iterable[int],
+    ) -> None:
         self._tasks = tasks
-        self._apart = apart
+        self._begin = begin
+        self._count = count
         self._from, to = os.pipe()
         parent = os.getpid()
         try:
@@ -140,12 +145,12 @@ class _Group(Generic[T]):
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             os.close(self._from)
             gc.disable()  # a collection writes to all objects, whose pages are shared
-            self._apart.begin()
+            self._begin()
             sent = []
             for task in self._tasks:
                 if os.getppid() != parent:
                     os._exit(code)
-                sent.append(None if task.size_bytes is None else self._apart.packed(task.run()))
+                sent.append(None if task.size_bytes is None else task.run())
             with os.fdopen(to, "wb") as pipe:
                 pickle.dump(sent, pipe, pickle.HIGHEST_PROTOCOL)
             code = 0
@@ -161,7 +166,10 @@ class _Group(Generic[T]):
         return map(self._result, self._tasks, pickle.loads(data))
 
     def _result(self, task: Sized[T], sent: Any) -> T:
-        return task.run() if task.size_bytes is None else self._apart.taken(task, sent)
+        if task.size_bytes is None:
+            return task.run()
+        self._count(task)
+        return cast(T, sent)
 
     def kill(self) -> None:
         """End the fork now, unless it has ended."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from heapq import nlargest
 from itertools import starmap
-from typing import Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.retention import RetentionPass
@@ -31,9 +31,13 @@ from kafkalog_cli.ops.listing.freeable import Plans
 from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts
 from kafkalog_cli.ops.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.options import Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.results import Count, Hidden, Named, PathName, of, result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @unique
@@ -171,8 +175,19 @@ def common_span(partitions: Sequence[InspectedPartition]) -> tuple[int, int] | N
     return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
 
-def inspect_partition(work: Work) -> InspectedPartition:
-    """Describe one partition."""
+def inspect(paths: Paths, **options: Unpack[VerbOptions]) -> Run[InspectedPartition]:
+    """Describe partitions on a time axis as `kafkalog inspect` does; each result is one partition.
+
+    It has the time spans of segments, bytes over time, holes, open transactions, and what retention and compaction
+    would do. Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of single partitions are in
+    `errors`.
+    """
+    own: VerbOptions = {**options, "dry_run": True}
+    call = Call("inspect", paths, own)
+    return call.change_each(call.partitions(), _inspect_one)
+
+
+def _inspect_one(work: Target) -> InspectedPartition:
     listing = list_partition(work.fs, work.partition, None)
     for located in listing.faults:
         work.note(located.fault.kind.value, located.fault.message, located.path)
@@ -210,14 +225,10 @@ def inspect_partition(work: Work) -> InspectedPartition:
     )
 
 
-INSPECT = Verb("inspect")
-"""Describes each partition on the time axis. Its session is a dry run."""
-
-
 class _Outlook:
     """The results of the two plans, if they are not refused. Only controllers change the metadata log: it has none."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Target) -> None:
         self.unknown: list[str] = []
         self.retain_plan: RetainPlan | None = None
         self.compact_plan: CompactPlan | None = None

@@ -1,9 +1,12 @@
 """Permanently removes the files that writers keep: due `.deleted` files, old runs, and leftovers of killed imports."""
 
+from __future__ import annotations
+
 import os
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.change.clean_marker import keep_marker_away
 from kafkalog_cli.change.journal_undo import is_ours
@@ -22,10 +25,14 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.refusals import Action, AppliedRule
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.options import Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.ops.undo.plan import check_refusals
-from kafkalog_cli.results import GIVEN, Before, Hidden, Named, PathName, of, result
+from kafkalog_cli.results import Before, Hidden, Named, PathName, of, result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 NEVER_MS = 1 << 62
 """Older than any run, so that `plan_purge` finds only due files."""
@@ -75,7 +82,6 @@ class PurgePlan:
     """The files and runs of a partition that were permanently removed, or would be."""
 
     path: Annotated[PathName, "the partition directory"]
-    dry_run: ClassVar[bool] = GIVEN
     files: tuple[DueFile, ...] = ()
     runs: tuple[OldRun, ...] = ()
     kept: Annotated[tuple[KeptRun, ...], "runs that are kept, whatever their age"] = ()
@@ -84,11 +90,17 @@ class PurgePlan:
     leftover: Annotated[
         Leftover | None, Before("kept"), "the whole directory is removed: an import left it that did not end"
     ] = None
+    dry_run: Annotated[bool, Before("files")] = False
 
     @property
     def has_work(self) -> bool:
         """Whether anything is removed."""
         return bool(self.files or self.runs or self.leftover)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to report."""
+        return not self.has_work
 
     @property
     def exit_code(self) -> ExitCode:
@@ -257,26 +269,33 @@ _ONE_LEFTOVER = Lock()
 """Leftovers of imports are removed one at a time: each removal needs the log directory's lock for imports."""
 
 
-def purge(work: Work, *, older_than_ms: int) -> PurgePlan:
-    """Remove runs that are older than `older_than_ms`, and all `.deleted` files that are due."""
-    plan = plan_purge(work.fs, work.partition, older_than_ms, work.clock, work.places)
-    work.warn(plan.warnings)
-    for kept in plan.kept:
-        work.note("run-kept", f"run {kept.run_id} stays: {kept.reason}", plan.path)
-    if work.dry_run:
-        return plan
-    if plan.leftover is not None:
-        with _ONE_LEFTOVER:
-            apply_leftover(work.fs, plan, work.session.lock_policy)
-    elif plan.has_work:
-        work.confirm(plan)
-        apply_purge(work.fs, plan)
-    return plan
+def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[VerbOptions]) -> Run[PurgePlan]:
+    """Permanently remove files whose delay is over, and the files that runs older than `older_than_ms` keep.
+
+    As `kafkalog purge` does. Raises as `recover`.
+    """
+
+    def purge_one(target: Target) -> PurgePlan:
+        # The lock would create `.kafkalog` in a partition that has nothing to purge.
+        is_locked = _may_have_work(target.partition)
+        with target.locked() if is_locked else nullcontext():
+            plan = plan_purge(target.fs, target.partition, older_than_ms, target.clock, target.places)
+            target.warn(plan.warnings)
+            for kept in plan.kept:
+                target.note("run-kept", f"run {kept.run_id} stays: {kept.reason}", plan.path)
+            if target.dry_run:
+                return replace(plan, dry_run=True)
+            if plan.leftover is not None:
+                with _ONE_LEFTOVER:
+                    apply_leftover(target.fs, plan, target.call.lock_policy)
+            elif plan.has_work:
+                target.confirm(plan)
+                apply_purge(target.fs, plan)
+            return plan
+
+    call = Call("purge", paths, options)
+    return call.change_each(call.partitions(), purge_one)
 
 
-def _locks_first(partition: Partition) -> bool:
-    """Lock only partitions with something to purge: the lock would create `.kafkalog` in others."""
+def _may_have_work(partition: Partition) -> bool:
     return bool(partition.runs or partition.leftovers) and not is_staged(partition.directory.name)
-
-
-PURGE = Verb(Action.PURGE.value, locks_first=_locks_first, is_about_runs=True)

@@ -1,7 +1,10 @@
 """Starts a new segment where a broker would at its next append, or on request."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import (
@@ -11,18 +14,17 @@ from kafkalog_cli.broker.open_log import (
     OpenLog,
     RollCause,
     RollLimits,
-    roll,
     roll_cause,
 )
+from kafkalog_cli.broker.open_log import roll as start_segment
 from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
-from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.ops.apply_changes import MarkerUse, apply_changes
 from kafkalog_cli.ops.plans import (
     LogPlan,
     Unready,
@@ -35,9 +37,13 @@ from kafkalog_cli.ops.plans import (
     whole_end_of,
 )
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.options import Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.results import Named, of, result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @result("kafkalog.roll/1")
@@ -100,7 +106,7 @@ def plan_roll(
         plan = replace(plan, cause=cause, is_forced=force, due_ms=due_ms)
         if cause is None and not force:
             return plan
-        roll(log)
+        start_segment(log)
         return replace(plan, changes=in_log_order(draft.changes()))
     except (Unready, LoadFailed) as error:
         return refused(plan, error)
@@ -128,17 +134,16 @@ def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
     )
 
 
-def roll_partition(work: Work, *, force: bool = False) -> Changed[RollPlan]:
-    """Start a new segment. `force`: also where a broker would not."""
-    work.begin()
-    plan = plan_roll(work.fs, work.partition, work.clock.now_ms, force=force)
-    work.check(Action.ROLL, in_place=in_place(plan))
+def roll(paths: Paths, *, force: bool = False, **options: Unpack[VerbOptions]) -> Run[Changed[RollPlan]]:
+    """Start new segments as `kafkalog roll` does. `force`: also where a broker would not. Raises as `recover`."""
 
-    def apply(run: RunInfo) -> Applied | None:
-        settings = load_settings(work.partition, work.clock.now_ms)
-        return apply_changes(work.fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=work.lock)
+    def roll_one(target: Target) -> Changed[RollPlan]:
+        target.begin()
+        partition, now_ms = target.partition, target.clock.now_ms
+        plan = plan_roll(target.fs, partition, now_ms, force=force)
+        target.check(Action.ROLL, in_place=in_place(plan))
+        apply = partial(apply_changes, marker=MarkerUse.GIVEN_BACK, settings=load_settings(partition, now_ms))
+        return target.change(plan, apply)
 
-    return work.change(plan, apply)
-
-
-ROLL = Verb(Action.ROLL.value)
+    call = Call("roll", paths, options)
+    return call.change_each(call.writable_partitions(), roll_one)

@@ -3,7 +3,7 @@
 import fnmatch
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -72,6 +72,17 @@ class Selection(NamedTuple):
             return True
         by_pattern = self.topic_pattern is not None and self.topic_pattern.fullmatch(topic) is not None
         return topic in self.topics or by_pattern
+
+
+def selection_of(
+    topics: Iterable[str] | None, partitions: Iterable[int] | None, topic_pattern: str | None = None
+) -> Selection:
+    """Return the selection of these options. Raises UsageError."""
+    try:
+        pattern = None if topic_pattern is None else re.compile(topic_pattern)
+    except re.error as error:
+        raise UsageError(reason=f"--topic-pattern {topic_pattern}: {error}") from error
+    return Selection(frozenset(topics or ()), frozenset(partitions or ()), pattern)
 
 
 def expand(fs: Filesystem, paths: list[str]) -> list[str]:

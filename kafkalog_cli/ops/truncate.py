@@ -1,19 +1,21 @@
 """Cuts a log at its end, as a follower does with records that its leader does not have."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import CutBatch, Truncated, truncate_to
 from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.ops.apply_changes import MarkerUse, apply_changes
 from kafkalog_cli.ops.plans import (
     LogPlan,
     Unready,
@@ -27,10 +29,14 @@ from kafkalog_cli.ops.plans import (
     whole_end_of,
 )
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.options import Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.ops.undo.last_run import is_cut_off_for_good
 from kafkalog_cli.results import Count, result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @result("kafkalog.truncation/1")
@@ -120,19 +126,23 @@ def _line_edits(partition: Partition, truncated: Truncated, base_offsets: list[i
     )
 
 
-def truncate(work: Work, *, target_offset: int, discard: bool = False) -> Changed[TruncatePlan]:
-    """Cut the log at `target_offset`, the first offset to remove. `discard`: removed data is not kept for undo."""
-    work.begin()
-    is_repeated = is_cut_off_for_good(work.fs, work.partition)
-    plan = plan_truncate(work.fs, work.partition, work.clock.now_ms, target_offset, is_repeated=is_repeated)
-    drops_records = plan.drops_records and work.partition.is_clean
-    work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=drops_records)
+def truncate(
+    path: Paths, offset: int, *, discard: bool = False, **options: Unpack[VerbOptions]
+) -> Run[Changed[TruncatePlan]]:
+    """Truncate the log of one partition to `offset`, the first offset removed, as `kafkalog truncate` does.
 
-    def apply(run: RunInfo) -> Applied | None:
+    `discard`: removed data is not kept for undo. Raises as `recover`.
+    """
+
+    def truncate_one(target: Target) -> Changed[TruncatePlan]:
+        target.begin()
+        partition = target.partition
+        is_repeated = is_cut_off_for_good(target.fs, partition)
+        plan = plan_truncate(target.fs, partition, target.clock.now_ms, offset, is_repeated=is_repeated)
+        drops_records = plan.drops_records and partition.is_clean
+        target.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=drops_records)
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
-        return apply_changes(work.fs, plan, run, marker, discard=discard, held=work.lock)
+        return target.change(plan, partial(apply_changes, marker=marker, discard=discard), warns_first=True)
 
-    return work.change(plan, apply, warns_first=True)
-
-
-TRUNCATE = Verb(Action.TRUNCATE.value)
+    call = Call("truncate", path, options)
+    return call.change_each(call.one_partition(), truncate_one)

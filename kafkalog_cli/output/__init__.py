@@ -1,10 +1,9 @@
 """The output of every command: text, the text of the mirrored Kafka tools, NDJSON, and progress.
 
-- `views.py`: a View is how a verb's results are shown: JSON fields, text lines, and the counts of its summary.
-- `…_view.py`, `…_views.py`, `…_text.py`: the View and the text of each command that checks or changes logs.
+- `…_view.py`, `…_text.py`: text of commands whose own module does not have it.
 - `ndjson.py`: JsonLines, one JSON object per line, as the class of a result declares it (`kafkalog_cli/results.py`).
 - `human.py`: tables of columns with getters, and times; `messages.py`: stderr.
-- `log_plan_view.py`: the parts that all changes share.
+- `changes.py`: the text that all changes of logs share, the end of a run, and its metrics.
 - `dump_*.py`: the text of kafka-dump-log, byte for byte; `read_printer.py`: the text of kafka-console-consumer.
 - `record_json.py`, `decoders.py`, `topic_decoders.py`, `redact.py`: records as JSON, and how their contents are
   shown.

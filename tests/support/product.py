@@ -132,12 +132,12 @@ from kafkalog_cli.cli import replay
 from kafkalog_cli.ops.append.partitioning import SortedLines
 from kafkalog_cli.ops.coordinators import CoordinatorTopic
 from kafkalog_cli.ops.lookup_time import TimeSearch
-from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.session.target import Target
 
 _POINTS = {
     "cluster that replay sends to": (replay, "KafkaCluster"),
     "lines of a partition of an append to several": (SortedLines, "pieces"),
-    "lock of a change": (Work, "locked"),
+    "lock of a change": (Target, "locked"),
     "load of a coordinator's topic": (CoordinatorTopic, "load"),
     "search for the first record of a time": (TimeSearch, "first"),
     "search for the latest record": (TimeSearch, "latest"),

@@ -35,12 +35,13 @@ from unittest import mock
 from kafkalog_cli.change import journal, run, runs
 from kafkalog_cli.cli import import_
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.library import appending, verbs
+from kafkalog_cli.library import appending
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.importing import job
 from kafkalog_cli.ops.importing.sources import input_files
-from kafkalog_cli.ops.session.options import Context
+from kafkalog_cli.ops.session import observer
+from kafkalog_cli.ops.session.options import Context, VerbOptions
 
 
 @contextmanager
@@ -58,7 +59,7 @@ def as_in_a_process(token):
 def library_on(fs, now_ms):
     """The library works on the file system `fs`, at this time."""
     with (
-        mock.patch.object(verbs, "Context", partial(Context, fs, lambda: now_ms)),
+        mock.patch.object(observer, "Context", partial(Context, fs, lambda: now_ms)),
         mock.patch.object(appending, "Context", partial(Context, now_ms=lambda: now_ms)),
     ):
         yield
@@ -66,7 +67,7 @@ def library_on(fs, now_ms):
 
 def append_by_library(fs, path, table, *, config, batch_bytes=None, topic_id=None):
     """PartitionLog.append on a file system; `topic_id`: of a partition to make."""
-    options = verbs.VerbOptions(config=config, single_replica=True)
+    options = VerbOptions(config=config, single_replica=True)
     to = open_partition(fs, path) if topic_id is None else appending.new_partition(fs, path, topic_id)
     writing = Writing() if batch_bytes is None else Writing(batch_bytes=batch_bytes)
     return appending.append_arrow(fs, to, table, writing, options)
@@ -83,7 +84,7 @@ from kafkalog_cli.change import growing_run, journal_undo, new_partition, remova
 from kafkalog_cli.disk import durable
 from kafkalog_cli.ops import apply_changes
 from kafkalog_cli.ops.recover import salvage
-from kafkalog_cli.ops.retain import freeing
+from kafkalog_cli.ops.retain import free
 from kafkalog_cli.ops.session.interruptions import AGAIN_SECONDS, Interruptions
 from kafkalog_cli.ops.undo import plan as undo_plan
 
@@ -100,7 +101,7 @@ _BUGS = {
     "remove what an undone run keeps": (journal_undo, "_remove_kept"),
     "undo": (undo_plan, "undo"),
     "suffix of a salvage that is not done": (salvage, "PARTIAL"),
-    "tell that segments were removed": (freeing, "unfinished"),
+    "tell that segments were removed": (free, "unfinished"),
     "tell that a removal began": (removal, "partly_removed"),
     "find the runs before this one": (apply_changes, "followed_runs"),
     "wait with an interrupt for a safe point": (Interruptions, "ask"),
@@ -115,7 +116,7 @@ def plant_bug(monkeypatch, name, replacement):
 WRITERS_IN_A_PROCESS = """
 from kafkalog_cli.change import journal
 from kafkalog_cli.change import journal_undo
-from kafkalog_cli.cli import app, verbs
+from kafkalog_cli.cli import app, changes
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops import roll, undo
 from kafkalog_cli.ops.append import verb

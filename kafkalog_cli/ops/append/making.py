@@ -12,7 +12,7 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
-from kafkalog_cli.errors import KafkalogError, PartitionLeft, SyncFailed, Unreadable, UsageError
+from kafkalog_cli.errors import KafkalogError, PartitionLeft, SyncFailed, Unreadable, UsageError, of_the_system
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid
 from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition, topic_id_on_disk
@@ -21,7 +21,6 @@ from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.append.append import AppendPlan
 from kafkalog_cli.ops.ownership import registered_topic
 from kafkalog_cli.ops.plans import RECOVER_FIRST
-from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.steps import Step, path_word
 
 

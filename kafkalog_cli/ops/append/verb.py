@@ -38,9 +38,8 @@ from kafkalog_cli.ops.append.reading import (
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.ownership import places_of_partitions, registered_topic
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.target import Changed, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +88,8 @@ class Appending:
     partition.
     """
 
-    def __init__(self, session: Session, options: AppendOptions, inputs: AppendInputs | ArrowInput) -> None:
-        self._session = session
+    def __init__(self, call: Call, options: AppendOptions, inputs: AppendInputs | ArrowInput) -> None:
+        self._call = call
         self._options = options
         self._inputs = inputs
         self._made: str | None = None
@@ -101,19 +100,19 @@ class Appending:
 
     # ---- before the partitions are worked on
 
-    def targets(self, path: str, more_paths: Sequence[str]) -> list[Partition]:
+    def targets(self) -> list[Partition]:
         """Return the partitions that the paths and the selection name; a new partition is made later, in its turn.
 
-        Raises as `Session.writable_partitions`. Raises UsageError for partitions of several topics, and for a
+        Raises as `Call.writable_partitions`. Raises UsageError for partitions of several topics, and for a
         --topic-id if no partition is to be made.
         """
-        session = self._session
-        new = None if more_paths else partition_to_make(session.fs, path, session.roots)
+        call = self._call
+        new = None if len(call.paths) > 1 else partition_to_make(call.fs, call.paths[0], call.roots)
         if new is not None:
             self.take(new, is_new=True)
             found = [new]
         else:
-            found = self._of_one_topic([path, *more_paths])
+            found = self._of_one_topic()
             self._check_topic_id(found)
         numbers = [partition.number for partition in found]
         self._options.skipped.check(numbers)
@@ -123,7 +122,7 @@ class Appending:
     def take(self, partition: Partition, *, is_new: bool) -> None:
         """Append to this partition only; `is_new`: it is made in its turn."""
         self._made = partition.path if is_new else None
-        self._session.named_paths = frozenset({partition.path})
+        self._call.named_paths = frozenset({partition.path})
         self.appended = {partition.number: 0}
 
     def _check_topic_id(self, partitions: list[Partition]) -> None:
@@ -136,10 +135,10 @@ class Appending:
             if partition.topic_id != wanted:
                 raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {partition.path}")
 
-    def _of_one_topic(self, paths: list[str]) -> list[Partition]:
-        if len(paths) == 1 and not self._session.options.selection.topics:
-            return self._session.one_partition(paths[0])
-        found = self._session.writable_partitions(paths)
+    def _of_one_topic(self) -> list[Partition]:
+        if len(self._call.paths) == 1 and not self._call.selection.topics:
+            return self._call.one_partition()
+        found = self._call.writable_partitions()
         topics = sorted({partition.topic for partition in found})
         if len(topics) > 1:
             raise UsageError(reason=f"append takes partitions of one topic, not of {', '.join(topics[:3])}")
@@ -150,10 +149,10 @@ class Appending:
 
         Raises BadInput, KeyboardInterrupt, InputCutOff, and as `SettingsSource.metadata` does. Close the result.
         """
-        session, numbers = self._session, [partition.number for partition in partitions]
-        metadata = session.settings(partitions).metadata(session.log_dir(partitions[0].path))
+        call, numbers = self._call, [partition.number for partition in partitions]
+        metadata = call.settings(partitions).metadata(call.log_dir(partitions[0].path))
         topic = registered_topic(metadata, partitions[0].topic)
-        places = places_of_partitions(session.fs, session.log_dirs(partitions))
+        places = places_of_partitions(call.fs, call.log_dirs(partitions))
         count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
         options = self._options
         lines = SortedLines(Partitioner(numbers, count, options.writing.batch_bytes, hashing=options.hashing), numbers)
@@ -166,9 +165,9 @@ class Appending:
         return lines
 
     def _read_into(self, lines: SortedLines) -> None:
-        sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._session.interruptions
-        self._session.observer.progress.begin("reading", self._files.total_bytes())
-        with interruptions.watched(), self._session.observer.progress:
+        sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._call.interruptions
+        self._call.observer.progress.begin("reading", self._files.total_bytes())
+        with interruptions.watched(), self._call.observer.progress:
             for name, pieces in self._files.each(interruptions.safe_point):
                 for _ in read_records(PieceLines(pieces), name, sort):
                     pass
@@ -189,12 +188,25 @@ class Appending:
         """The number of bytes to append, None if not known."""
         return self._files.total_bytes() if self._sorted is None else self._sorted.size_bytes
 
+    def append(self, partitions: Sequence[Partition]) -> Run[Changed[AppendPlan]]:
+        """Append to the partitions. Progress counts the bytes of the input.
+
+        A program's records are appended after another append to the partition has ended, and an interruption takes all
+        of them back.
+        """
+        stops_safely = not isinstance(self._inputs, ArrowInput)
+        return self._call.change_each(partitions, self._append, counts_logs=False, stops_safely=stops_safely)
+
     # ---- one partition
 
-    def append(self, work: Work) -> Changed[AppendPlan]:
-        """Append to one partition, and return the outcome."""
-        if work.lock is not None:  # another append may have ended while this one waited for the lock
-            work.reopen()
+    def _append(self, work: Target) -> Changed[AppendPlan]:
+        if isinstance(self._inputs, ArrowInput) and work.partition.segments:
+            with work.locked():
+                work.reopen()  # another append may have ended while this one waited for the lock
+                return self._append_locked(work)
+        return self._append_locked(work)
+
+    def _append_locked(self, work: Target) -> Changed[AppendPlan]:
         changed = self._append_to(work) if self._made is None else self._append_to_new(work, self._made)
         plan = changed.plan
         if plan.appended is not None and changed.done is not None:
@@ -202,7 +214,7 @@ class Appending:
             self.end_offsets[plan.partition] = plan.appended.end_offset
         return changed
 
-    def _append_to_new(self, work: Work, path: str) -> Changed[AppendPlan]:
+    def _append_to_new(self, work: Target, path: str) -> Changed[AppendPlan]:
         topic_id = topic_id_for(work.fs, work.partition, self._options.topic_id, work.settings, work.log_dir)
         is_missing = work.fs.status(path) is None
         if is_missing:
@@ -212,9 +224,9 @@ class Appending:
             raise NotChanged(path=path, reason=f"{what} yet, and a dry run makes none")
         work.report_now()
         try:
-            with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.session.lock_policy) as found:
+            with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.call.lock_policy) as found:
                 work.partition, self._made_files = found
-                work.partition.join(work.session.roots.again())
+                work.partition.join(work.call.roots.again())
                 changed = self._append_to(work)
                 if changed.plan.is_refused:
                     raise _NotMadeError(replace(changed, plan=refused_to_make(changed.plan)))
@@ -235,12 +247,12 @@ class Appending:
             work.note("new-partition", "the first segment of an empty partition was made; undo removes it", path)
         return changed
 
-    def _append_to(self, work: Work) -> Changed[AppendPlan]:
+    def _append_to(self, work: Target) -> Changed[AppendPlan]:
         plan = self._plan(work)
         if work.dry_run and not plan.is_refused:
             with self._ahead(self._records(work)) as records:
                 found = rehearse(plan, records, self._request(work))
-            self._session.interruptions.safe_point()
+            self._call.interruptions.safe_point()
             self._note_odd_time(work, found)
             return Changed(plan.after(found), None, is_dry_run=True)
         if work.dry_run or not plan.has_work:
@@ -248,7 +260,7 @@ class Appending:
         with work.ready_to_change(plan, warns_first=True):
             return self._apply(work, plan)
 
-    def _plan(self, work: Work) -> AppendPlan:
+    def _plan(self, work: Target) -> AppendPlan:
         work.begin()
         plan = plan_append(work.fs, work.partition, self._request(work))
         last = work.partition.segments[-1].base_offset if work.partition.segments else 0
@@ -260,15 +272,15 @@ class Appending:
         )
         return plan
 
-    def _apply(self, work: Work, plan: AppendPlan) -> Changed[AppendPlan]:
-        made, run = self._made_files, work.session.run_info(plan.settings)
+    def _apply(self, work: Target, plan: AppendPlan) -> Changed[AppendPlan]:
+        made, run = self._made_files, work.call.run_info(plan.settings)
         if made is not None:
             run = replace(run, makes_directory=made.is_directory, makes_files=() if made.is_directory else made.files)
         with self._ahead(self._records(work)) as records:
             result = apply_append(
                 *(work.fs, plan, records, run, self._request(work)),
                 held=work.lock,
-                may_go_on=lambda: not self._session.interruptions.are_asked_for,
+                may_go_on=lambda: not self._call.interruptions.are_asked_for,
             )
         self._note_odd_time(work, result.appended)
         is_cut_short = not result.is_whole
@@ -276,12 +288,12 @@ class Appending:
             work.note("transaction", "the transaction stays open: the input ended early", plan.path)
         return work.changed(plan.after(result.appended, is_cut_short=is_cut_short), result.done)
 
-    def _note_odd_time(self, work: Work, appended: AppendCounts) -> None:
+    def _note_odd_time(self, work: Target, appended: AppendCounts) -> None:
         if appended.odd_time is not None:
             work.note("time-unit", appended.odd_time.warning, work.partition.path)
 
-    def _request(self, work: Work) -> AppendRequest:
-        writing, context = self._options.writing, self._session.context
+    def _request(self, work: Target) -> AppendRequest:
+        writing, context = self._options.writing, self._call.context
         if self._options.skipped.of(work.partition.number):  # the sequences continue those of the interrupted run
             writing = replace(writing, first_sequence=None)
         return AppendRequest(
@@ -296,7 +308,7 @@ class Appending:
         """Return the records, read ahead in a thread, except a program's own: those are read in its thread."""
         return closing(records) if isinstance(self._inputs, ArrowInput) else Ahead(records)
 
-    def _records(self, work: Work) -> Records:
+    def _records(self, work: Target) -> Records:
         """Yield the records for a partition, without those to skip. Raises BadInput, and as `open_read` does."""
         records = self._all_records(work)
         skipped = self._options.skipped.of(work.partition.number)
@@ -305,26 +317,26 @@ class Appending:
         except InputCutOff:  # interrupted: the records before are appended
             return
 
-    def _all_records(self, work: Work) -> Records:
+    def _all_records(self, work: Target) -> Records:
         if self._sorted is not None:
             yield from self._taken_apart("the input", self._sorted_pieces(work, self._sorted))
             return
         if isinstance(self._inputs, ArrowInput):
             yield from ArrowReader(work.clock.now_ms).records(self._inputs.parts)
             return
-        safe_point = self._session.interruptions.safe_point if work.dry_run else lambda: None
+        safe_point = self._call.interruptions.safe_point if work.dry_run else lambda: None
         for name, pieces in self._files.each(safe_point):
             yield from self._taken_apart(name, pieces)
 
-    def _sorted_pieces(self, work: Work, lines: SortedLines) -> Iterator[Piece]:
+    def _sorted_pieces(self, work: Target, lines: SortedLines) -> Iterator[Piece]:
         for piece in lines.pieces(work.partition.number):
-            self._session.observer.progress.advance(len(piece), work.partition.path)
+            self._call.observer.progress.advance(len(piece), work.partition.path)
             yield piece
 
     def _taken_apart(self, name: str, pieces: Iterator[Piece]) -> Iterator[NewRecord | RecordRun | None]:
-        options, session = self._options, self._session
+        options = self._options
         if options.is_ndjson and not options.writing.keep_offsets:
-            return NdjsonReader(session.clock.now_ms).records(pieces, name)
+            return NdjsonReader(self._call.clock.now_ms).records(pieces, name)
         return read_records(PieceLines(pieces), name, self._parse(with_origin=options.writing.keep_offsets))
 
     def _parse(self, *, with_origin: bool) -> Parse:
@@ -343,14 +355,3 @@ class _NotMadeError(Exception):
     def __init__(self, changed: Changed[AppendPlan]) -> None:
         super().__init__()
         self.changed = changed
-
-
-def _is_there(partition: Partition) -> bool:
-    return bool(partition.segments)
-
-
-APPEND = Verb(Action.APPEND.value, counts_logs=False)
-"""The progress counts the bytes of the input."""
-
-APPEND_ARROW = Verb(Action.APPEND.value, locks_first=_is_there, counts_logs=False, stops_safely=False)
-"""Appends a program's records: it waits for another append to end, and an interruption takes all of it back."""

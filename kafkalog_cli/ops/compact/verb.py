@@ -1,9 +1,11 @@
-"""The verb `compact`: cleaning, retention after it if cleanup.policy has delete too, and erasure of keys."""
+"""`compact`: cleaning, retention after it if cleanup.policy has delete too, and erasure of keys."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.broker.cleaning.marking import MEMORY_BYTES
@@ -36,26 +38,75 @@ from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.ops.retain.retain import after_due_files, apply_retain, plan_retain, unlink_at_once
 from kafkalog_cli.ops.roll import RollPlan, plan_roll
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.options import Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.ops.steps import VERIFY, Step
 
-COMPACT = Verb(Action.COMPACT.value)
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def dirtiest_first(session: Session, partitions: Sequence[Partition], **planning: Any) -> list[Partition]:
+def compact(
+    paths: Paths,
+    *,
+    force: bool = False,
+    estimate: bool = False,
+    delay_ms: int | None = None,
+    **options: Unpack[VerbOptions],
+) -> Run[Changed[CompactPlan]]:
+    """Compact logs as `kafkalog compact` does, the dirtiest first. Raises as `recover`."""
+    call = Call("compact", paths, options)
+    return compact_each(call, call.writable_partitions(), force=force, estimate=estimate, delay_ms=delay_ms)
+
+
+def compact_each(  # noqa: PLR0913
+    call: Call,
+    partitions: Sequence[Partition],
+    *,
+    force: bool = False,
+    estimate: bool = False,
+    explained_keys: tuple[bytes, ...] | None = None,
+    keys: KeyFile | None = None,
+    removes_others: bool = False,
+    memory_bytes: int = MEMORY_BYTES,
+    version: KafkaVersion = NEWEST,
+    delay_ms: int | None = None,
+) -> Run[Changed[CompactPlan]]:
+    """Compact the partitions of a call, the dirtiest first.
+
+    `keys`: all records of these keys are erased. `removes_others`: so are records of other keys, where only --config
+    says that the topic is compacted. In a dry run only: `estimate` counts the records that would be removed, and
+    `explained_keys` are the keys whose records' fates are reported. `delay_ms`, `force` as in `plan_compact`,
+    `memory_bytes` and `version` as in `Cleaning`.
+    """
+    ordered = _dirtiest_first(call, partitions, is_forced=force, erases=keys is not None, delay_ms=delay_ms)
+    do = partial(
+        _compact_one,
+        is_forced=force,
+        estimates=estimate,
+        explained_keys=explained_keys,
+        keys=keys,
+        removes_others=removes_others,
+        memory_bytes=memory_bytes,
+        version=version,
+        delay_ms=delay_ms,
+    )
+    return call.change_each(ordered, do)
+
+
+def _dirtiest_first(call: Call, partitions: Sequence[Partition], **planning: Any) -> list[Partition]:
     """Sort the partitions in the order in which a broker's cleaner picks them; `planning` as for `plan_compact`.
 
     Errors of a partition are reported when it is processed.
     """
-    session.settings(partitions)
+    call.settings(partitions)
     if len(partitions) < 2:
         return list(partitions)
 
     def ratio(partition: Partition) -> float:
         try:
-            plan = plan_compact(session.context.fs, partition, session.clock, session.places, **planning)
+            plan = plan_compact(call.context.fs, partition, call.clock, call.places, **planning)
         except (KafkalogError, OSError, Damaged):
             return 0.0
         return plan.dirt.ratio if plan.dirt is not None else 0.0
@@ -64,25 +115,18 @@ def dirtiest_first(session: Session, partitions: Sequence[Partition], **planning
     return sorted(partitions, key=lambda partition: -ratios[partition.path])
 
 
-def compact_partition(  # noqa: PLR0913
-    work: Work,
+def _compact_one(  # noqa: PLR0913
+    work: Target,
     *,
-    is_forced: bool = False,
-    estimates: bool = False,
-    explained_keys: tuple[bytes, ...] | None = None,
-    keys: KeyFile | None = None,
-    removes_others: bool = False,
-    memory_bytes: int = MEMORY_BYTES,
-    version: KafkaVersion = NEWEST,
-    delay_ms: int | None = None,
+    is_forced: bool,
+    estimates: bool,
+    explained_keys: tuple[bytes, ...] | None,
+    keys: KeyFile | None,
+    removes_others: bool,
+    memory_bytes: int,
+    version: KafkaVersion,
+    delay_ms: int | None,
 ) -> Changed[CompactPlan]:
-    """Compact one partition.
-
-    `keys`: all records of these keys are erased. `removes_others`: so are records of other keys, where only --config
-    says that the topic is compacted. In a dry run only: `estimates` counts the records that would be removed, and
-    `explained_keys` are the keys whose records' fates are reported. `delay_ms`, `is_forced` as in `plan_compact`,
-    `memory_bytes` and `version` as in `Cleaning`.
-    """
     erased = None if keys is None or not _may_erase(work) else keys.sought
     cleaning = partial(Cleaning, now_ms=work.clock.now_ms, memory_bytes=memory_bytes, erased=erased, version=version)
     compacting = _Compacting(
@@ -113,7 +157,7 @@ def compact_partition(  # noqa: PLR0913
     return replace(changed, is_named=work.is_named)
 
 
-def _may_erase(work: Work) -> bool:
+def _may_erase(work: Target) -> bool:
     """Whether keys are erased: not from a topic that is neither compacted nor named, as keys of others may be equal."""
     return work.is_named or work.settings.topic_config(work.log_dir, work.partition.topic).is_compacted
 
@@ -149,7 +193,7 @@ def _check_others(partition: Partition, plan: CompactPlan) -> None:
 class _Compacting:
     """One partition while it is compacted. `proof` is None if no keys are erased."""
 
-    work: Work
+    work: Target
     make_plan: Callable[..., CompactPlan]
     make_cleaning: MakeCleaning
     proof: ErasureProof | None
@@ -203,8 +247,8 @@ class _Compacting:
         """Roll the active segment, which is a run of its own, and return the plan for the log that it leaves."""
         work = self.work
         rolling = _planned_roll(work)
-        before_ms = begun_ms(work.session.run_id) - 1  # runs sort by name: the roll is before the cleaning
-        run = replace(work.session.run_info(rolling.settings), run_id=new_run_id("roll", before_ms))
+        before_ms = begun_ms(work.call.run_id) - 1  # runs sort by name: the roll is before the cleaning
+        run = replace(work.call.run_info(rolling.settings), run_id=new_run_id("roll", before_ms))
         settings = load_settings(work.partition, work.clock.now_ms)
         done = apply_changes(work.fs, rolling, run, MarkerUse.GIVEN_BACK, settings, held=work.lock)
         work.changed(rolling, done)
@@ -217,7 +261,7 @@ class _Compacting:
         work = self.work
         if not plan.has_work:  # the roll has left nothing to clean
             return Changed(plan, None)
-        run = work.session.run_info(plan.settings)
+        run = work.call.run_info(plan.settings)
         plan, done = apply_compact(work.fs, plan, run, self.make_cleaning, held=work.lock)
         with partly(plan.path, is_begun=done is not None):
             if plan.retention is not None:
@@ -231,8 +275,8 @@ class _Compacting:
         work = self.work
         work.reopen()
         retention = self._plan_retention()
-        run = work.session.run_info(retention.settings)
-        run = replace(run, run_id=new_run_id("retain", begun_ms(work.session.run_id)))
+        run = work.call.run_info(retention.settings)
+        run = replace(run, run_id=new_run_id("retain", begun_ms(work.call.run_id)))
         done = apply_retain(work.fs, retention, run, held=work.lock)
         return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)
 
@@ -241,7 +285,7 @@ class _Compacting:
         return plan_retain(work.fs, work.partition, work.clock, work.places, delay_ms=self.delay_ms)
 
 
-def _planned_roll(work: Work) -> RollPlan:
+def _planned_roll(work: Target) -> RollPlan:
     return plan_roll(work.fs, work.reopen(), work.clock.now_ms, force=True)
 
 

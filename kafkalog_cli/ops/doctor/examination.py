@@ -3,9 +3,9 @@
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import (
@@ -41,14 +41,14 @@ from kafkalog_cli.ops.doctor.commands import (
 )
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.recover import RECOVER, partitions_to_recover, recover_partition
+from kafkalog_cli.ops.recover.recover import recover
 from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
+from kafkalog_cli.ops.session.call import Call, text_of
 from kafkalog_cli.ops.session.observer import Note, Observer
-from kafkalog_cli.ops.session.options import Context, SessionOptions
-from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.options import Context, VerbOptions
 from kafkalog_cli.ops.verify.identity import lacks_metadata_log
 from kafkalog_cli.ops.verify.task import Level, Verification
-from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner
+from kafkalog_cli.ops.verify.verify import VerifyPlanner
 from kafkalog_cli.results import GIVEN, Count, Hidden, PathName, of, result
 
 _MOST_PARTITIONS = 3
@@ -82,18 +82,18 @@ class Examination:
 
 
 class _Results(Observer):
-    """Collects what a session shows, and its errors as notes."""
+    """Collects results, and errors as notes."""
 
-    def __init__(self) -> None:
-        self.shown: list[Any] = []
-        self.errors: list[Note] = []
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.failures: list[Note] = []
 
-    def show(self, result: Any) -> None:
-        self.shown.append(result)
+    def report(self, note: Note) -> None:
+        """Leave out what the verbs say beside their results."""
 
-    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool = False) -> None:
         if not is_told:
-            self.errors.append(_note_of(error, path))
+            self.failures.append(_note_of(error, path))
 
 
 def _note_of(error: KafkalogError, path: str | None) -> Note:
@@ -122,14 +122,14 @@ class _Seen:
 
 
 def examine(
-    context: Context, options: SessionOptions, path: str, text: str = "", level: Level = Level.NORMAL
+    context: Context, options: VerbOptions, path: str, text: str = "", level: Level = Level.NORMAL
 ) -> Examination:
     """Examine the log directory at `path`. Raises as `examine_all`."""
     return examine_all(context, options, [path], text, level)[0]
 
 
 def examine_all(
-    context: Context, options: SessionOptions, paths: Sequence[str], text: str = "", level: Level = Level.NORMAL
+    context: Context, options: VerbOptions, paths: Sequence[str], text: str = "", level: Level = Level.NORMAL
 ) -> tuple[Examination, ...]:
     """Examine the log directories of one broker; the directory of a partition stands for its log directory.
 
@@ -137,7 +137,6 @@ def examine_all(
     If a line is recognised, or there are several paths, a path that is not a log directory gives a note. Nothing is
     locked or changed. Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError for the settings.
     """
-    options = options._replace(dry_run=True)
     lines, seen = recognised(text), _Seen()
     log_dirs = [*dict.fromkeys(_log_directory(context, path) for path in paths)]
     directories: dict[str, list[PartitionPath]] = {}
@@ -160,7 +159,7 @@ def examine_all(
 
 def _examined(  # noqa: PLR0913, PLR0917
     context: Context,
-    options: SessionOptions,
+    options: VerbOptions,
     log_dir: str,
     directories: list[PartitionPath] | None,
     all_seen: _Seen,
@@ -178,8 +177,8 @@ def _examined(  # noqa: PLR0913, PLR0917
             _plan(context, options, log_dir, seen)
     directories = directories or []
     has_metadata = any(one.directory.is_metadata_log for one in directories)
-    metadata = options.metadata or (log_dir if has_metadata else None)
-    places = MessagePlaces.of(log_dir, directories, text, metadata, options.broker_config)
+    metadata = text_of(options.get("metadata")) or (log_dir if has_metadata else None)
+    places = MessagePlaces.of(log_dir, directories, text, metadata, text_of(options.get("broker_config")))
     commands = [*_of_findings(seen.verifications, places, directories)]
     commands += (command for line in lines for command in commands_of_page(line.message, places))
     is_unknown = bool(text.strip()) and not lines
@@ -213,28 +212,25 @@ def _log_directory(context: Context, path: str) -> str:
     return trimmed if above is None else above
 
 
-def _verify(context: Context, options: SessionOptions, log_dirs: list[str], level: Level, seen: _Seen) -> None:
-    results = _Results()
-    session = Session(VERIFY, context, options, results)
-    planner = VerifyPlanner(session, level)
-    session.run_work(planner.verify, planner.works(log_dirs))
+def _verify(context: Context, options: VerbOptions, log_dirs: list[str], level: Level, seen: _Seen) -> None:
+    results = _Results(context)
+    call = Call("verify", log_dirs, {**options, "observer": results}, reads=True)
+    planner = VerifyPlanner(call, level)
+    call.read_each(planner.tasks(log_dirs))
     seen.settings = planner.settings
-    seen.verifications += results.shown
-    seen.notes += results.errors
+    seen.verifications += results.results
+    seen.notes += results.failures
 
 
-def _plan(context: Context, options: SessionOptions, log_dir: str, seen: _Seen) -> None:
+def _plan(context: Context, options: VerbOptions, log_dir: str, seen: _Seen) -> None:
     """Plan a broker's start of each partition. The findings have the exit codes of what the plans find."""
-    results = _Results()
-    session = Session(RECOVER, context, options, results)
-    try:
-        partitions = partitions_to_recover(session, [log_dir])
-    except NothingSelected:
-        return
-    session.run(partial(recover_partition, mode=RecoverMode.LIKE_BROKER), partitions)
-    seen.plans |= {recovered.plan.path: recovered.plan for recovered in results.shown}
-    known = {(note.kind, note.path) for note in seen.notes}
-    seen.notes += (note for note in results.errors if (note.kind, note.path) not in known)
+    results = _Results(context)
+    planning: VerbOptions = {**options, "observer": results, "dry_run": True}
+    with suppress(NothingSelected):
+        recover(log_dir, mode=RecoverMode.LIKE_BROKER, **planning)
+    seen.plans |= {recovered.plan.path: recovered.plan for recovered in results.results}
+    told = {(note.kind, note.path) for note in seen.notes}
+    seen.notes += (note for note in results.failures if (note.kind, note.path) not in told)
 
 
 def _of_findings(

@@ -18,9 +18,8 @@ from kafkalog_cli.ops.plans import LogPlan
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.ops.retain.retain import plan_retain
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.session.call import Call
+from kafkalog_cli.ops.session.target import Target
 
 _Result = TypeVar("_Result")
 _PlanT = TypeVar("_PlanT", bound=LogPlan)
@@ -29,24 +28,24 @@ BLOCK_BYTES = 4096
 """The unit in which a new file gets its space, as on ext4 and XFS."""
 
 
-def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict[str, Freeable], ExitCode]:
-    """Return what each partition would free, by path, and the session's exit code.
+def freeable_of(call: Call, partitions: Sequence[Partition]) -> tuple[dict[str, Freeable], ExitCode]:
+    """Return what each partition would free, by path, and the exit code of all.
 
-    The session is a dry run, so that it takes no lock. Raises as `Session.settings`.
+    The call is a dry run, so that it takes no lock. Raises as `Call.settings`.
     """
     found: dict[str, Freeable] = {}
 
-    def plan(work: Work) -> Freeable:
-        found[work.partition.path] = freeable = _freeable(work)
+    def plan(target: Target) -> Freeable:
+        found[target.partition.path] = freeable = _freeable(target)
         return freeable
 
-    summary = session.run(plan, partitions, show=lambda _: None)
-    for partition in summary.not_done:
-        found[partition.path] = Freeable(unknown_because=("interrupted",), partitions=1, unknown_partitions=1)
-    return found, summary.code
+    run = call.change_each(partitions, plan, show=lambda _: None)
+    for path in run.not_done:
+        found[path] = Freeable(unknown_because=("interrupted",), partitions=1, unknown_partitions=1)
+    return found, run.exit_code
 
 
-def _freeable(work: Work) -> Freeable:
+def _freeable(work: Target) -> Freeable:
     try:
         work.begin()
         _ = work.partition.config  # fails if the settings cannot be read
@@ -55,15 +54,11 @@ def _freeable(work: Work) -> Freeable:
     return Plans(work).freeable()
 
 
-FREEABLE = Verb("ls")
-"""Plans the retention and the compaction of each partition, and adds up what they would free."""
-
-
 @dataclass(slots=True)
 class Plans:
     """The two plans for one partition."""
 
-    work: Work
+    work: Target
     unknown: list[str] = field(default_factory=list)
 
     def freeable(self) -> Freeable:
@@ -96,12 +91,12 @@ class Plans:
         return None
 
     def retain_plan(self) -> RetainPlan:
-        """Return the plan of retention. Raises as `plan_retain` and `Work.check`, and Refused for a refused plan."""
+        """Return the plan of retention. Raises as `plan_retain` and `Target.check`, and Refused for a refused plan."""
         self.work.check(Action.RETAIN)
         return _unless_refused(plan_retain(self.work.fs, self.work.partition, self.work.clock, self.work.places))
 
     def compact_plan(self) -> CompactPlan:
-        """Return the plan of compaction. Raises as `plan_compact` and `Work.check`, and Refused for a refused plan."""
+        """Return the plan of compaction. Raises as `plan_compact`, `Target.check`, and Refused if it is refused."""
         self.work.check(Action.COMPACT)
         work = self.work
         return _unless_refused(plan_compact(work.fs, work.partition, work.clock, work.places))

@@ -12,13 +12,12 @@ from kafkalog_cli.disk.durable import sync_directory
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem
 from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, classify_directory, classify_file
-from kafkalog_cli.errors import Refused, UnsupportedFormat, UsageError, shell_word
+from kafkalog_cli.errors import Refused, UnsupportedFormat, UsageError, of_the_system, shell_word
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import partitions_in
 from kafkalog_cli.ops.metadump.files import COPIED_KINDS, LOG_KINDS, Counts, FileCopier
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords, Pseudonyms
 from kafkalog_cli.ops.same_place import is_of_a_broker
-from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.results import FLAT, Count, Hidden, PathName, result
 
 PARTIAL = ".partial"

@@ -1,9 +1,12 @@
 """Recovers partitions: plans and applies the recovery of each, and rebuilds damaged checkpoints of log directories."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.change.draft import Draft
@@ -13,7 +16,7 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, Refused, counted, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
+from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion, kafka_version_of
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, read_log_dir
 from kafkalog_cli.log.partition import Partition
@@ -27,14 +30,15 @@ from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import plan_repair
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.selection import log_dirs_of
+from kafkalog_cli.ops.session.call import Call, Run
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.session.options import Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.ops.steps import command_line, recover_command
 from kafkalog_cli.ops.undo.last_run import cut_off_run, is_cut_off_for_good
 
-RECOVER = Verb(Action.RECOVER.value)
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,17 @@ class Recovered(Changed[RecoverPlan]):
     live_path: str | None = None
 
     @property
+    def is_changed(self) -> bool:
+        """Whether the partition was changed."""
+        return self.done is not None or self.live_path is not None
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The fields of the plan's object that do not come from the plan."""
+        run = None if self.done is None else self.done.manifest.run.run_id
+        return {"path": self.live_path or self.plan.path, "run": run}
+
+    @property
     def exit_code(self) -> ExitCode:
         """The findings in a dry run; else REFUSED, or OK because the partition is sound now."""
         if self.is_dry_run:
@@ -51,87 +66,88 @@ class Recovered(Changed[RecoverPlan]):
         return ExitCode.REFUSED if self.plan.is_refused else ExitCode.OK
 
 
-def recovery(  # noqa: PLR0913
-    session: Session,
-    paths: list[str],
-    mode: RecoverMode,
+def recover(
+    paths: Paths,
     *,
-    since_recovery_point: bool,
-    discard: bool,
-    version: KafkaVersion = NEWEST,
-) -> tuple[Callable[[Work], Recovered], list[Partition]]:
-    """Return the work and the partitions for RECOVER. A dry run reports the checkpoints that would be rebuilt.
+    mode: RecoverMode | str = RecoverMode.REPAIR,
+    since_recovery_point: bool = False,
+    discard: bool = False,
+    kafka_version: str = NEWEST.value,
+    **options: Unpack[VerbOptions],
+) -> Run[Recovered]:
+    """Repair partitions as `kafkalog recover` does; `mode` is repair, like-broker or indexes-only.
 
-    Raises as `partitions_to_recover`.
+    `kafka_version`: the release whose loader like-broker mirrors, such as 4.2. A dry run reports the checkpoints that
+    would be rebuilt. Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of single partitions
+    are in `errors`.
     """
-    partitions = partitions_to_recover(session, paths)
-    if session.options.dry_run and mode is RecoverMode.REPAIR:
-        _report_damaged_checkpoints(session, partitions)
-    if mode is RecoverMode.REPAIR:
-        session.when_locked = partial(_rebuild_checkpoints, session)
-    do = partial(
-        recover_partition, mode=mode, since_recovery_point=since_recovery_point, discard=discard, version=version
-    )
-    return do, partitions
+    mode, version, call = RecoverMode(mode), kafka_version_of(kafka_version), Call("recover", paths, options)
+    rebuilds = mode is RecoverMode.REPAIR
+    partitions, log_dirs = _partitions_to_recover(call)
+    if call.dry_run and rebuilds:
+        _report_damaged_checkpoints(call, [*call.log_dirs(partitions), *log_dirs])
+    do = partial(_recover_one, mode=mode, since_recovery_point=since_recovery_point, discard=discard, version=version)
+    when_locked = partial(_rebuild_checkpoints, call) if rebuilds else lambda _: None
+    return call.change_each(partitions, do, lock_too=log_dirs, when_locked=when_locked)
 
 
 # ---- what is recovered
 
 
-def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
+def _partitions_to_recover(call: Call) -> tuple[list[Partition], list[str]]:
     """Return the partitions without `-stray` directories, unless those are named by their own paths.
 
-    A log directory with a checkpoint to rebuild is locked by `session` even if no partition of it is left; the result
-    may be empty then. Raises as `Session.writable_partitions` and `SettingsSource.metadata`.
+    Also return the log directories with a checkpoint to rebuild of which no partition is left; there may be no
+    partition then. Raises as `Call.writable_partitions` and `SettingsSource.metadata`.
     """
     kept: list[Partition] = []
     nothing: NothingSelected | None = None
     try:
-        found = session.writable_partitions(paths)
+        found = call.writable_partitions()
     except NothingSelected as error:
         found, nothing = [], error
     for partition in found:
         is_stray = partition.directory.kind is DirectoryKind.STRAY
-        if is_stray and partition.path not in session.named_paths:
-            command = recover_command(partition.path, session.log_dir(partition.path), session.settings(found))
+        if is_stray and partition.path not in call.named_paths:
+            command = recover_command(partition.path, call.log_dir(partition.path), call.settings(found))
             message = f"skipped: a broker set it aside; to restore it: `{command_line(command)}`"
-            session.observer.report(Note("stray-skipped", message, partition.path))
+            call.observer.report(Note("stray-skipped", message, partition.path))
         else:
             kept.append(partition)
-    session.log_dirs_alone = tuple(_damaged_log_dirs(session, paths, set(session.log_dirs(kept))))
-    if nothing is not None and not session.log_dirs_alone:
+    damaged = [*_damaged_log_dirs(call, set(call.log_dirs(kept)))]
+    if nothing is not None and not damaged:
         raise nothing
-    return kept
+    return kept, damaged
 
 
-def _damaged_log_dirs(session: Session, paths: list[str], others: Collection[str]) -> Iterator[str]:
+def _damaged_log_dirs(call: Call, others: Collection[str]) -> Iterator[str]:
     """Yield the log directories of the paths, without `others`, in which a checkpoint has to be rebuilt.
 
     Each is read again when it is locked.
     """
-    for path in map(os.path.abspath, log_dirs_of(session.fs, paths)):
-        if path in others or session.is_left_alone(path):
+    for path in map(os.path.abspath, log_dirs_of(call.fs, call.paths)):
+        if path in others or call.is_left_alone(path):
             continue
-        if any(map(read_log_dir(session.fs, path).needs_rebuild, OFFSET_CHECKPOINTS)):
+        if any(map(read_log_dir(call.fs, path).needs_rebuild, OFFSET_CHECKPOINTS)):
             yield path
 
 
-def _report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
+def _report_damaged_checkpoints(call: Call, log_dirs: Sequence[str]) -> None:
     """Report the checkpoints that would be rebuilt."""
-    for log_dir in dict.fromkeys((*session.log_dirs(partitions), *session.log_dirs_alone)):
-        for path, fault in session.roots.read(log_dir).faults:
+    for log_dir in log_dirs:
+        for path, fault in call.roots.read(log_dir).faults:
             if fault.kind is not FaultKind.UNREADABLE:
                 message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
-                session.observer.report(Note("checkpoint-damaged", message, path))
+                call.observer.report(Note("checkpoint-damaged", message, path))
 
 
-def _rebuild_checkpoints(session: Session, log_dir: str) -> None:
+def _rebuild_checkpoints(call: Call, log_dir: str) -> None:
     """Rebuild damaged checkpoints, and read their valid lines before that.
 
     Raises KafkalogError, OSError.
     """
-    for rebuilt in rebuild_damaged(session.fs, session.roots.read(log_dir), session.run_id):
-        session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path))
+    for rebuilt in rebuild_damaged(call.fs, call.roots.read(log_dir), call.run_id):
+        call.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path))
 
 
 def _rebuilt_words(rebuilt: RebuiltCheckpoint) -> str:
@@ -147,15 +163,11 @@ def _rebuilt_words(rebuilt: RebuiltCheckpoint) -> str:
 # ---- one partition
 
 
-def recover_partition(
-    work: Work,
-    *,
-    mode: RecoverMode,
-    since_recovery_point: bool = False,
-    discard: bool = False,
-    version: KafkaVersion = NEWEST,
+def _recover_one(
+    work: Target, *, mode: RecoverMode, since_recovery_point: bool, discard: bool, version: KafkaVersion
 ) -> Recovered:
     """Recover one partition, see `plan_recovery`. `discard`: removed data is not kept for undo."""
+    work.note_unread_run()
     live, kept_away = None, None
     if work.partition.directory.kind is DirectoryKind.STRAY:
         work.partition.has_lines = True  # the directory gets the name back to which they belong
@@ -185,7 +197,7 @@ def recover_partition(
     if not plan.has_work and not is_renamed:
         return Recovered(plan, None)
     with work.ready_to_change(plan):
-        run = work.session.run_info(plan.settings)
+        run = work.call.run_info(plan.settings)
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
         settings = None if plan.drops_records else load_settings_of(now_ms, plan.settings)
         done = apply_changes(work.fs, plan, run, marker, settings, discard=discard, held=work.lock)
@@ -197,7 +209,7 @@ def recover_partition(
     return Recovered(work.changed(plan, done).plan, done, live_path=live)
 
 
-def _path_of_stray(work: Work, mode: RecoverMode) -> str | None:
+def _path_of_stray(work: Target, mode: RecoverMode) -> str | None:
     """Return the name that a `-stray` directory gets back, None for any other directory.
 
     Raises Refused if it keeps its name.
@@ -207,14 +219,14 @@ def _path_of_stray(work: Work, mode: RecoverMode) -> str | None:
     return path_of_stray(work.fs, work.partition, work.log_dir, work.settings)
 
 
-def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
+def _rebuild_like_broker(work: Target, plan: RecoverPlan) -> None:
     """Rebuild checkpoints that a broker cannot read, as a broker's clean stop would."""
     if plan.mode is RecoverMode.LIKE_BROKER and work.partition.root is not None and not plan.is_refused:
-        for rebuilt in rebuild_damaged(work.fs, work.partition.root, work.session.run_id, like_broker=True):
+        for rebuilt in rebuild_damaged(work.fs, work.partition.root, work.call.run_id, like_broker=True):
             work.note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path)
 
 
-def _note_cut_off(work: Work) -> None:
+def _note_cut_off(work: Target) -> None:
     """Note an interrupted run: the files that it keeps may be the reason for the refusal."""
     path, run_id = work.partition.path, cut_off_run(work.fs, work.partition)
     if run_id is not None and not is_cut_off_for_good(work.fs, work.partition):

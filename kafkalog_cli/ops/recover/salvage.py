@@ -1,14 +1,17 @@
 """Copies the valid batches of a damaged partition into a new directory, and reports which offsets are lost."""
 
+from __future__ import annotations
+
 import os
 from array import array
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, zip_longest
 from operator import eq
-from typing import Annotated, ClassVar, NamedTuple
+from os import fspath
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
@@ -21,7 +24,7 @@ from kafkalog_cli.disk.fs import ReadableFile, WritableFile, WritableFilesystem,
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.named_places import check_output_directory
 from kafkalog_cli.disk.names import FileKind, segment_file_name
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, of_the_system, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import CONTROL_MASK, BatchColumns
 from kafkalog_cli.format.control import decode_control
@@ -34,10 +37,10 @@ from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.plans import load_settings
 from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
+from kafkalog_cli.ops.session.call import Call, Run
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Work, of_the_system
+from kafkalog_cli.ops.session.options import Path, Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.ops.steps import (
     AS_A_NODE,
     MOVE_AWAY,
@@ -53,6 +56,9 @@ from kafkalog_cli.ops.steps import (
     text_of,
 )
 from kafkalog_cli.results import EMPTY_IS_NULL, Count, Hidden, PathName, of, result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 COPY_BYTES = 1 << 20
 PARTIAL = ".partial"
@@ -145,6 +151,11 @@ class Salvage:
         return tuple(step.argv for step in flat(filled(all_of(commands, ""), path, path, self.metadata)))
 
     @property
+    def is_idle(self) -> bool:
+        """A copy is always reported."""
+        return False
+
+    @property
     def exit_code(self) -> ExitCode:
         """OK without losses, WARNINGS if only a torn tail is lost, else CORRUPTION."""
         is_torn_only = not self.skipped and all(map(self._is_torn_tail, self.lost))
@@ -161,22 +172,20 @@ class Salvage:
 # ---- the verb
 
 
-@contextmanager
-def salvaging(
-    session: Session, paths: list[str], target: str
-) -> Iterator[tuple[Callable[[Work], Salvage], list[Partition]]]:
-    """Yield the work and the partitions for SALVAGE: copies go to the directory `target`.
+def salvage_to(paths: Paths, to: Path, **options: Unpack[VerbOptions]) -> Run[Salvage]:
+    """Copy the valid batches of partitions into new partition directories in the directory `to`.
 
-    The directory is created, and removed after the body if no copy is in it. Raises Refused for a link, or for a new
-    directory in a log directory; KafkalogError if it cannot be created.
+    The directory is created, and removed if no copy is in it. The sources are only read, and not locked. Raises Refused
+    for a link, or for a new directory in a log directory; KafkalogError if it cannot be created.
     """
+    call, target = Call("salvage", paths, options, reads=True), fspath(to)
     partitions = []
-    for partition in session.partitions(paths):
-        if partition.directory.is_metadata_log and partition.path not in session.named_paths:
-            session.observer.report(Note("skipped", f"skipped: {_NO_METADATA_LOG}", partition.path))
+    for partition in call.partitions():
+        if partition.directory.is_metadata_log and partition.path not in call.named_paths:
+            call.observer.report(Note("skipped", f"skipped: {_NO_METADATA_LOG}", partition.path))
         else:
             partitions.append(partition)
-    fs = session.fs
+    fs = call.fs
     check_output_directory(fs, target)
     is_new = fs.status(target) is None
     try:
@@ -188,7 +197,7 @@ def salvaging(
         failure.has_no_partition = True
         raise failure from error
     try:
-        yield partial(salvage_partition, to=target), partitions
+        return call.change_each(partitions, partial(_salvage_one, to=target))
     finally:
         if is_new:
             with suppress(OSError):
@@ -197,12 +206,8 @@ def salvaging(
 
 _NO_METADATA_LOG = "a copy of batches is no metadata log, which has its node's vote and its snapshots too"
 
-SALVAGE = Verb("salvage", changes=False)
-"""The source is only read, and not locked."""
 
-
-def salvage_partition(work: Work, *, to: str) -> Salvage:
-    """Copy the valid batches of one partition into the directory `to`."""
+def _salvage_one(work: Target, *, to: str) -> Salvage:
     fs, partition = work.fs, work.partition
     if partition.directory.is_metadata_log:
         steps = filled((Step(_NO_METADATA_LOG), *AS_A_NODE), partition.path, partition.path)

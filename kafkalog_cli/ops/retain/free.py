@@ -1,21 +1,35 @@
-"""Plans how to free room on a full disk: which segments may be removed at once, and in which order."""
+"""`retain --free-bytes`: removes the oldest segments of all partitions at once, until enough room is free."""
 
-from collections.abc import Callable, Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import accumulate
-from typing import Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs
 from kafkalog_cli.change import journal
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.change.removal import remove_files
+from kafkalog_cli.change.manifest import RunInfo, read_manifest
+from kafkalog_cli.change.removal import partly, remove_files
 from kafkalog_cli.change.run import CheckpointEdits
+from kafkalog_cli.disk.durable import unfinished
 from kafkalog_cli.disk.fs import FileStatus, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.lock import hold, lock_log_dir, lock_partition
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import (
+    ExitCode,
+    KafkalogError,
+    NoSpace,
+    NotRecorded,
+    Refused,
+    SyncFailed,
+    combined_exit_code,
+    shell_word,
+)
 from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Settings
@@ -23,8 +37,17 @@ from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
 from kafkalog_cli.ops.plans import LogPlan, Remark, Unready, check_finished, end_of
 from kafkalog_cli.ops.purge import NEVER_MS, PurgePlan, plan_purge
+from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.retain import line_edits
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.options import Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Target
+from kafkalog_cli.ops.undo.last_run import cut_off_run
 from kafkalog_cli.results import EMPTY_IS_NULL, Count, Hidden, Named, PathName, of, result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class FreeSegment(NamedTuple):
@@ -105,6 +128,16 @@ class Freed:
             self.segments.append(segment)
         self.disk_bytes += gone_bytes
         return gone_bytes
+
+    @property
+    def has_work(self) -> bool:
+        """Whether files were unlinked, or would be."""
+        return bool(self.segments or self.old_files)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to report."""
+        return not self.has_work
 
     @property
     def new_start(self) -> int | None:
@@ -206,49 +239,190 @@ def _files_of(partition: Partition, segment: Segment) -> tuple[FileStatus, ...]:
     return (*(file for file in files if file is not None), *snapshots)
 
 
-def oldest_first(
-    fs: WritableFilesystem,
-    plans: Sequence[FreePlan],
-    kept_from_ms: int | None,
-    fail: Callable[[FreePlan, Exception], None],
-) -> Iterator[tuple[FreePlan, FreeSegment]]:
-    """Yield the removable segments of all partitions by largest timestamp, each partition's in log order.
+def free(
+    paths: Paths, wanted_bytes: int, *, keep_bytes: int = 0, keep_ms: int = 0, **options: Unpack[VerbOptions]
+) -> Run[Freed]:
+    """Unlink the oldest segments of all partitions, until `wanted_bytes` are free on each of their file systems.
 
-    Segments with a timestamp at or above `kept_from_ms` are kept; None: none are.
+    Each log keeps `keep_bytes`, and segments with records younger than `keep_ms`, if that is not 0. All partitions are
+    planned before the first segment is removed. Raises as `recover`.
+    """
+    plans: list[FreePlan] = []
 
-    A timestamp is read when the segment before it was yielded. If that fails, `fail` is called, and no further segment
-    of the partition follows.
+    def plan(target: Target) -> FreePlan:
+        target.note_unread_run()
+        _check_undone(target)  # an interrupted run is not undone here, because there may be no room for that
+        target.check(Action.RETAIN, has_own_limit=True)
+        return plan_free(target.fs, target.partition, keep_bytes, target.places)
+
+    planning: VerbOptions = {**options, "dry_run": True}
+    call = Call("retain", paths, planning)
+    planned = call.change_each(call.writable_partitions(), plan, show=plans.append)
+    if planned.exit_code is ExitCode.INTERRUPTED:
+        return call.end(planned.exit_code, planned.codes, planned.not_done)
+    freeing = _Freeing(call, plans, wanted_bytes, keep_ms, is_dry_run=options.get("dry_run", False))
+    codes = [*planned.codes]
+    for one in plans:
+        codes.remove(one.exit_code)
+    codes += freeing.free()
+    is_short = ExitCode.NO_SPACE in codes and ExitCode.INTERRUPTED not in codes
+    return call.end(ExitCode.NO_SPACE if is_short else combined_exit_code(codes), codes, planned.not_done)
+
+
+def _check_undone(target: Target) -> None:
+    """Raise Refused if an interrupted run must be undone first: its undo needs the files that the run left."""
+    path, run_id = target.partition.path, cut_off_run(target.fs, target.partition) or ""
+    manifest = None if not run_id else read_manifest(target.fs, path, run_id)
+    if manifest is not None and not manifest.discard:
+        command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
+        raise Refused(path=path, reason=f"run {run_id} was cut off half way: `{command}` undoes it")
+
+
+class _Freeing:
+    """Removes segments one by one, under the locks; in a dry run, nothing is removed.
+
+    A full disk may have no room for a lock file. Then no other process can create the lock either.
     """
 
-    def entry(at: int, number: int) -> tuple[int, int, int] | None:
-        if number == len(plans[at].segments):
-            return None
+    def __init__(self, call: Call, plans: list[FreePlan], wanted_bytes: int, keep_ms: int, *, is_dry_run: bool) -> None:
+        self._call, self._fs, self._is_dry_run = call, call.context.fs, is_dry_run
+        self._wanted_bytes = wanted_bytes
+        self._kept_from_ms = call.clock.now_ms - keep_ms if keep_ms > 0 else None
+        self._freed = {plan.path: Freed(plan, is_dry_run, call.run_id) for plan in plans}
+        self._codes = {plan.path: plan.exit_code for plan in plans}
+        self._more_codes: list[ExitCode] = []
+        self._failed: set[str] = set()
+        self._unsynced: set[str] = set()
+        self._locks = ExitStack()
+        self._held: dict[str, LockHandle | None] = {}
+
+    def free(self) -> list[ExitCode]:
+        """Remove segments, record that, and show the results. Return the exit code of each plan, and of failures."""
+        interruptions = self._call.interruptions
+        with interruptions.watched(), self._locks:
+            with suppress(KeyboardInterrupt):  # raised while waiting for a lock
+                self._lock_log_dirs()
+                for device in dict.fromkeys(freed.plan.device for freed in self._freed.values()):
+                    self._free_on(device)
+            if interruptions.are_asked_for:
+                self._more_codes.append(ExitCode.INTERRUPTED)
+            for freed in () if self._is_dry_run else self._freed.values():
+                if freed.segments and freed.plan.path not in self._unsynced:
+                    self._record(freed)
+        for freed in self._freed.values():
+            self._call.observer.show(freed)
+        return [*self._codes.values(), *self._more_codes]
+
+    def _free_on(self, device: int) -> None:
+        plans = [freed.plan for freed in self._freed.values() if freed.plan.device == device]
+        room = self._fs.room(plans[0].path).free_bytes
+        for plan, segment in self._candidates([plan for plan in plans if plan.has_work]):
+            if room >= self._wanted_bytes or self._call.interruptions.are_asked_for:
+                return
+            try:
+                gone_bytes = self._remove(plan, segment)
+            except (KafkalogError, OSError) as error:
+                cause = error.__cause__
+                if isinstance(cause, SyncFailed):  # the disk's contents are unknown, so no change may follow
+                    self._unsynced.add(plan.path)
+                    error = unfinished(NotRecorded, plan.path, cause) if self._freed[plan.path].segments else error
+                self._fail(plan, error)
+                continue
+            room = room + gone_bytes if self._is_dry_run else self._fs.room(plan.path).free_bytes
+        if room < self._wanted_bytes:
+            message = f"{room} bytes are free, {self._wanted_bytes} were wanted: nothing else may go"
+            self._note("no-room", message, plans[0].log_dir or plans[0].path, is_error=True)
+            self._more_codes.append(ExitCode.NO_SPACE)
+
+    def _candidates(self, plans: Sequence[FreePlan]) -> Iterator[tuple[FreePlan, FreeSegment | None]]:
+        """Yield the leftovers of earlier removals (None), then the segments of all partitions by largest timestamp.
+
+        A timestamp is read when the segment before it was yielded. A partition that failed is skipped.
+        """
+        yield from ((plan, None) for plan in plans if plan.leftovers)
+        heap: list[tuple[int, int, int]] = []
+
+        def push(at: int, number: int) -> None:
+            plan = plans[at]
+            if number == len(plan.segments) or plan.path in self._failed:
+                return
+            try:
+                timestamp = largest_timestamp(self._fs, plan.segments[number].segment, enough_ms=0).timestamp_ms
+            except (KafkalogError, OSError) as error:
+                self._fail(plan, error)
+                return
+            if self._kept_from_ms is None or timestamp < self._kept_from_ms:
+                heappush(heap, (timestamp, at, number))
+
+        for at in range(len(plans)):
+            push(at, 0)
+        while heap:
+            _, at, number = heappop(heap)
+            yield plans[at], plans[at].segments[number]
+            push(at, number + 1)
+
+    def _remove(self, plan: FreePlan, segment: FreeSegment | None) -> int:
+        """Remove a segment, or the leftovers of earlier segments (None). Returns the freed bytes."""
+        freed, files = self._freed[plan.path], plan.leftovers if segment is None else segment.files
+        if self._is_dry_run:
+            return freed.add(segment, files)
+        self._lock(plan.path)
+        removed: list[FileStatus] = []
         try:
-            timestamp = largest_timestamp(fs, plans[at].segments[number].segment, enough_ms=0).timestamp_ms
+            with partly(plan.path, is_begun=bool(freed.segments or freed.old_files)):
+                remove_files(self._fs, plan.path, files, removed)
+        finally:
+            gone_bytes = freed.add(segment, removed)
+        return gone_bytes
+
+    def _record(self, freed: Freed) -> None:
+        plan = freed.plan
+        try:
+            if self._held.get(plan.path) is None:
+                self._held.pop(plan.path, None)
+                self._lock(plan.path)  # removed segments may have made room for the lock
+            remark = record_freed(self._fs, freed, self._call.run_info(()), held=self._held[plan.path])
         except (KafkalogError, OSError) as error:
-            fail(plans[at], error)
-            return None
-        is_kept = kept_from_ms is not None and timestamp >= kept_from_ms
-        return None if is_kept else (timestamp, at, number)
+            self._fail(plan, unfinished(NotRecorded, plan.path, error))
+            return
+        if remark is not None:
+            self._note("epochs", remark.message, remark.path)
+            self._more_codes.append(remark.code)
 
-    heap = [first for first in (entry(at, 0) for at in range(len(plans))) if first is not None]
-    heapify(heap)
-    while heap:
-        _, at, number = heappop(heap)
-        yield plans[at], plans[at].segments[number]
-        following = entry(at, number + 1)
-        if following is not None:
-            heappush(heap, following)
+    def _lock_log_dirs(self) -> None:
+        """Lock the log directories in which something may be removed. Partitions in one that is locked are left out."""
+        plans = [freed.plan for freed in self._freed.values()]
+        for log_dir in dict.fromkeys(plan.log_dir for plan in plans if plan.has_work and not self._is_dry_run):
+            if log_dir is None:
+                continue
+            try:
+                self._locks.enter_context(lock_log_dir(self._fs, log_dir, self._call.lock_policy))
+            except NoSpace:
+                self._locks.enter_context(hold(self._fs, log_dir))
+                self._note("no-lock", "there is no room for the lock, so nobody else has it", log_dir)
+            except KafkalogError as error:
+                for number, plan in enumerate(plan for plan in plans if plan.log_dir == log_dir):
+                    self._fail(plan, error, is_told=number > 0)
+                    del self._freed[plan.path]
 
+    def _lock(self, path: str) -> None:
+        """Lock a partition, once."""
+        if path in self._held:
+            return
+        try:
+            self._held[path] = self._locks.enter_context(lock_partition(self._fs, path, self._call.lock_policy))
+        except NoSpace:  # then no other process can have the lock
+            self._held[path] = None
+            self._locks.enter_context(hold(self._fs, path))
 
-def unlink_segment(
-    fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment | None, removed: list[FileStatus]
-) -> None:
-    """Remove the files of a segment (None: the leftovers) at once. `removed` gets each file that is gone.
+    def _fail(self, plan: FreePlan, error: Exception, *, is_told: bool = False) -> None:
+        known = error if isinstance(error, KafkalogError) else KafkalogError(reason=f"{plan.path}: {error}")
+        self._call.observer.fail(known, path=plan.path, is_told=is_told)
+        self._codes[plan.path] = known.exit_code
+        self._failed.add(plan.path)
 
-    Raises Refused if a file has changed, NotChanged, SyncFailed.
-    """
-    remove_files(fs, plan.path, plan.leftovers if segment is None else segment.files, removed)
+    def _note(self, kind: str, message: str, path: str, *, is_error: bool = False) -> None:
+        self._call.observer.report(Note(kind, message, path, is_error=is_error))
 
 
 def record_freed(fs: WritableFilesystem, freed: Freed, run: RunInfo, *, held: LockHandle | None) -> Remark | None:

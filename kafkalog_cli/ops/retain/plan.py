@@ -79,9 +79,11 @@ class RetainPlan(LogPlan):
     due: Hidden[PurgePlan | None] = None
     unlinked_files: ClassVar[Annotated[Count, NUMBER_OF, "files of earlier runs that were due"]] = of("due.files")
     unlinked_bytes: ClassVar[Annotated[Count, NULL_IS_ZERO, "their sizes"]] = of("due.size_bytes")
-    fates: Annotated[
-        tuple[SegmentFate, ...], Named("segments"), ABSENT, "the fate of every segment; only with --explain"
-    ] = ()
+    fates: Hidden[tuple[SegmentFate, ...]] = ()
+    explains: Hidden[bool] = False
+    segments: ClassVar[
+        Annotated[tuple[SegmentFate, ...] | None, ABSENT, "the fate of every segment; only with --explain"]
+    ] = of(lambda plan: plan.fates if plan.explains else None)
 
     @property
     def drops_valid(self) -> bool:

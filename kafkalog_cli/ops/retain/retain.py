@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted, roll
-from kafkalog_cli.broker.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits, retain
+from kafkalog_cli.broker.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits
+from kafkalog_cli.broker.retention import retain as decide_retention
 from kafkalog_cli.change.changes import Change, Drop, in_log_order, keeping
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
@@ -48,10 +49,13 @@ from kafkalog_cli.ops.retain.plan import (
     fates_of,
     remarks_of,
 )
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.options import Paths, VerbOptions
+from kafkalog_cli.ops.session.target import Changed, Target
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from kafkalog_cli.ops.compact.plan import CompactPlan
 
 
@@ -81,6 +85,7 @@ def plan_retain(  # noqa: PLR0913
         fingerprints=fingerprints_of(fs, partition.path),
         settings=tuple(config[name] for name in (CLEANUP_POLICY, TIME_LIMIT, SIZE_LIMIT, DELAY)),
         delay_ms=delay_or_setting(config, delay_ms),
+        explains=explains,
     )
     try:
         check_finished(partition)
@@ -166,7 +171,7 @@ class _Planning:
         """Return the plan with its changes. Raises Unready."""
         bounds = self._bounds()
         sizes = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in self._segments]
-        retention = retain(sizes, bounds, self._limits, self._now_ms, self._largest_ms)
+        retention = decide_retention(sizes, bounds, self._limits, self._now_ms, self._largest_ms)
         if self._explains:
             for at in range(len(self._segments)):
                 self._largest_ms(at)
@@ -268,27 +273,35 @@ def _mark_seven_deleted(draft: Draft, gone: tuple[Segment, ...], new_base_offset
         draft.move(name, name + WorkState.DELETED.value)
 
 
-def retain_partition(
-    work: Work, *, delay_ms: int | None = None, keeps: bool = False, explains: bool = False
-) -> Changed[RetainPlan]:
-    """Run retention on one partition, see `plan_retain`. With `explains`, a refusal still gets a plan that explains."""
+def retain(
+    paths: Paths,
+    *,
+    delay_ms: int | None = None,
+    keep: bool = False,
+    explain: bool = False,
+    **options: Unpack[VerbOptions],
+) -> Run[Changed[RetainPlan]]:
+    """Remove the segments that are past retention as `kafkalog retain` does, see `plan_retain`. Raises as `recover`.
 
-    def planned() -> RetainPlan:
-        what = {"keeps": keeps, "explains": explains}
-        return plan_retain(work.fs, work.partition, work.clock, work.places, delay_ms=delay_ms, **what)
+    `explain`: a partition that is refused gets a plan, too, that explains each segment.
+    """
 
-    work.begin()
-    try:
-        work.check(Action.RETAIN)
-    except Refused as refused:
-        if not explains:
-            raise
-        plan = planned()
-        remark = Remark(plan.path, str(refused.details["reason"]), ExitCode.REFUSED)
-        plan = replace(plan, remarks=(remark, *plan.remarks), is_refused=True, changes=(), line_edits=(), due=None)
-    else:
-        plan = planned()
-    return work.change(plan, lambda run: apply_retain(work.fs, plan, run, held=work.lock))
+    def retain_one(target: Target) -> Changed[RetainPlan]:
+        target.begin()
+        reason = None
+        try:
+            target.check(Action.RETAIN)
+        except Refused as error:
+            if not explain:
+                raise
+            reason = str(error.details["reason"])
+        plan = plan_retain(
+            target.fs, target.partition, target.clock, target.places, delay_ms=delay_ms, keeps=keep, explains=explain
+        )
+        if reason is not None:
+            remark = Remark(plan.path, reason, ExitCode.REFUSED)
+            plan = replace(plan, remarks=(remark, *plan.remarks), is_refused=True, changes=(), line_edits=(), due=None)
+        return target.change(plan, apply_retain)
 
-
-RETAIN = Verb(Action.RETAIN.value)
+    call = Call("retain", paths, options)
+    return call.change_each(call.writable_partitions(), retain_one)

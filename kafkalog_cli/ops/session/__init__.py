@@ -1,20 +1,19 @@
-"""Runs a verb on partitions, for the command line, the library and Spark tasks alike.
+"""One call of a verb, for the command line and the library alike.
 
-A verb is a function that takes one partition (`Work`), and a `Verb`, its name and how it locks. `Session` chooses the
-partitions, takes the locks and calls the function for several partitions at a time. It keeps the limits of time and
-load, and reports each result to an `Observer` in the order of the partitions. A session prints nothing and asks the
-user nothing.
+A verb is a function that takes paths, keyword arguments, and the options that all verbs take (`VerbOptions`). It makes
+a `Call`, which chooses the partitions, and changes each with `change_each`: under locks, several at a time, within the
+limits of time and load. Results and notes go to an `Observer`, in the order of the partitions.
 
-    session = Session(ROLL, Context(), SessionOptions(dry_run=True), observer)
-    partitions = session.writable_partitions(["/var/kafka"])
-    summary = session.run(roll, partitions)
+    def roll(paths, *, force=False, **options):
+        def roll_one(target): ...  # plans the change of one partition (`Target`), checks refusals, applies the plan
+        call = Call("roll", paths, options)
+        return call.change_each(call.writable_partitions(), roll_one)
 
 The modules are:
 
-- `options`: the choices of a caller.
-- `verb`: a verb, and the summary of a session.
-- `work`: one partition with its disk, its lock, refusals, changes, and its progress.
+- `options`: the options of all verbs.
+- `call`: one call, and its outcome, `Run`.
+- `target`: one partition with its disk, its lock, refusals, changes, and its progress.
 - `interruptions`: signals as requests to stop at the next safe point.
-- `session`: all partitions.
 - `observer`: receives results and notes, and the warnings of readers about locks.
 """

@@ -1,4 +1,4 @@
-"""The interface that receives a session's results: the command line prints them, the library collects them.
+"""Receives the results and notes of a verb: the command line prints them, the library collects them.
 
 `LockWarnings` reports to it, for readers, that a running broker holds a lock.
 """
@@ -10,7 +10,10 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.posix_lock import LockOwner, lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.ops.log_warning import warn
 from kafkalog_cli.ops.selection import in_its_log_dir
+from kafkalog_cli.ops.session.interruptions import Interruptions
+from kafkalog_cli.ops.session.options import Context
 
 
 class Note(NamedTuple):
@@ -47,24 +50,44 @@ class NoProgress:
 
 
 class Observer:
-    """Receives results, notes and progress; this class discards them, and agrees to every change.
+    """Collects the results, errors and notes of one call of a verb, and agrees to every change.
 
-    Only `report_now` and `consent` may be called from other threads than the session's own.
+    Each note is a LogWarning too, except those of the kinds in `unheard`. `argv` is the command line, () if there is
+    none. Only `report_now` and `consent` may be called from other threads than the call's own.
     """
 
     progress = NoProgress()
+    argv: tuple[str, ...] = ()
+    raises_interrupts = True
+    """Whether a call that was interrupted ends with KeyboardInterrupt; if not, its exit code says so."""
+
+    def __init__(self, context: Context | None = None, unheard: frozenset[str] = frozenset()) -> None:
+        self.context = context or Context()
+        self.interruptions = Interruptions()
+        self.results: list[Any] = []
+        self.errors: list[KafkalogError] = []
+        self.notes: list[Note] = []
+        self._unheard = unheard
 
     def report(self, note: Note) -> None:
         """Report a fact, before the next result."""
+        if note.kind not in self._unheard:
+            self.notes.append(note)
+            warn(note.message, note.path)
 
     def report_now(self, notes: Sequence[Note]) -> None:
         """Report facts before a partition is changed, while the user can still stop the change."""
+        for note in notes:
+            self.report(note)
 
-    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool = False) -> None:
         """Report that the partition at `path` failed. `is_told`: the error was reported with another partition."""
+        del path, is_told
+        self.errors.append(error)
 
     def show(self, result: Any) -> None:
         """Show the result of a verb on a partition."""
+        self.results.append(result)
 
     def consent(self, path: str, plan: Any) -> None:
         """Ask before `plan` removes valid records. Raises NotChanged if the answer is no."""

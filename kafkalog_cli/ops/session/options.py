@@ -1,14 +1,22 @@
-"""The environment of a session, and the options that its caller may choose."""
+"""The disk and the clocks that a verb works with, and the options that every verb takes."""
+
+from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from os import PathLike
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.ops.engine import THREADS, Engine
-from kafkalog_cli.ops.option_values import wall_clock_ms
-from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.option_values import Clock, wall_clock_ms
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.session.observer import Observer
+    from kafkalog_cli.ops.times import Time
+
+Path: TypeAlias = str | PathLike[str]
+Paths: TypeAlias = Path | Sequence[Path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +29,27 @@ class Context:
     sleep: Callable[[float], None] = time.sleep
 
 
-class Pace(NamedTuple):
-    """Limits of a session: partitions at a time, seconds, and bytes per second. None means no limit."""
+class VerbOptions(TypedDict, total=False):
+    """The options that every verb takes, with the names and meanings of the command line's options.
 
-    jobs: int = 1
-    time_budget_seconds: float | None = None
-    io_bytes_per_second: int | None = None
-
-
-class SessionOptions(NamedTuple):
-    """Options that all verbs share, named like the command line's options.
-
-    `now_ms` replaces the clock's current time; None uses the clock. `config` contains topic settings as NAME=VALUE.
-    `if_offline` leaves log directories alone on which a broker is running.
-    `broker_config` is the path of a server.properties, `metadata` the path of a metadata log.
+    `config` has topic settings by name, or as NAME=VALUE. `now` is a time, see `Time`. `if_offline` leaves log
+    directories alone on which a broker is running. `observer` receives results and notes; without it, notes are
+    LogWarnings.
     """
 
-    selection: Selection = Selection()
-    now_ms: int | None = None
-    dry_run: bool = False
-    wait_seconds: float = 0
-    assume_offline: bool = False
-    if_offline: bool = False
-    single_replica: bool = False
-    config: Sequence[str] = ()
-    broker_config: str | None = None
-    metadata: str | None = None
-    pace: Pace = Pace()
-    engine: Engine = THREADS
+    topics: Sequence[str]
+    topic_pattern: str | None
+    partitions: Sequence[int]
+    dry_run: bool
+    now: Time | Clock
+    config: Mapping[str, object] | Sequence[str]
+    broker_config: Path | None
+    metadata: Path | None
+    single_replica: bool
+    wait_seconds: float
+    assume_offline: bool
+    if_offline: bool
+    jobs: int
+    time_budget_seconds: float | None
+    io_bytes_per_second: int | None
+    observer: Observer

@@ -1,9 +1,11 @@
 """The verb `undo`: undoes one run on all partitions that have it, the last change first."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from kafkalog_cli.change.manifest import RunState, read_manifest
 from kafkalog_cli.disk.fs import Filesystem
@@ -16,12 +18,14 @@ from kafkalog_cli.errors import (
     shell_word,
 )
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.session.call import Call, Run
+from kafkalog_cli.ops.session.options import Path, VerbOptions
+from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.ops.undo.plan import UndoPlan, UndoResult, UndoStep, apply_undo, has_run, plan_undo
 from kafkalog_cli.results import Hidden, PathName, of, result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @result("kafkalog.undo/1")
@@ -51,23 +55,33 @@ class Undone:
     ] = of("result.marker")
 
     @property
+    def has_work(self) -> bool:
+        """Whether files are restored, or would be."""
+        return self.plan.has_work and self.plan.manifest is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to report."""
+        return not self.plan.has_work
+
+    @property
     def exit_code(self) -> ExitCode:
         """Always OK: if a run cannot be undone, an exception is raised."""
         return ExitCode.OK
 
 
-def partitions_to_undo(session: Session, path: str, run_id: str) -> list[Partition]:
-    """Return the partitions under a path that have the run, the last change first.
+def _partitions_to_undo(call: Call, run_id: str) -> list[Partition]:
+    """Return the partitions under the path that have the run, the last change first.
 
-    Raises UsageError without a run, NothingSelected if no partition has it, and the exceptions of `Session.partitions`.
+    Raises UsageError without a run, NothingSelected if no partition has it, and the exceptions of `Call.partitions`.
     """
-    found = session.partitions([path])
+    path, found = call.paths[0], call.partitions()
     if not run_id:
         raise UsageError(reason=f"undo needs a RUN; {_runs_under(path, found)}")
-    partitions = [partition for partition in found if has_run(session.fs, partition, run_id)]
+    partitions = [partition for partition in found if has_run(call.fs, partition, run_id)]
     if not partitions:
         raise NothingSelected(reason=f"there is no run {run_id}; {_runs_under(path, found)}")
-    return last_first(session.fs, partitions, run_id)
+    return last_first(call.fs, partitions, run_id)
 
 
 def last_first(fs: Filesystem, partitions: Sequence[Partition], run_id: str) -> list[Partition]:
@@ -99,15 +113,16 @@ def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
     return f"runs under {path}: {', '.join(names[:MOST_RUNS])}{more}; {last}"
 
 
-def undo(work: Work, run_id: str) -> Undone:
-    """Undo the run on one partition."""
-    plan = plan_undo(work.fs, work.partition, run_id, work.clock, work.places)
-    work.warn(plan.warnings)
-    return Undone(plan, None if work.dry_run else apply_undo(work.fs, plan))
+def undo(path: Path, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
+    """Undo a run on all partitions under `path` that have it, as `kafkalog undo` does. Raises as `recover`."""
 
+    def undo_on_one(target: Target) -> Undone:
+        with target.locked():
+            plan = plan_undo(target.fs, target.partition, run, target.clock, target.places)
+            target.warn(plan.warnings)
+            return Undone(plan, None if target.dry_run else apply_undo(target.fs, plan))
 
-def _always(_partition: Partition) -> bool:
-    return True
-
-
-UNDO = Verb(Action.UNDO.value, locks_first=_always, is_about_runs=True)
+    if "/" in run or run in (".", ".."):
+        raise UsageError(reason=f"{run!r} is not a name of a run")
+    call = Call("undo", path, options)
+    return call.change_each(_partitions_to_undo(call, run), undo_on_one)

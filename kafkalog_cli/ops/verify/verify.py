@@ -8,22 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.checks.diagnose import Finding, with_path
 from kafkalog_cli.ops.checks.partition_check import ReadContext
 from kafkalog_cli.ops.checks.recheck import Recheck, identity, is_doubtful
-from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.engine import Sized, log_bytes
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
-from kafkalog_cli.ops.session.session import Session
-from kafkalog_cli.ops.session.verb import Summary, Verb
-from kafkalog_cli.ops.session.work import Outcome, Work
+from kafkalog_cli.ops.session.call import Call, Outcome, Run, known
 from kafkalog_cli.ops.steps import Step, path_word
 from kafkalog_cli.ops.verify.places import (
     GivenPolicy,
@@ -57,49 +54,47 @@ class _Target(NamedTuple):
 
 
 class VerifyPlanner:
-    """Plans the work of `verify`, for `Session.run_work` with `verify`, in the order of the paths.
+    """Plans the tasks of `verify`, for `Call.read_each`, in the order of the paths.
 
     A log directory follows its partitions. A path that cannot be verified gives an error and does not end the run.
-    `selection` None: the session's.
+    `selection` None: the call's.
     """
 
     def __init__(
-        self, session: Session, level: Level, limits: Limits = DEFAULT_LIMITS, selection: Selection | None = None
+        self, call: Call, level: Level, limits: Limits = DEFAULT_LIMITS, selection: Selection | None = None
     ) -> None:
-        self._session, self._level, self._limits = session, level, limits
-        self._fs = session.context.fs
-        self._selection = session.options.selection if selection is None else selection
-        self._config = parse_topic_settings(session.options.config)
+        self._call, self._level, self._limits = call, level, limits
+        self._fs = call.context.fs
+        self._selection = call.selection if selection is None else selection
+        self._config = call.config
         self._places = PartitionPlaces()
         self._roots: dict[str, LogDirRoot | None] = {}
-        self._failed: list[Outcome[Verification]] = []
+        self._failed: list[Sized[Outcome]] = []
         self._settings: SettingsSource | None = None
 
-    def verify(self, work: Work) -> Verification:
-        """Do one work of `works`."""
-        fs, task, progress = self._fs, work.task, self._session.observer.progress
-        elsewhere = self._session.options.engine.elsewhere
+    def _verify(self, task: VerifyTask, size_bytes: int) -> Verification:
+        fs, partition, progress = self._fs, task.partition, self._call.observer.progress
+        elsewhere = self._call.engine.elsewhere
         if elsewhere is None:
-            read_context = ReadContext(work.fs, self._limits, self._session.context.sleep)
+            read_context = ReadContext(fs, self._limits, self._call.context.sleep)
             return settled_verification(read_context, task._replace(advance=progress.advance))
-        partition = work.partition
         if task.root is not None:
             task = task._replace(root=task.root.about(partition.topic, partition.number))
         try:
             return elsewhere(partial(settled_verification, ReadContext(fs, self._limits)), task, fs, partition.path)
         finally:
-            progress.advance(work.size_bytes, partition.path)
+            progress.advance(size_bytes, partition.path)
 
     @property
     def settings(self) -> SettingsSource:
-        """The source of the topics' settings; available once `works` has yielded its first item."""
+        """The source of the topics' settings; available once `tasks` has yielded its first item."""
         assert self._settings is not None
         return self._settings
 
     def replica_policy(self, partition: Partition) -> ReplicaPolicy:
         """Return what may explain that a replica lacks batches, from its settings and checkpoints.
 
-        Call it after `works`. Raises as `SettingsSource.metadata` does.
+        Call it after `tasks`. Raises as `SettingsSource.metadata` does.
         """
         from kafkalog_cli.ops.verify.against import ReplicaPolicy
 
@@ -117,31 +112,31 @@ class VerifyPlanner:
         log_dir = self._log_dir(path)
         return None if log_dir is None else self._root(log_dir)
 
-    def works(self, paths: Sequence[str]) -> Iterator[Work | Outcome[Verification]]:
-        """Yield the partitions to verify, each with a VerifyTask, and the results already known, in order.
+    def tasks(self, paths: Sequence[str]) -> Iterator[Sized[Outcome]]:
+        """Yield the tasks, and the results that are known already, in order.
 
         Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the settings and the metadata log.
         """
-        session, targets = self._session, self._targets(paths)
+        call, targets = self._call, self._targets(paths)
         log_dirs = [target.directory.path for target in targets if target.is_root]
         above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
-        known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
+        log_dirs_there = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
         config = {name: text for name, text in self._config.items() if name != CLEANUP_POLICY}
-        settings = self._settings = session.settings_with(config, known)
+        settings = self._settings = call.settings_with(config, log_dirs_there)
         for target in targets if len(targets) > 1 else ():
             if not target.is_root and target.wanted is None:
                 log_dir = self._log_dir(target.directory.path)
                 self._places.add(self._fs, target.directory, settings.meta(log_dir), settings.metadata(log_dir))
         # A listing of each directory that only the sum needs
-        total_bytes = sum(map(self._size_bytes, targets)) if session.observer.progress.is_shown else None
-        session.observer.progress.begin(session.verb.name, total_bytes)
+        total_bytes = sum(map(self._size_bytes, targets)) if call.observer.progress.is_shown else None
+        call.observer.progress.begin(call.verb, total_bytes)
         roots = [root for path in log_dirs if (root := self._root(path)) is not None]
         across = findings_across(self._fs, roots, settings)
         yield from self._failed
         if not targets and not self._failed:
             yield _failed("", nothing_selected(self._fs, list(paths), self._selection))
         for target in targets:
-            yield self._work(target, settings, across)
+            yield self._task_of(target, settings, across)
 
     # ---- the work to do
 
@@ -200,9 +195,7 @@ class VerifyPlanner:
         elif selection.takes(directory):
             yield _Target(PartitionPath(parent, directory), frozenset({name}))
 
-    def _work(
-        self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]
-    ) -> Work | Outcome[Verification]:
+    def _task_of(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> Sized[Outcome]:
         path = target.directory.path
         if target.is_root:
             root = cast(LogDirRoot, self._root(path))
@@ -219,11 +212,12 @@ class VerifyPlanner:
         except KafkalogError as error:
             gone = removed(self._fs, target.directory, self._level)
             return _failed(path, error) if gone is None else _known(gone)
-        return Work(task.partition, self._log_dir(path), task, log_bytes(task.partition, target.wanted))
+        size_bytes = log_bytes(task.partition, target.wanted)
+        return self._call.reading(path, partial(self._verify, task, size_bytes), size_bytes)
 
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
         fs, path, level = self._fs, target.directory.path, self._level
-        now_ms, root = self._session.clock.now_ms, self.root_of(path)
+        now_ms, root = self._call.clock.now_ms, self.root_of(path)
         partition = open_partition_of(fs, path, target.wanted)
         check_layout(fs, path, partition.entries)
         if target.wanted is not None:
@@ -242,14 +236,14 @@ class VerifyPlanner:
         """Verify a copy of a segment. Raises NotKafkaLayout for a file without a batch, Unreadable."""
         from kafkalog_cli.ops.single_files import SingleFiles
 
-        session, status = self._session, self._fs.status(path)
+        call, status = self._call, self._fs.status(path)
         if status is None:
             raise PathNotFound(path=path)
         files = SingleFiles(self._fs)
         directory, wanted = files.add(path, status), frozenset({status.name})
         partition = open_partition_of(files, directory, wanted)
-        context = ReadContext(files, self._limits, session.context.sleep)
-        task = VerifyTask(partition, self._level, session.clock.now_ms, wanted=wanted)
+        context = ReadContext(files, self._limits, call.context.sleep)
+        task = VerifyTask(partition, self._level, call.clock.now_ms, wanted=wanted)
         found = settled_verification(context, task)
         steps = (Step("", ("kafkalog", "read", path_word(path)), " prints the records that can be read"),)
         own = (one._replace(path=path, broker_effect="", steps=steps) for one in found.findings)
@@ -281,7 +275,7 @@ class VerifyPlanner:
     def _root_findings(self, root: LogDirRoot) -> tuple[Finding, ...]:
         """Return the findings about the root's files, except transient findings in files that a broker is writing."""
         fs = self._fs
-        recheck = Recheck(fs, root.path, is_live=root.is_live, sleep=self._session.context.sleep)
+        recheck = Recheck(fs, root.path, is_live=root.is_live, sleep=self._call.context.sleep)
         seen: LogDirRoot | None = root
 
         def check() -> tuple[Finding, ...]:
@@ -300,7 +294,7 @@ class VerifyPlanner:
     def _log_dir(self, path: str) -> str | None:
         """Return the log directory of a partition, as it was given if it was, None if there is none."""
         parent = path.rpartition("/")[0]
-        return parent if parent in self._roots else self._session.log_dir(path)
+        return parent if parent in self._roots else self._call.log_dir(path)
 
     def _root(self, path: str) -> LogDirRoot | None:
         if path not in self._roots:
@@ -321,55 +315,47 @@ def _is_copy_of_records(name: FileName, *, is_elsewhere: bool) -> bool:
     return name.kind is FileKind.OTHER or (is_of_records and (is_misnamed or name.state is not WorkState.IN_PLACE))
 
 
-def _known(result: Verification) -> Outcome[Verification]:
-    return Outcome(_nothing_to_do(result.path), result)
+def _known(result: Verification) -> Sized[Outcome]:
+    return known(Outcome(result.path, result))
 
 
-def _failed(path: str, error: KafkalogError) -> Outcome[Verification]:
-    return Outcome(_nothing_to_do(path), error=error)
-
-
-def _nothing_to_do(path: str) -> Work:
-    return Work(Partition(RealFilesystem(), path), None)
-
-
-VERIFY = Verb("verify", changes=False, counts_logs=False, stops_safely=False)
-"""Its work is planned by VerifyPlanner."""
+def _failed(path: str, error: KafkalogError) -> Sized[Outcome]:
+    return known(Outcome(path, error=error))
 
 
 # ---- two sides
 
 
-def verify_against(session: Session, level: Level, limits: Limits, paths: Sequence[str], against: str) -> Summary:
+def verify_against(call: Call, level: Level, limits: Limits, against: str) -> Run[Verification]:
     """Verify both sides, and compare each partition with its replica on the other side.
 
-    Raises as `VerifyPlanner.works`, `side_of` and `compare`.
+    Raises as `VerifyPlanner.tasks`, `side_of` and `compare`.
     """
     from kafkalog_cli.ops.verify.replica_pairs import paired, side_of
 
-    fs, selection = session.context.fs, session.options.selection
-    ours, theirs = side_of(fs, list(paths), selection), side_of(fs, [against], selection)
+    fs = call.context.fs
+    ours, theirs = side_of(fs, call.paths, call.selection), side_of(fs, [against], call.selection)
     found = paired(ours, theirs)
     verified: set[str] = set()
 
     def show(result: Verification) -> None:
         verified.add(result.path)
-        session.observer.show(result)
+        call.observer.show(result)
 
     planners = []
     for number, (side, other) in enumerate(((ours, theirs), (theirs, ours))):
         chosen = found.paths(side, other, number)
         is_whole = chosen == list(side.paths) and not side.is_named
-        planner = VerifyPlanner(session, level, limits, None if is_whole else Selection())
+        planner = VerifyPlanner(call, level, limits, None if is_whole else Selection())
         planners.append(planner)
         if chosen:
-            session.run_work(planner.verify, planner.works(chosen), show)
-    return session.run_work(planners[0].verify, _comparisons(level, limits, found, verified, planners))
+            call.read_each(planner.tasks(chosen), show=show)
+    return call.read_each(_comparisons(level, limits, found, verified, planners))
 
 
 def _comparisons(
     level: Level, limits: Limits, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
-) -> Iterator[Outcome[Verification]]:
+) -> Iterator[Sized[Outcome]]:
     from kafkalog_cli.ops.verify.against import compare
 
     for here, there in found.pairs:

@@ -1,18 +1,18 @@
-"""One partition while a verb works on it: its disk, its lock, the refusals that apply, and its changes."""
+"""One partition while a verb changes it: its disk, its lock, the refusals that apply, and its changes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
+from kafkalog_cli.change.runs import odd_entries
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import lock_partition
-from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, NoSpace, Refused, Unreadable
+from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.session.observer import Note
 
 if TYPE_CHECKING:
@@ -21,11 +21,18 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.ownership import Replication
     from kafkalog_cli.ops.plans import ChangePlan
     from kafkalog_cli.ops.refusals import Action, AppliedRule
-    from kafkalog_cli.ops.session.session import Session
+    from kafkalog_cli.ops.session.call import Call
 
 
 ResultT = TypeVar("ResultT")
 PlanT = TypeVar("PlanT", bound="ChangePlan")
+
+
+class Applier(Protocol):
+    """Applies a plan under the partition's lock, which is `held`."""
+
+    def __call__(self, fs: WritableFilesystem, plan: Any, run: RunInfo, *, held: LockHandle | None) -> Applied | None:
+        """Return what was changed, None if nothing was. Raises KafkalogError, OSError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,53 +52,96 @@ class Changed(Generic[PlanT]):
         """The plan's exit code."""
         return self.plan.exit_code
 
+    @property
+    def has_work(self) -> bool:
+        """Whether the partition is changed, or would be."""
+        return self.plan.has_work and not self.plan.is_refused
 
-class Work:
-    """One partition that a verb works on, in its own thread.
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to report."""
+        return not self.plan.has_work and not self.plan.remarks
 
-    `task` is the plan of a verb that plans its own work. `size_bytes` is the size of the logs to read (None: of all).
+    @property
+    def is_changed(self) -> bool:
+        """Whether the partition was changed."""
+        return self.plan.has_work and not self.is_dry_run
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The fields of the plan's object that do not come from the plan."""
+        return {"dry_run": self.is_dry_run, "run": None if self.done is None else self.done.manifest.run.run_id}
+
+
+class Target:
+    """One partition that a verb changes, in its own thread.
+
     `log_dir` is None if the partition is in no log directory. `fs` is the filesystem through which the verb must read
-    and change the partition. `lock` is the partition's lock while it is held. `must_finish` is true once changes may
-    have begun: a request to stop is ignored then.
+    and change the partition: progress counts what is read, and a request to stop ends the work at a read. `lock` is the
+    partition's lock while it is held.
     """
 
-    def __init__(
-        self, partition: Partition, log_dir: str | None, task: Any = None, size_bytes: int | None = None
-    ) -> None:
-        self.partition = partition
-        self.log_dir = log_dir
-        self.task = task
-        self.size_bytes = log_bytes(partition) if size_bytes is None else size_bytes
-        self.fs: WritableFilesystem
+    def __init__(self, call: Call, partition: Partition, *, counts_logs: bool, stops_safely: bool) -> None:
+        self.call, self.partition = call, partition
+        self.log_dir = call.log_dir(partition.path)
+        self.clock, self.places, self.dry_run = call.clock, call.places, call.dry_run
+        self.fs: WritableFilesystem = call.metered(self._count) if stops_safely else call.context.fs
         self.lock: LockHandle | None = None
-        self.must_finish = False
-        self.session: Session
-        self._notes: list[Note] = []
         self.replication: Replication | None = None
         self.replication_unknown_because = ""
-
-    def bind(self, session: Session, fs: WritableFilesystem) -> None:
-        """Set the session that does this work, and its metered filesystem."""
-        self.session, self.fs = session, fs
-        self.partition.join(session.roots)
-        self.clock, self.places, self.dry_run = session.clock, session.places, session.options.dry_run
+        self._must_finish = False
+        self._notes: list[Note] = []
+        segments = partition.segments if counts_logs else ()
+        self._sizes = {segment.log.path: segment.log.size_bytes for segment in segments}
+        self._left = dict(self._sizes)
+        partition.join(call.roots)
 
     @property
     def settings(self) -> SettingsSource:
         """The source of topic and broker settings."""
-        assert self.session.roots.settings is not None
-        return self.session.roots.settings
+        assert self.call.roots.settings is not None
+        return self.call.roots.settings
 
     @property
     def is_named(self) -> bool:
         """Whether the command line names the partition's directory or its topic."""
-        session = self.session
-        return self.partition.path in session.named_paths or self.partition.topic in session.named_topics
+        call = self.call
+        return self.partition.path in call.named_paths or self.partition.topic in call.named_topics
+
+    def run(self, change: Callable[[Target], ResultT]) -> ResultT:
+        """Change the partition, and return the result, with the next steps of its plan's remarks ready to paste."""
+        try:
+            if self.call.run_id:
+                for path, what in odd_entries(self.fs, self.partition.path):
+                    self.note("odd-entry", f"skipped: kafkalog did not make it ({what})", path)
+                self._settle_marker()
+            return self._with_next_steps(change(self))
+        finally:  # log bytes that were not read are taken off the expected total
+            self.call.observer.progress.expect_more(-sum(self._left.values()))
+            self._left.clear()
+
+    def _count(self, path: str, size_bytes: int) -> None:
+        """Count `size_bytes` that are about to be read or written at `path`.
+
+        A log that is read a second time (to check the result of a change) adds its size to the expected total.
+        Raises KeyboardInterrupt if a stop was requested and the work may still be abandoned.
+        """
+        if not self._must_finish:
+            self.call.interruptions.safe_point()
+        left = self._left.get(path)
+        if left is None or not size_bytes:
+            return
+        progress = self.call.observer.progress
+        if not left:
+            left = self._sizes[path]
+            progress.expect_more(left)
+        self._left[path] = left - min(left, size_bytes)
+        progress.advance(min(left, size_bytes), path)
 
     # -- what there is to say
 
     def note(self, kind: str, message: str, path: str | None) -> None:
-        """Add a note to report with the partition's result; the session reports equal notes once."""
+        """Add a note to report with the partition's result; equal notes are reported once."""
         self._notes.append(Note(kind, message, path))
 
     def take_notes(self) -> list[Note]:
@@ -115,24 +165,40 @@ class Work:
 
     def report_now(self) -> None:
         """Report the notes now, before the partition is changed and while the user can still stop the change."""
-        self.session.observer.report_now(self.session.unreported(self.take_notes()))
+        self.call.observer.report_now(self.call.unreported(self.take_notes()))
 
     def confirm(self, plan: Any) -> None:
         """Ask the user before valid records are removed, except in a dry run. Raises NotChanged, KeyboardInterrupt."""
         if not self.dry_run:
-            self.session.observer.consent(self.partition.path, plan)
+            self.call.observer.consent(self.partition.path, plan)
 
     # -- before the change
+
+    def _settle_marker(self) -> None:
+        """Restore the clean shutdown marker that an earlier run on the partition could not restore."""
+        fs, partition, log_dir = self.fs, self.partition, self.log_dir
+        if self.dry_run or log_dir is None:
+            return
+        from kafkalog_cli.change.clean_marker import settled_runs
+        from kafkalog_cli.ops.apply_changes import settle_marker
+
+        if not settled_runs(fs, partition.path, partition.name, log_dir):
+            return
+        with lock_partition(fs, partition.path, self.call.lock_policy):
+            told = settle_marker(fs, partition, log_dir, self.clock.now_ms)
+        if told is not None:
+            self.note("marker", told, log_dir)
 
     def begin(self) -> None:
         """Undo a run that was interrupted on this partition.
 
-        A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises
+        A dry run only notes that the run would be undone. A run that cannot be undone, or read, is noted too. Raises
         KafkalogError.
         """
         from kafkalog_cli.ops.undo.last_run import cut_off_run
         from kafkalog_cli.ops.undo.plan import take_back
 
+        self.note_unread_run()
         run_id = cut_off_run(self.fs, self.partition)
         if run_id is None:
             return
@@ -150,7 +216,7 @@ class Work:
 
     def reopen(self) -> Partition:
         """Read the partition again, and what its log directory says of it; return it."""
-        self.partition = open_partition(self.fs, self.partition.path, self.session.roots.again())
+        self.partition = open_partition(self.fs, self.partition.path, self.call.roots.again())
         return self.partition
 
     def check(self, action: Action, **intent: Any) -> None:
@@ -161,9 +227,9 @@ class Work:
         from kafkalog_cli.ops.ownership import replication_of
         from kafkalog_cli.ops.refusals import Intent, judge, raise_refusals
 
-        session, partition = self.session, self.partition
+        call, partition = self.call, self.partition
         if partition.entries:  # the check is on the files of now
-            partition = open_partition(self.fs, partition.path, session.roots)
+            partition = open_partition(self.fs, partition.path, call.roots)
         self.replication, self.replication_unknown_because = replication_of(partition)
         verdicts = judge(
             partition,
@@ -172,31 +238,25 @@ class Work:
                 self.clock.now_ms,
                 self.places,
                 self.clock.is_given,
-                single_replica=session.options.single_replica,
-                is_named_alone=session.named_topics == {partition.topic},
-                argv=session.argv,
+                single_replica=call.single_replica,
+                is_named_alone=call.named_topics == {partition.topic},
+                argv=call.argv,
                 **intent,
             ),
         )
         raise_refusals(verdicts)
         self.warn(verdicts)
 
-    def with_next_steps(self, result: ResultT) -> ResultT:
-        """Return the result of the verb, with the next steps of its plan's remarks ready to paste."""
-        if not self.session.verb.changes:
-            return result
+    def _with_next_steps(self, result: ResultT) -> ResultT:
         from kafkalog_cli.ops.plans import ChangePlan
 
-        plan = getattr(result, "plan", result)
+        plan = getattr(result, "plan", None)
         if not isinstance(plan, ChangePlan) or not plan.remarks:
             return result
         from kafkalog_cli.ops.steps import with_next_steps
 
-        settings = self.session.roots.settings
-        metadata = None if settings is None else settings.metadata_option
-        plan = replace(plan, remarks=with_next_steps(plan, self.replication, metadata))
-        is_plan = isinstance(result, ChangePlan)
-        return cast(ResultT, plan if is_plan else replace(cast(Any, result), plan=plan))
+        plan = replace(plan, remarks=with_next_steps(plan, self.replication, self.settings.metadata_option))
+        return cast(ResultT, replace(cast(Any, result), plan=plan))
 
     # -- the change
 
@@ -210,16 +270,14 @@ class Work:
             yield
             return
         try:
-            with lock_partition(self.fs, self.partition.path, self.session.lock_policy) as self.lock:
-                self.session.interruptions.safe_point()
-                self.must_finish = True
+            with lock_partition(self.fs, self.partition.path, self.call.lock_policy) as self.lock:
+                self.call.interruptions.safe_point()
+                self._must_finish = True
                 yield
         finally:
             self.lock = None
 
-    def change(
-        self, plan: PlanT, apply: Callable[[RunInfo], Applied | None], *, warns_first: bool = False
-    ) -> Changed[PlanT]:
+    def change(self, plan: PlanT, apply: Applier, *, warns_first: bool = False) -> Changed[PlanT]:
         """Apply a plan with `apply` under the partition's lock, unless this is a dry run or there is nothing to do.
 
         `warns_first`: the notes are reported before the change. Raises KafkalogError, OSError.
@@ -227,7 +285,7 @@ class Work:
         if self.dry_run or not plan.has_work:
             return Changed(plan, None, self.dry_run)
         with self.ready_to_change(plan, warns_first=warns_first):
-            return self.changed(plan, apply(self.session.run_info(plan.settings)))
+            return self.changed(plan, apply(self.fs, plan, self.call.run_info(plan.settings), held=self.lock))
 
     @contextmanager
     def ready_to_change(self, plan: ChangePlan, *, warns_first: bool = False) -> Iterator[None]:
@@ -249,63 +307,3 @@ class Work:
         if done is not None and done.marker is MarkerState.AWAY:
             self.note("marker", MARKER_STAYS_AWAY, plan.log_dir)
         return Changed(plan, done)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[ResultT]):
-    """The outcome for one partition: a result, an error, or neither if the work was not started or was interrupted.
-
-    `is_told`: the error was already reported with another partition.
-    """
-
-    work: Work
-    result: ResultT | None = None
-    error: KafkalogError | None = None
-    is_told: bool = False
-
-
-class Meter:
-    """Counts the bytes read from one partition's logs, and stops the work at a read if a stop was requested.
-
-    A log that is read a second time (to check the result of a change) adds its size to the expected total.
-    """
-
-    def __init__(self, work: Work, session: Session) -> None:
-        self._work = work
-        self._observer = session.observer
-        self._interruptions = session.interruptions
-        segments = work.partition.segments if session.verb.counts_logs else ()
-        self._sizes = {segment.log.path: segment.log.size_bytes for segment in segments}
-        self._left = dict(self._sizes)
-
-    def __call__(self, path: str, size_bytes: int) -> None:
-        """Count `size_bytes` that are about to be read or written at `path`.
-
-        Raises KeyboardInterrupt if a stop was requested and the work may still be abandoned.
-        """
-        if not self._work.must_finish:
-            self._interruptions.safe_point()
-        left = self._left.get(path)
-        if left is None or not size_bytes:
-            return
-        if not left:
-            left = self._sizes[path]
-            self._observer.progress.expect_more(left)
-        self._left[path] = left - min(left, size_bytes)
-        self._observer.progress.advance(min(left, size_bytes), path)
-
-    def finish(self) -> None:
-        """End the count for the partition: log bytes that were not read are taken off the expected total."""
-        self._observer.progress.expect_more(-sum(self._left.values()))
-        self._left.clear()
-
-
-def of_the_system(path: str, error: OSError) -> KafkalogError:
-    """Translate an OSError about `path`, or about the file that the error names, into NoSpace or Unreadable."""
-    named = error.filename if isinstance(error.filename, str) else path
-    if error.errno in NO_ROOM:
-        told: KafkalogError = NoSpace(path=named, reason="it could not be written")
-    else:
-        told = Unreadable(path=named, reason=error.strerror or str(error))
-    told.__cause__ = error
-    return told

@@ -7,9 +7,8 @@ from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.library.warning import warn
-from kafkalog_cli.ops.option_values import parse_time_ms, unit_doubt
-from kafkalog_cli.ops.session.options import Context
+from kafkalog_cli.ops.log_warning import warn
+from kafkalog_cli.ops.option_values import parse_time_ms, unit_doubt, wall_clock_ms
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -35,4 +34,4 @@ def epoch_ms(time: Time, *, is_clock: bool = False) -> int | None:
         raise UsageError(reason=f"{doubt.message}: write {doubt.meant_ms}")
     if doubt is not None:
         warn(f"{doubt.message}: write {doubt.meant_ms}", None)
-    return parse_time_ms(text, Context().now_ms())
+    return parse_time_ms(text, wall_clock_ms())

@@ -1,0 +1,192 @@
+"""Prints the results of a command that changes logs, and asks before valid records are removed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from typer import Context
+
+from kafkalog_cli.cli.environment import Consent, now_of
+from kafkalog_cli.cli.option_groups import OneTopic, Topics
+from kafkalog_cli.cli.options import default_jobs
+from kafkalog_cli.cli.run import Run
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, WriterSettings
+from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
+from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.ops.option_values import Clock, parse_seconds, parse_size_bytes
+from kafkalog_cli.ops.session.call import Run as Outcome
+from kafkalog_cli.ops.session.observer import Note, Observer
+from kafkalog_cli.ops.session.options import VerbOptions
+from kafkalog_cli.output.changes import Detail, Sums, done_words, metrics_text, planned_words
+from kafkalog_cli.output.stream import paint_of, printable
+from kafkalog_cli.results import PathText
+
+_NO_SETTINGS = SettingSources()
+_ONE_AT_A_TIME = Pacing(jobs=1)
+
+
+class Reports(Observer):
+    """Prints the notes and errors of a verb, and calls `show` with each result (None: collects them)."""
+
+    raises_interrupts = False
+
+    def __init__(self, run: Run, show: Callable[[Any], object] | None = None) -> None:
+        super().__init__(run.session_context)
+        self.run, self.progress, self.argv = run, run.progress, run.environment.argv
+        self.failures = 0
+        self._show = show
+
+    def options(
+        self,
+        topics: Topics | OneTopic,
+        safety: Safety,
+        *,
+        settings: SettingSources | WriterSettings = _NO_SETTINGS,
+        pacing: Pacing = _ONE_AT_A_TIME,
+        single_replica: bool = False,
+    ) -> VerbOptions:
+        """Return the options of a verb for these groups. Raises UsageError."""
+        budget, rate = pacing.time_budget, pacing.io_bytes_per_s
+        size_bytes = None if rate is None else parse_size_bytes(rate)
+        if size_bytes == 0:
+            raise UsageError(reason="--io-bytes-per-s must be above 0")
+        now = safety.now
+        return {
+            "topics": topics.topic or (),
+            "topic_pattern": topics.topic_pattern if isinstance(topics, Topics) else None,
+            "partitions": topics.partition or (),
+            "now": None if now is None else Clock(now_of(self.run.environment, now), is_given=True),
+            "dry_run": safety.dry_run,
+            "wait_seconds": safety.wait,
+            "assume_offline": safety.assume_offline,
+            "if_offline": pacing.if_offline,
+            "single_replica": single_replica,
+            "config": settings.config or (),
+            "broker_config": settings.broker_config,
+            "metadata": settings.metadata,
+            "jobs": pacing.jobs or default_jobs(),
+            "time_budget_seconds": None if budget is None else parse_seconds(budget),
+            "io_bytes_per_second": size_bytes,
+            "observer": self,
+        }
+
+    def report(self, note: Note) -> None:
+        """See Observer."""
+        self.run.messages.report(note)
+
+    def report_now(self, notes: Sequence[Note]) -> None:
+        """See Observer."""
+        self.run.messages.report(*notes)
+
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool = False) -> None:
+        """See Observer."""
+        del path
+        self.failures += 1
+        if not is_told:
+            self.run.messages.exception(error)
+
+    def show(self, result: Any) -> None:
+        """See Observer."""
+        if self._show is None:
+            super().show(result)
+        else:
+            self._show(result)
+
+    def end(self, outcome: Outcome[Any], **counts: int) -> int:
+        """Print the end of JSON output, and return the exit code. Raises BrokenPipeError if the reader is gone."""
+        not_done = [{"path": PathText(path)} for path in outcome.not_done]
+        self.run.codes.append(outcome.exit_code)
+        return self.run.end(**counts, **({"not_done": not_done} if not_done else {}))
+
+
+class Changes(Reports):
+    """Prints each partition of a verb that changes logs.
+
+    `lines` returns the text of a result, and `question` what is asked before a plan is applied, without a question
+    mark. `sums` are the counts of the summary; `amounts` are more that only text has. A dry run writes no metrics.
+    `only_copies`: partitions are copied, not changed.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        context: Context,
+        printing: Printing,
+        lines: Callable[[Any], Iterable[str]],
+        sums: Sums,
+        *,
+        question: Callable[[Any], str] = str,
+        amounts: Sums | None = None,
+        metrics: str | None = None,
+        is_dry_run: bool = False,
+        only_copies: bool = False,
+    ) -> None:
+        super().__init__(Run(context, printing.output, outlives_reader=not only_copies))
+        terminal = self.run.environment.terminal
+        self._consent = None if terminal is None else Consent(terminal, self.interruptions.safe_point)
+        self._printing, self.lines, self._question = printing, lines, question
+        self._sums, self._all_sums = sums, {**sums, **(amounts or {})}
+        self._only_copies = only_copies
+        self._is_dry_run, self.metrics = is_dry_run, None if is_dry_run else metrics
+        self._paint = paint_of(self.run.out)
+        self._counts: Counter[str] = Counter()
+        self._changed = self._refused = 0
+        self._has_hidden = False
+        if self.metrics is not None:  # before anything is changed
+            check_named_file(self.context.fs, self.metrics)
+
+    def report(self, note: Note) -> None:
+        """See Observer."""
+        if note.kind not in ("skipped", "locked") or not self._printing.quiet:
+            super().report(note)
+
+    def show(self, result: Any) -> None:
+        """See Observer."""
+        plan = getattr(result, "plan", result)
+        is_refused = getattr(plan, "is_refused", False)
+        if self.run.lines is not None:
+            given = getattr(result, "given", None)
+            self.run.lines.result(result if given is None else plan, **(given or {}))
+        elif not self._printing.quiet or self._only_copies or not result.is_idle:
+            self._write(self.lines(result), is_refused=is_refused)
+        self._changed += not self._only_copies and result.has_work
+        self._refused += is_refused
+        if not is_refused:
+            self._counts.update({name: count(result) for name, count in self._all_sums.items()})
+
+    def _write(self, lines: Iterable[str], *, is_refused: bool) -> None:
+        """Write a result's lines. Details need --verbose; the first line of a refused partition is red."""
+        for number, line in enumerate(lines):
+            if isinstance(line, Detail) and not self._printing.verbose:
+                self._has_hidden = True
+                continue
+            indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
+            text = self._paint.wrapped(line, indent=indent)
+            is_bad = is_refused and not number
+            self.run.out.write(f"{self._paint.bad(text) if is_bad else self._paint.commands(text)}\n")
+
+    def consent(self, path: str, plan: Any) -> None:
+        """See Observer."""
+        if self._consent is not None:
+            with self.run.progress.paused():
+                self._consent.need(printable(path), self._question(plan))
+
+    def finish(self, outcome: Outcome[Any]) -> int:
+        """Print the end of the output, and write metrics; return the exit code. Raises as `end`, and KafkalogError."""
+        run, bad = self.run, self.failures + self._refused
+        counts = {"partitions": outcome.partitions, **{name: self._counts[name] for name in self._sums}}
+        if self.metrics is not None:
+            more = {"failed_partitions": bad, "partitions_not_done": len(outcome.not_done)}
+            now_ms, code = self.context.now_ms(), int(outcome.exit_code)
+            text = metrics_text(str(run.context.info_name), now_ms, outcome.seconds, code, {**counts, **more})
+            replace_named_file(self.context.fs, self.metrics, text.encode(), "metrics")
+        if run.lines is None and not self._printing.quiet and not self._only_copies:
+            if self._is_dry_run:
+                hidden = {"has_hidden": self._has_hidden}
+                end = planned_words(self._changed, outcome.partitions, self._counts, self._refused, **hidden)
+                end = self._paint.wrapped(end)
+            else:
+                end = done_words(outcome, self._changed, bad, self._counts, self._paint)
+            run.write_lines([end] if end else [])
+        return self.end(outcome, **counts)

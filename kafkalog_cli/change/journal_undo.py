@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -73,7 +73,7 @@ def check_partition(directory: str, manifest: Manifest, topic: str, partition: i
 def _way_out(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str:
     """Return the next step for the user if the partition has changed since the run."""
     run_id = manifest.run.run_id
-    later = [run for run in run_ids(fs, directory) if run > run_id and _is_done(fs, directory, run)]
+    later = _later_runs(fs, directory, run_id)
     if later:
         runs = [*sorted(later, reverse=True), run_id]
         commands = ", ".join(f"`kafkalog undo {shell_word(directory)} {shell_word(run)}`" for run in runs)
@@ -320,39 +320,31 @@ def _difference_half_way(fs: WritableFilesystem, directory: str, manifest: Manif
 
     Files that the run names may be in any state between before and after.
     """
-    names = {name for change in manifest.changes for name in (change.name, change.new_name) if name is not None}
     found = snapshot(fs, directory).files
-    difference = _difference_of_growth(fs, directory, manifest, found)
-    if difference is not None:
-        return difference
-    untouched = [{n: facts for n, facts in files.items() if n not in names} for files in (manifest.before.files, found)]
+    if manifest.state is RunState.GROWING and (later := _later_runs(fs, directory, manifest.run.run_id)):
+        return f"run {later[-1]} came after it"
+    named: dict[str, list[PlannedChange]] = {}
+    for change in manifest.changes:
+        size_bytes = found[change.name].size_bytes if change.name in found else 0
+        if change.kind is ChangeKind.GROW and size_bytes < change.from_bytes:
+            return f"{change.name} has {size_bytes} bytes, fewer than the {change.from_bytes} before"
+        for name in {change.name, change.new_name or change.name}:
+            named.setdefault(name, []).append(change)
+    untouched = [{n: facts for n, facts in files.items() if n not in named} for files in (manifest.before.files, found)]
     difference = difference_of_files(*untouched)
     if difference is not None:
         return difference
-    cuts = {change.name for change in manifest.changes if change.kind is ChangeKind.CUT}
-    for name in sorted(cuts & set(found)):
-        named = [change for change in manifest.changes if name in (change.name, change.new_name)]
-        low, high = min(change.to_bytes for change in named), max(change.from_bytes for change in named)
-        only_cut = all(change.kind is ChangeKind.CUT for change in named)
+    for name in sorted(named.keys() & found.keys()):
+        low, high = min(change.to_bytes for change in named[name]), max(change.from_bytes for change in named[name])
+        only_cut = all(change.kind is ChangeKind.CUT for change in named[name])
         if only_cut and not low <= found[name].size_bytes <= high:
             return f"{name} has {found[name].size_bytes} bytes, not {low} to {high}"
     return None
 
 
-def _difference_of_growth(
-    fs: WritableFilesystem, directory: str, manifest: Manifest, found: Mapping[str, FileFacts]
-) -> str | None:
-    """Return a difference that an unfinished growing run cannot have made, or a later run; None if there is none."""
-    if manifest.state is RunState.GROWING:
-        later = [run for run in run_ids(fs, directory) if run > manifest.run.run_id and _is_done(fs, directory, run)]
-        if later:
-            return f"run {later[-1]} came after it"
-    for change in manifest.changes:
-        if change.kind is ChangeKind.GROW:
-            size_bytes = found[change.name].size_bytes if change.name in found else 0
-            if size_bytes < change.from_bytes:
-                return f"{change.name} has {size_bytes} bytes, fewer than the {change.from_bytes} before"
-    return None
+def _later_runs(fs: WritableFilesystem, directory: str, run_id: str) -> list[str]:
+    """Return the later runs that were not undone, or whose manifest cannot be read."""
+    return [run for run in run_ids(fs, directory) if run > run_id and _is_done(fs, directory, run)]
 
 
 def _check_kept(fs: WritableFilesystem, directory: str, manifest: Manifest, change: PlannedChange) -> None:

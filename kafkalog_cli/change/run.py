@@ -64,8 +64,10 @@ class Run:
         try:
             sweep(fs, self.directory)
             before = snapshot(fs, self.directory, self._log_dir, self._edits)
+            # A growing run changes the checkpoints at its end, and other partitions in an order that is not known yet.
+            order = next(_orders) if state is RunState.STARTED else 0
             self.manifest = Manifest(
-                info, state, self.directory, before, (), self._edits, self._discard, facts=facts, order=next(_orders)
+                info, state, self.directory, before, (), self._edits, self._discard, facts=facts, order=order
             )
             with _new_directory(fs, self.directory, info.run_id):
                 self.attributes = attributes_of_new(fs, self.directory, before)

@@ -3,13 +3,14 @@
 import random
 import shutil
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.group_assignment import uniform_of
 from kafkalog_cli.ops.serve import consumer_groups
-from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator, Heartbeat
+from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.groups import LiveState
 from tests.serve.test_serve_fetch import batches, log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient
@@ -17,6 +18,16 @@ from tests.support.serving import serving
 
 TOPICS = {"a": ("id-a", range(5)), "b": ("id-b", range(3))}
 TOPIC_ID = "kFQ3lUTFSsWWjXbfvbOpDw"
+
+
+def heartbeat_of(member, epoch, topics, owned, instance, rebalance, assignor):
+    """A request; `owned` are pairs of a topic id and a partition."""
+    places = None if owned is None else [{"topicId": topic, "partitions": [number]} for topic, number in owned]
+    return {
+        "groupId": "g", "memberId": member, "memberEpoch": epoch, "instanceId": instance, "rackId": None,
+        "rebalanceTimeoutMs": rebalance, "subscribedTopicNames": None if topics is None else list(topics),
+        "topicPartitions": places, "serverAssignor": assignor,
+    }  # fmt: skip
 
 
 class Group:
@@ -27,9 +38,15 @@ class Group:
         self.coordinator = ConsumerGroupCoordinator(lambda: self.now, TOPICS.get)
 
     def beat(self, member, epoch, topics=None, owned=None, instance=None, rebalance=10_000, assignor=None):
-        topics, owned = (None if one is None else frozenset(one) for one in (topics, owned))
-        asked = Heartbeat("g", member, epoch, instance, None, "client", "host", rebalance, topics, owned, assignor)
-        return self.coordinator.beat(asked)
+        asked = heartbeat_of(member, epoch, topics, owned, instance, rebalance, assignor)
+        found = self.coordinator.beat(asked, None, "client", "host")
+        given = found.get("assignment")
+        if given is not None:
+            given = frozenset(
+                (one["topicId"], number) for one in given["topicPartitions"] for number in one["partitions"]
+            )
+        error = found.get("errorCode", ApiError.NONE)
+        return SimpleNamespace(error=error, member_id=found["memberId"], epoch=found["memberEpoch"], assignment=given)
 
     def join(self, member, topics="a", **more):
         return self.beat(member, 0, topics, (), **more)

@@ -7,9 +7,7 @@ from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Request, by_topic
 from kafkalog_cli.ops.serve.consumer_groups import (
     ASSIGNORS,
-    HEARTBEAT_MS,
     ConsumerMember,
-    Heartbeat,
     Place,
     TopicPattern,
 )
@@ -133,22 +131,7 @@ def consumer_heartbeat(broker: Broker, request: Request) -> Message:
     if classic is not None and classic.members:
         message = f"Group {body['groupId']} is not a consumer group."
         return {"errorCode": ApiError.GROUP_ID_NOT_FOUND, "errorMessage": message}
-    topics, owned = body["subscribedTopicNames"], body["topicPartitions"]
-    found = broker.consumer_groups.beat(
-        Heartbeat(
-            body["groupId"], body["memberId"], body["memberEpoch"], body["instanceId"], body["rackId"],
-            caller.client_id, caller.client_host, body["rebalanceTimeoutMs"],
-            None if topics is None else frozenset(topics),
-            None if owned is None
-            else frozenset((one["topicId"], number) for one in owned for number in one["partitions"]),
-            body["serverAssignor"], pattern,
-        )
-    )  # fmt: skip
-    return {
-        "errorCode": found.error, "errorMessage": found.message, "memberId": found.member_id,
-        "memberEpoch": found.epoch, "heartbeatIntervalMs": HEARTBEAT_MS,
-        "assignment": None if found.assignment is None else {"topicPartitions": by_topic(found.assignment)},
-    }  # fmt: skip
+    return broker.consumer_groups.beat(body, pattern, caller.client_id, caller.client_host)
 
 
 def _pattern(broker: Broker, text: str | None) -> TopicPattern | None:
@@ -194,10 +177,9 @@ def _consumer_described(broker: Broker, group_id: str) -> Message:
 
 
 def _consumer_member(broker: Broker, member: ConsumerMember) -> Message:
-    asked = member.asked
     return {
-        "memberId": asked.member_id, "instanceId": asked.instance_id, "rackId": asked.rack,
-        "memberEpoch": member.epoch, "clientId": asked.client_id, "clientHost": f"/{asked.client_host}",
+        "memberId": member.member_id, "instanceId": member.instance_id, "rackId": member.joining["rackId"],
+        "memberEpoch": member.epoch, "clientId": member.client_id, "clientHost": f"/{member.client_host}",
         "subscribedTopicNames": sorted(member.topics), "subscribedTopicRegex": member.pattern.text or None,
         "assignment": {"topicPartitions": _named(broker, member.given)},
         "targetAssignment": {"topicPartitions": _named(broker, member.target)}, "memberType": _CONSUMER_PROTOCOL,

@@ -1,18 +1,22 @@
 """The arguments of an answer: the request that was read, and the state that all requests share."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Event
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.names import is_topic_name
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.catalog import ServedCatalog
-from kafkalog_cli.ops.serve.committed import CommittedStore
-from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
-from kafkalog_cli.ops.serve.groups import GroupCoordinator
-from kafkalog_cli.ops.serve.transactions import TransactionalIds
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.serve.catalog import ServedCatalog
+    from kafkalog_cli.ops.serve.committed import CommittedStore
+    from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
+    from kafkalog_cli.ops.serve.groups import GroupCoordinator
+    from kafkalog_cli.ops.serve.transactions import TransactionalIds
 
 NO_OPERATIONS = -(1 << 31)
 """The authorized operations if they are not known."""

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 
+from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.group_assignment import ranges_of, uniform_of
+from kafkalog_cli.ops.serve.broker import by_topic
 from kafkalog_cli.ops.serve.groups import LiveState
 
 HEARTBEAT_MS = 5_000
@@ -40,38 +42,18 @@ class TopicPattern(NamedTuple):
     topics: frozenset[str] = frozenset()
 
 
-class Heartbeat(NamedTuple):
-    """A heartbeat. `topics`, `pattern` and `owned` are None if they have not changed since the last heartbeat."""
-
-    group_id: str
-    member_id: str
-    epoch: int
-    instance_id: str | None
-    rack: str | None
-    client_id: str
-    client_host: str
-    rebalance_ms: int
-    topics: frozenset[str] | None
-    owned: frozenset[Place] | None
-    assignor: str | None = None
-    pattern: TopicPattern | None = None
-
-
-class Beaten(NamedTuple):
-    """The answer to a heartbeat. `assignment` is None if it has not changed."""
-
-    error: ApiError
-    member_id: str
-    epoch: int = 0
-    assignment: frozenset[Place] | None = None
-    message: str | None = None
-
-
 @dataclass(slots=True, eq=False)
 class ConsumerMember:
-    """A member. `given` may be used, `revoking` is to be given up by `revoke_by`. Times are seconds of the clock."""
+    """A member, with its request to join. `assignor`, `topics` and `pattern` are as of its last heartbeat.
 
-    asked: Heartbeat
+    `given` may be used, `revoking` is to be given up by `revoke_by`. Times are seconds of the clock.
+    """
+
+    member_id: str
+    joining: Message
+    client_id: str
+    client_host: str
+    assignor: str | None
     topics: frozenset[str]
     pattern: TopicPattern
     deadline: float = 0.0
@@ -83,6 +65,11 @@ class ConsumerMember:
     revoke_by: float = 0.0
 
     @property
+    def instance_id(self) -> str | None:
+        """The instance id of a static member."""
+        return self.joining["instanceId"]  # type: ignore[no-any-return]
+
+    @property
     def subscribed(self) -> frozenset[str]:
         """The topics that the member names, and the topics that match its pattern."""
         return self.topics | self.pattern.topics
@@ -90,8 +77,8 @@ class ConsumerMember:
     @property
     def order(self) -> tuple[bool, str]:
         """The place of the member in the order of the assignor: static members first."""
-        instance = self.asked.instance_id
-        return instance is None, self.asked.member_id if instance is None else instance
+        instance = self.instance_id
+        return instance is None, self.member_id if instance is None else instance
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +92,7 @@ class ConsumerGroup:
     @property
     def assignor(self) -> str:
         """The assignor that most members name."""
-        named = Counter(one.asked.assignor for one in self.members.values() if one.asked.assignor is not None)
+        named = Counter(one.assignor for one in self.members.values() if one.assignor is not None)
         return max(ASSIGNORS, key=lambda one: named[one])
 
     @property
@@ -119,7 +106,7 @@ class ConsumerGroup:
 
     def by_instance(self, instance_id: str | None) -> ConsumerMember | None:
         """Return the static member with an instance id."""
-        found = (one for one in self.members.values() if one.asked.instance_id == instance_id)
+        found = (one for one in self.members.values() if one.instance_id == instance_id)
         return None if instance_id is None else next(found, None)
 
 
@@ -144,18 +131,21 @@ class ConsumerGroupCoordinator:
             for group in list(self._groups.values()):
                 late = [one for one in group.members.values() if _is_late(one, now)]
                 for one in late:
-                    del group.members[one.asked.member_id]
+                    del group.members[one.member_id]
                 if late:
                     self._retarget(group)
 
-    def beat(self, asked: Heartbeat) -> Beaten:
-        """Take a heartbeat: join, leave, or reconcile."""
+    def beat(self, asked: Message, pattern: TopicPattern | None, client_id: str, client_host: str) -> Message:
+        """Answer a heartbeat (ConsumerGroupHeartbeat), by which a member joins, leaves, or reconciles.
+
+        `pattern` has the topics of the request's expression; None: as in the heartbeat before.
+        """
         with self._changing:
-            if asked.epoch in (_LEAVING, _AWAY):
+            if asked["memberEpoch"] in (_LEAVING, _AWAY):
                 return self._leave(asked)
-            if asked.epoch == _JOINING:
-                return self._join(asked)
-            return self._continue(asked)
+            if asked["memberEpoch"] == _JOINING:
+                return self._join(asked, pattern, client_id, client_host)
+            return self._continue(asked, pattern)
 
     def may_commit(self, group_id: str, epoch: int, member_id: str) -> ApiError | None:
         """Return the error of a commit by a member, None if the group is not one of the new protocol."""
@@ -170,76 +160,84 @@ class ConsumerGroupCoordinator:
 
     # -- with the lock
 
-    def _join(self, asked: Heartbeat) -> Beaten:
-        member_id = asked.member_id or str(uuid.uuid4())
+    def _join(self, asked: Message, pattern: TopicPattern | None, client_id: str, client_host: str) -> Message:
+        group_id, instance_id, topics = asked["groupId"], asked["instanceId"], asked["subscribedTopicNames"]
+        member_id = asked["memberId"] or str(uuid.uuid4())
         if (
-            not asked.group_id
-            or (asked.topics is None and asked.pattern is None)
-            or asked.rebalance_ms == _NO_TIMEOUT
-            or asked.owned != NOTHING
+            not group_id
+            or (topics is None and pattern is None)
+            or asked["rebalanceTimeoutMs"] == _NO_TIMEOUT
+            or asked["topicPartitions"] != []
         ):
             message = "a member joins with a group id, topics, a rebalance timeout, and without partitions"
-            return Beaten(ApiError.INVALID_REQUEST, member_id, message=message)
-        group = self._groups.get(asked.group_id) or ConsumerGroup(asked.group_id)
-        static = group.by_instance(asked.instance_id)
+            return _refused(ApiError.INVALID_REQUEST, member_id, message)
+        group = self._groups.get(group_id) or ConsumerGroup(group_id)
+        static = group.by_instance(instance_id)
         known = group.members.get(member_id) or static
-        if static is not None and static.asked.member_id != member_id and static.epoch != _AWAY:
-            return Beaten(ApiError.UNRELEASED_INSTANCE_ID, member_id)
+        if static is not None and static.member_id != member_id and static.epoch != _AWAY:
+            return _refused(ApiError.UNRELEASED_INSTANCE_ID, member_id)
         if known is None and sum(len(one.members) for one in self._groups.values()) >= _MOST_MEMBERS:
-            return Beaten(ApiError.GROUP_MAX_SIZE_REACHED, member_id)
-        self._groups[asked.group_id] = group
-        topics, pattern = asked.topics or frozenset(), asked.pattern or TopicPattern()
-        member = ConsumerMember(asked._replace(member_id=member_id), topics, pattern)
+            return _refused(ApiError.GROUP_MAX_SIZE_REACHED, member_id)
+        self._groups[group_id] = group
+        member = ConsumerMember(
+            member_id, asked, client_id, client_host, asked["serverAssignor"], frozenset(topics or ()),
+            pattern or TopicPattern(),
+        )  # fmt: skip
         if known is not None:
-            del group.members[known.asked.member_id]
+            del group.members[known.member_id]
             member.target, member.given = known.target, known.given
         group.members[member_id] = member
         if known is None or known.subscribed != member.subscribed:
             self._retarget(group)
         return self._beaten(group, member, NOTHING, is_whole=True)
 
-    def _continue(self, asked: Heartbeat) -> Beaten:
-        group = self._groups.get(asked.group_id)
-        member = None if group is None else group.members.get(asked.member_id)
-        if group is None or member is None:
-            return Beaten(ApiError.UNKNOWN_MEMBER_ID, asked.member_id)
-        if asked.instance_id is not None and asked.instance_id != member.asked.instance_id:
-            return Beaten(ApiError.UNKNOWN_MEMBER_ID, asked.member_id)
-        if asked.epoch != member.epoch:
+    def _continue(self, asked: Message, pattern: TopicPattern | None) -> Message:
+        group = self._groups.get(asked["groupId"])
+        member = None if group is None else group.members.get(asked["memberId"])
+        if group is None or member is None or asked["instanceId"] not in (None, member.instance_id):
+            return _refused(ApiError.UNKNOWN_MEMBER_ID, asked["memberId"])
+        owned = asked["topicPartitions"]
+        if owned is not None:
+            owned = frozenset((one["topicId"], number) for one in owned for number in one["partitions"])
+        if asked["memberEpoch"] != member.epoch:
             # The answer that raised the epoch may have been lost: the member then repeats the epoch before.
-            owns_known = asked.owned is not None and asked.owned <= member.given | member.revoking
-            if asked.epoch != member.previous_epoch or not owns_known:
-                return Beaten(ApiError.FENCED_MEMBER_EPOCH, asked.member_id)
-        before = member.subscribed
-        member.topics = member.topics if asked.topics is None else asked.topics
-        member.pattern = member.pattern if asked.pattern is None else asked.pattern
+            owns_known = owned is not None and owned <= member.given | member.revoking
+            if asked["memberEpoch"] != member.previous_epoch or not owns_known:
+                return _refused(ApiError.FENCED_MEMBER_EPOCH, member.member_id)
+        before, topics = member.subscribed, asked["subscribedTopicNames"]
+        member.topics = member.topics if topics is None else frozenset(topics)
+        member.pattern = member.pattern if pattern is None else pattern
         if member.subscribed != before:
             self._retarget(group)
-        if asked.assignor not in (None, member.asked.assignor):
-            member.asked = member.asked._replace(assignor=asked.assignor)
+        if asked["serverAssignor"] not in (None, member.assignor):
+            member.assignor = asked["serverAssignor"]
             self._retarget(group)
-        return self._beaten(group, member, asked.owned, is_whole=asked.owned is not None)
+        return self._beaten(group, member, owned, is_whole=owned is not None)
 
-    def _leave(self, asked: Heartbeat) -> Beaten:
-        group = self._groups.get(asked.group_id)
-        member = None if group is None else group.members.get(asked.member_id)
+    def _leave(self, asked: Message) -> Message:
+        group = self._groups.get(asked["groupId"])
+        member = None if group is None else group.members.get(asked["memberId"])
         if group is None or member is None:
-            return Beaten(ApiError.UNKNOWN_MEMBER_ID, asked.member_id)
-        if asked.epoch == _AWAY and member.asked.instance_id is not None:
+            return _refused(ApiError.UNKNOWN_MEMBER_ID, asked["memberId"])
+        if asked["memberEpoch"] == _AWAY and member.instance_id is not None:
             member.epoch, member.revoking = _AWAY, NOTHING
         else:
-            del group.members[asked.member_id]
+            del group.members[member.member_id]
             self._retarget(group)
-        return Beaten(ApiError.NONE, asked.member_id, asked.epoch)
+        return {"memberId": member.member_id, "memberEpoch": asked["memberEpoch"], "heartbeatIntervalMs": HEARTBEAT_MS}
 
     def _beaten(
         self, group: ConsumerGroup, member: ConsumerMember, owned: frozenset[Place] | None, *, is_whole: bool
-    ) -> Beaten:
+    ) -> Message:
+        """Return the answer to a heartbeat, with the member's partitions if they have changed."""
         before = member.given
         member.deadline = self._clock() + _SESSION_SECONDS
         self._reconcile(group, member, owned)
-        assignment = member.given if is_whole or member.given != before else None
-        return Beaten(ApiError.NONE, member.asked.member_id, member.epoch, assignment)
+        is_told = is_whole or member.given != before
+        return {
+            "memberId": member.member_id, "memberEpoch": member.epoch, "heartbeatIntervalMs": HEARTBEAT_MS,
+            "assignment": {"topicPartitions": by_topic(member.given)} if is_told else None,
+        }  # fmt: skip
 
     def _reconcile(self, group: ConsumerGroup, member: ConsumerMember, owned: frozenset[Place] | None) -> None:
         """Bring a member nearer to its target: it gives up partitions first, and gets others when they are free."""
@@ -250,7 +248,7 @@ class ConsumerGroupCoordinator:
         if member.given - member.target:
             member.revoking = member.given - member.target
             member.given &= member.target
-            member.revoke_by = self._clock() + member.asked.rebalance_ms / 1000
+            member.revoke_by = self._clock() + member.joining["rebalanceTimeoutMs"] / 1000
             if owned is None or owned & member.revoking:
                 return
             member.revoking = NOTHING
@@ -271,24 +269,31 @@ class ConsumerGroupCoordinator:
             found = self._topics(name)
             if found is not None:
                 places[name] = [(found[0], number) for number in sorted(found[1])]
-        targets: dict[str, set[Place]] = {one.asked.member_id: set() for one in members}
+        targets: dict[str, set[Place]] = {one.member_id: set() for one in members}
         if group.assignor == RANGE:
             for name, of_topic in places.items():
-                subscribed = [one.asked.member_id for one in members if name in one.subscribed]
+                subscribed = [one.member_id for one in members if name in one.subscribed]
                 for member_id, numbers in zip(
                     subscribed, ranges_of(range(len(of_topic)), len(subscribed)), strict=True
                 ):
                     targets[member_id] |= {of_topic[number] for number in numbers}
         else:
             wanted = {
-                one.asked.member_id: dict.fromkeys(
+                one.member_id: dict.fromkeys(
                     place for name in sorted(one.subscribed) for place in places.get(name, ())
                 ) for one in members
             }  # fmt: skip
-            targets = uniform_of(wanted, {one.asked.member_id: one.target for one in members})
+            targets = uniform_of(wanted, {one.member_id: one.target for one in members})
         for member_id, target in targets.items():
             group.members[member_id].target = frozenset(target)
 
 
 def _is_late(member: ConsumerMember, now: float) -> bool:
     return member.deadline <= now or (bool(member.revoking) and member.revoke_by <= now)
+
+
+def _refused(error: ApiError, member_id: str, message: str | None = None) -> Message:
+    return {
+        "errorCode": error, "errorMessage": message, "memberId": member_id, "memberEpoch": 0,
+        "heartbeatIntervalMs": HEARTBEAT_MS,
+    }  # fmt: skip

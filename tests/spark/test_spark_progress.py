@@ -119,7 +119,7 @@ def test_a_watcher_that_cannot_write_does_not_end_the_job(spark):
 
 
 @pytest.mark.full
-def test_a_task_that_is_tried_again_counts_once(spark, tmp_path):
+def test_tasks_whose_workers_die_are_tried_again_and_count_once(spark, tmp_path):
     del spark  # where it is skipped, so is this
     done = subprocess.run(
         [sys.executable, str(Path(__file__).parent / "retried_tasks.py"), str(tmp_path)],
@@ -128,7 +128,9 @@ def test_a_task_that_is_tried_again_counts_once(spark, tmp_path):
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]  # each was tried, and failed
+    error = told.pop("error")
     assert told == {"found": [0, 2, 4, 6], "begun": [["try", 1111]], "done": 1111}
+    assert (error["code"], "Python worker exited unexpectedly" in error["message"]) == (1, True)  # died at each try
 
 
 @pytest.mark.usefixtures("spark", "at_once")

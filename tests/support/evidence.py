@@ -48,7 +48,7 @@ FLOORS = {
     "R38": (1_850, "commands"),
     "R39": (300, "statements"),
     "R40": (7, "commands"),
-    "R41": (368, "attacks"),
+    "R41": (276, "attacks"),
     "R42": (750, "commands"),
     "R43": (170, "attacks"),
     "R44": (145, "faults and images"),

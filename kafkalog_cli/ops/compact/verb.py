@@ -235,16 +235,16 @@ class _Compacting:
         with work.ready_to_change(plan):
             if not plan.rolls:
                 return self._apply(plan)
-            plan = self._rolled(plan)
+            self._roll()
             try:
-                return self._apply(plan)
+                return self._apply(self._plan_again(plan))
             except (KafkalogError, OSError) as error:
                 if isinstance(error, PartlyRemoved) or is_half_changed(error):
                     raise
                 raise unfinished(RolledOnly, plan.path, error) from error
 
-    def _rolled(self, plan: CompactPlan) -> CompactPlan:
-        """Roll the active segment, which is a run of its own, and return the plan for the log that it leaves."""
+    def _roll(self) -> None:
+        """Roll the active segment, which is a run of its own."""
         work = self.work
         rolling = _planned_roll(work)
         before_ms = begun_ms(work.call.run_id) - 1  # runs sort by name: the roll is before the cleaning
@@ -252,7 +252,10 @@ class _Compacting:
         settings = load_settings(work.partition, work.clock.now_ms)
         done = apply_changes(work.fs, rolling, run, MarkerUse.GIVEN_BACK, settings, held=work.lock)
         work.changed(rolling, done)
-        again = self.make_plan(work.fs, work.reopen(), places=work.places)
+
+    def _plan_again(self, plan: CompactPlan) -> CompactPlan:
+        """Return the plan for the log that the roll has left."""
+        again = self.make_plan(self.work.fs, self.work.reopen(), places=self.work.places)
         if again.is_refused:
             return again
         return replace(again, groups=plan.groups, erasure=plan.erasure, estimate=plan.estimate, rolls=True)

@@ -50,7 +50,7 @@ def _load(path: str = f"{_FOLDER}/native.lib") -> Any:
         raise KafkalogError(reason=f"{path} was not built of the sources in this clone: {_BUILD}")
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
+        function.restype, function.argtypes = _TYPES[result], [_TYPES[letter] for letter in arguments]
     return library
 
 
@@ -67,37 +67,33 @@ def _digest_of_sources() -> str | None:
     return f"{found:08x}"
 
 
-_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
-    "kafkalog_crc32c": (ctypes.c_uint32, [_BYTES, _INT, ctypes.c_uint32]),
-    "kafkalog_crc32c_by_table": (ctypes.c_uint32, [_BYTES, _INT, ctypes.c_uint32]),
-    "kafkalog_crc32": (ctypes.c_uint32, [_BYTES, _INT, ctypes.c_uint32]),
-    "kafkalog_take_rows": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES]),
-    "kafkalog_decode_batches": (
-        None,
-        [_BYTES, _INT, _BYTES, _BYTES, _INT, _INT, _INT, *[_BYTES, _INT] * 2, _BYTES, _BYTES],
-    ),
-    "kafkalog_decode_records": (None, [_BYTES, _INT, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES]),
-    "kafkalog_encode_batches": (
-        None,
-        [_BYTES, _INT, _BYTES, _INT, _INT, *[_BYTES] * 3, _INT, _BYTES, _INT, _BYTES, _INT, _INT, _BYTES],
-    ),
-    "kafkalog_finish_batches": (_INT, [_BYTES, _INT, _BYTES, _INT]),
-    "kafkalog_put_keys": (None, [_BYTES, _BYTES, _INT, _BYTES, *[_INT] * 7, _BYTES, _INT, _BYTES]),
-    "kafkalog_mark_keys": (_INT, [_BYTES, _BYTES, _INT, _BYTES, *[_INT] * 6, _BYTES, _INT]),
-    "kafkalog_fill_slots": (None, [_BYTES]),
-    "kafkalog_copy_fields": (_INT, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES, _BYTES, _INT]),
-    "kafkalog_copy_headers": (_INT, [_BYTES, _INT, _BYTES, _BYTES, _INT, _BYTES, _BYTES]),
-    "kafkalog_join_columns": (_INT, [_BYTES, _BYTES, _BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES, _INT, _BYTES]),
-    "kafkalog_read_lines": (None, [_BYTES, _INT, _INT, _INT, _BYTES, _INT, _BYTES, _INT, _BYTES]),
-    "kafkalog_scan": (None, [_BYTES, _INT, _INT, _INT, _INT, ctypes.c_int, _BYTES, _INT, _BYTES]),
-    "kafkalog_search": (_INT, [_BYTES, _BYTES, _INT, ctypes.c_int]),
-    "kafkalog_index_batches": (None, [*[_BYTES] * 4, _INT, ctypes.c_int, *[_BYTES] * 3]),
-    "kafkalog_index_columns": (_INT, [_BYTES, _INT, _INT, _INT, ctypes.c_int, _BYTES, _BYTES]),
-    "kafkalog_malformed_bytes": (_INT, [_BYTES, _INT]),
-    "kafkalog_murmur2": (_INT, [_BYTES, _INT, _BYTES, _INT, _BYTES]),
-    "kafkalog_hash_keys": (_INT, [_BYTES, _INT, _BYTES, _INT, _BYTES]),
-    "kafkalog_render": (_INT, [_BYTES, _BYTES, _BYTES, _INT]),
+_FUNCTIONS = {
+    "kafkalog_crc32c": ("u", "piu"),
+    "kafkalog_crc32c_by_table": ("u", "piu"),
+    "kafkalog_crc32": ("u", "piu"),
+    "kafkalog_take_rows": ("", "piiiip"),
+    "kafkalog_decode_batches": ("", "pippiiipipipp"),
+    "kafkalog_decode_records": ("", "piiiipipip"),
+    "kafkalog_encode_batches": ("", "pipiipppipipiip"),
+    "kafkalog_finish_batches": ("i", "pipi"),
+    "kafkalog_put_keys": ("", "ppipiiiiiiipip"),
+    "kafkalog_mark_keys": ("i", "ppipiiiiiipi"),
+    "kafkalog_fill_slots": ("", "p"),
+    "kafkalog_copy_fields": ("i", "pippippi"),
+    "kafkalog_copy_headers": ("i", "pippipp"),
+    "kafkalog_join_columns": ("i", "pppipppipip"),
+    "kafkalog_read_lines": ("", "piiipipip"),
+    "kafkalog_scan": ("", "piiiicpip"),
+    "kafkalog_search": ("i", "ppic"),
+    "kafkalog_index_batches": ("", "ppppicppp"),
+    "kafkalog_index_columns": ("i", "piiicpp"),
+    "kafkalog_malformed_bytes": ("i", "pi"),
+    "kafkalog_murmur2": ("i", "pipip"),
+    "kafkalog_hash_keys": ("i", "pipip"),
+    "kafkalog_render": ("i", "pppi"),
 }
+"""The result and the arguments of each function of the header, by _TYPES."""
+_TYPES = {"i": _INT, "p": _BYTES, "u": ctypes.c_uint32, "c": ctypes.c_int, "": None}
 
 
 class _Buffer(ctypes.Structure):
@@ -213,23 +209,22 @@ def scan(data: Buffer, position: int, end: int, max_batch_bytes: int, *, check: 
     return ScannedRows(columns, count, consumed, needed, why)
 
 
+def _fields(names: str) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a struct of the header in their order; a name after `*` is that of a pointer."""
+    return tuple((name.lstrip("*"), _BYTES if name.startswith("*") else _INT) for name in names.split())
+
+
 class _SearchLane(ctypes.Structure):
     """The struct search_lane."""
 
-    _fields_ = (("heap", _BYTES), ("count", _INT), ("position", _INT), ("crc", ctypes.c_uint32))
+    _fields_ = (*_fields("*heap count position"), ("crc", ctypes.c_uint32))
 
 
 class _Search(ctypes.Structure):
     """The struct search."""
 
     _fields_ = (
-        *(
-            (name, _INT)
-            for name in (
-                *("is_v07", "is_in_compressed", "last_offset", "largest", "header_end", "file_end", "capacity"),
-                *("position", "found", "resume"),
-            )
-        ),
+        *_fields("is_v07 is_in_compressed last_offset largest header_end file_end capacity position found resume"),
         ("lanes", _SearchLane * 2),
     )
 
@@ -397,10 +392,7 @@ def finish_batches(out: bytearray, headers: Buffer) -> None:
 class _KeyTable(ctypes.Structure):
     """The struct key_table."""
 
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("slots", "entries", "arena")),
-        *((name, _INT) for name in ("slot_count", "entry_count", "arena_bytes", "count", "used")),
-    )
+    _fields_ = _fields("*slots *entries *arena slot_count entry_count arena_bytes count used")
 
 
 def murmur2(data: Buffer, ends: Buffer) -> bytearray:
@@ -425,12 +417,9 @@ def _hashes(hash_all: Callable[..., int], data: Buffer, ends: Buffer) -> bytearr
 class IndexState(ctypes.Structure):
     """The struct growing_indexes."""
 
-    _fields_ = tuple(
-        (name, _INT)
-        for name in (
-            *("base_offset", "interval", "most_offsets", "most_times", "indexed_position", "max_timestamp"),
-            *("offset_of_max", "offsets", "last_offset", "times", "last_time", "last_time_offset"),
-        )
+    _fields_ = _fields(
+        "base_offset interval most_offsets most_times indexed_position max_timestamp offset_of_max"
+        " offsets last_offset times last_time last_time_offset"
     )
 
 
@@ -560,10 +549,7 @@ def copy_fields(data: Buffer, at: Buffer, sizes: Buffer, ends: Buffer, out: Buff
 class _HeaderColumns(ctypes.Structure):
     """The struct header_columns."""
 
-    _fields_ = (
-        *((name, _BYTES) for name in ("key_ends", "value_ends", "keys", "values", "valid")),
-        *((name, _INT) for name in ("key_bytes", "value_bytes", "most")),
-    )
+    _fields_ = _fields("*key_ends *value_ends *keys *values *valid key_bytes value_bytes most")
 
 
 def header_bytes(data: Buffer, at: Buffer, counts: Buffer) -> tuple[int, int]:
@@ -595,7 +581,7 @@ def _copy_headers(data: Buffer, at: Buffer, counts: Buffer, out: _HeaderColumns 
 class _FieldColumn(ctypes.Structure):
     """The struct field_column."""
 
-    _fields_ = (("data", _BYTES), ("size", _INT), ("ends", _BYTES), ("valid", _BYTES))
+    _fields_ = _fields("*data size *ends *valid")
 
 
 class FieldColumn:
@@ -662,25 +648,17 @@ def malformed_bytes(text: bytes) -> int:
 class _RenderInput(ctypes.Structure):
     """RenderInput of native/render.h."""
 
-    _fields_ = (
-        *(("buffer", _BYTES), ("buffer_size", _INT)),
-        *(("batches", _BYTES), ("batch_stride", _INT), ("batch_count", _INT)),
-        *(("record_ends", _BYTES), ("records", _BYTES), ("record_stride", _INT), ("record_count", _INT)),
-        *(("ready", _BYTES), ("ready_columns", _INT), ("ready_first", _INT), ("ready_count", _INT)),
-        *(("ready_text", _BYTES), ("ready_size", _INT)),
-        *(("ops", _BYTES), ("batch_ops", _INT), ("op_count", _INT), ("text", _BYTES), ("text_size", _INT)),
+    _fields_ = _fields(
+        "*buffer buffer_size *batches batch_stride batch_count *record_ends *records record_stride record_count"
+        " *ready ready_columns ready_first ready_count *ready_text ready_size *ops batch_ops op_count *text text_size"
     )
 
 
 class _RenderState(ctypes.Structure):
     """RenderState of native/render.h."""
 
-    _fields_ = tuple(
-        (name, _INT)
-        for name in (
-            *("status", "batch", "record", "in_records", "op", "position", "mode"),
-            *("header", "header_at", "key_at", "key_size", "value_at", "value_size"),
-        )
+    _fields_ = _fields(
+        "status batch record in_records op position mode header header_at key_at key_size value_at value_size"
     )
 
 

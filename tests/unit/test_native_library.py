@@ -1,7 +1,9 @@
 """The library of C kernels: how it loads, and its answers to random and damaged bytes beside those of the naive reader."""
 
+import ctypes
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -208,3 +210,45 @@ def test_the_sanitizers_report_nothing_of_mutated_bytes():
 def built_in(library):
     command = ["cc", f"-print-file-name={library}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def declared(name):
+    """A header without its comments."""
+    return re.sub(r"/\*.*?\*/", "", (ROOT / "native" / name).read_text(), flags=re.DOTALL)
+
+
+def test_functions_are_declared_as_in_the_headers():
+    letters = {"int64_t": "i", "uint32_t": "u", "int": "c", "void": ""}
+    found = re.findall(r"EXPORT ([\w ]+[ *])(kafkalog_\w+)\(([^)]*)\)", declared("kafkalog.h") + declared("render.h"))
+    wanted = {
+        name: (
+            letters[result.strip()],
+            "".join("p" if "*" in one else letters[one.split()[0]] for one in given.split(",")),
+        )
+        for result, name, given in found
+        if name != "kafkalog_sources"
+    }
+    assert wanted == native._FUNCTIONS
+
+
+@pytest.mark.parametrize(("header", "name", "kind"), [
+    ("kafkalog.h", "search", native._Search),
+    ("kafkalog.h", "search_lane", native._SearchLane),
+    ("kafkalog.h", "key_table", native._KeyTable),
+    ("kafkalog.h", "growing_indexes", native.IndexState),
+    ("kafkalog.h", "header_columns", native._HeaderColumns),
+    ("kafkalog.h", "field_column", native._FieldColumn),
+    ("render.h", "RenderInput", native._RenderInput),
+    ("render.h", "RenderState", native._RenderState),
+])  # fmt: skip
+def test_structs_have_the_fields_of_the_headers(header, name, kind):
+    bodies = re.findall(r"struct (\w*) ?\{([^}]*)\} ?(\w*);", declared(header))
+    (body,) = [body for before, body, after in bodies if name in {before, after}]
+    fields = [
+        (re.sub(r"\[.*|\W", "", one.split()[-1]), "*" in one)
+        for declaration in body.split(";")
+        for one in declaration.split(",")
+        if one.strip()
+    ]
+    pointers = {field[0] for field in kind._fields_ if field[1] is ctypes.c_void_p}
+    assert fields == [(field[0], field[0] in pointers) for field in kind._fields_]

@@ -247,7 +247,7 @@ class OffsetIndexCheck(IndexCheck):
         self._begin(self._position)
         count = len(self)
         self._style = bytearray(count)
-        # the batch that starts at the position, or contains it
+        # the batch that starts at the position, or contains it: not of entries that fit all at once
         self._batch = array("q", [NO_BATCH]) * count
         self._batch_first = array("q", [NO_OFFSET]) * count
         self._batch_last = array("q", [NO_OFFSET]) * count
@@ -285,7 +285,6 @@ class OffsetIndexCheck(IndexCheck):
         styles = bytes([int(_BATCH_END), int(ANY_STYLE)])
         self._finding[slots] = bytes([EntryFinding.FITS]) * len(rows)
         self._style[slots] = bytes(map(styles.__getitem__, map(eq, first, last)))
-        self._batch[slots], self._batch_first[slots], self._batch_last[slots] = positions, first, last
         return True
 
     def finish(self, walk: SegmentWalk) -> None:

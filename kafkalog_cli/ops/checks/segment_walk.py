@@ -14,7 +14,7 @@ from operator import ge, gt
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, RECORD_BATCH_MAGIC, Batch, BatchColumns
-from kafkalog_cli.format.columns import IntColumn, any_row, least_and_largest, rows_where
+from kafkalog_cli.format.columns import any_row, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -35,6 +35,7 @@ class BatchRun:
     `reached` is the largest last offset up to each batch; if offsets increase, that is the batch's own last offset.
     `reached_before` is the largest offset before the first batch (-1: none), `last_reached` the largest of all. The
     same is true of the largest timestamp, in ms. `is_after_damage`: bytes that are not batches come right before.
+    The first offset of a compressed message set is -1.
     `first_disordered` is the row of the first batch that does not start after the batch before it, None if all do
     (`is_ordered`).
     """
@@ -43,31 +44,13 @@ class BatchRun:
         self, batches: BatchColumns, reached_before: int, timestamp_before: int, *, is_after_damage: bool
     ) -> None:
         self.batches = batches
+        self.position, self.base_offset, self.last_offset = batches.position, batches.base_offset, batches.last_offset
+        self.max_timestamp = batches.max_timestamp
         self.end = batches.end_position
         self.reached_before = reached_before
         self.timestamp_before = timestamp_before
         self.is_after_damage = is_after_damage
         self.first_disordered = self._first_disordered()
-
-    @cached_property
-    def position(self) -> IntColumn:
-        """The start of each batch, in bytes."""
-        return self.batches.position
-
-    @cached_property
-    def base_offset(self) -> IntColumn:
-        """The first offset of each batch, -1 for a compressed message set."""
-        return self.batches.base_offset
-
-    @cached_property
-    def last_offset(self) -> IntColumn:
-        """The last offset of each batch."""
-        return self.batches.last_offset
-
-    @cached_property
-    def max_timestamp(self) -> IntColumn:
-        """The largest timestamp of each batch from its header, in ms."""
-        return self.batches.max_timestamp
 
     @cached_property
     def reached(self) -> Sequence[int]:
@@ -89,13 +72,13 @@ class BatchRun:
     @cached_property
     def last_reached(self) -> int:
         """The largest last offset of these batches and all before."""
-        last = self.batches.last_offset
+        last = self.last_offset
         return last[-1] if self.is_ordered else max(self.reached_before, least_and_largest(last)[1])
 
     @cached_property
     def largest_timestamp(self) -> int:
         """The largest timestamp of these batches and all before."""
-        return max(self.timestamp_before, least_and_largest(self.batches.max_timestamp)[1])
+        return max(self.timestamp_before, least_and_largest(self.max_timestamp)[1])
 
     def offset_before(self, row: int) -> int:
         """Return the largest offset of the batches before `row`, -1 if there are none."""
@@ -103,7 +86,7 @@ class BatchRun:
 
     def offsets_of(self, row: int) -> tuple[int, int]:
         """Return the first and the last offset of a batch; of a compressed message set, only the last is known."""
-        first, last = int(self.batches.base_offset[row]), int(self.batches.last_offset[row])
+        first, last = self.base_offset[row], self.last_offset[row]
         is_set = first == NO_OFFSET and int(self.batches.magic[row]) < RECORD_BATCH_MAGIC
         return (last if is_set else first), last
 
@@ -116,9 +99,9 @@ class BatchRun:
 
         The header of a compressed message set lacks its first offset: the offset after the batch before is used.
         """
-        base = int(self.batches.base_offset[row])
+        base = self.base_offset[row]
         first = base if base != NO_OFFSET else self.offset_before(row) + 1
-        return first <= offset <= int(self.batches.last_offset[row])
+        return first <= offset <= self.last_offset[row]
 
     def first_beyond(self, next_offset: int | None) -> int | None:
         """Return the row of the first batch with a right CRC that reaches the next segment, None if none does.
@@ -129,7 +112,7 @@ class BatchRun:
         if next_offset is None or self.last_reached < next_offset:
             return None
         rows = rows_where(
-            lambda last, valid: (last >= next_offset) & (valid != 0), self.batches.last_offset, self.batches.valid
+            lambda last, valid: (last >= next_offset) & (valid != 0), self.last_offset, self.batches.valid
         )
         return rows[0] if rows else None
 
@@ -187,7 +170,7 @@ class SegmentWalk:
         reader = self._reader
         for batches in self._headers() if self._headers_only else reader.batches(self._damage, self._records):
             reached = NO_OFFSET if self.last_offset is None else self.last_offset
-            after_damage = bool(self.damaged_count) and int(batches.position[0]) > self.end_position
+            after_damage = bool(self.damaged_count) and batches.position[0] > self.end_position
             batch_run = BatchRun(batches, reached, self.largest_timestamp, is_after_damage=after_damage)
             self._look_at(batch_run)
             yield batch_run
@@ -258,10 +241,10 @@ class SegmentWalk:
         disordered = batch_run.first_disordered
         # The offsets of a batch with a bad CRC may be the damage itself.
         if self.disordered_at is None and disordered is not None and batch_run.batches.valid[disordered]:
-            self.disordered_at = int(batch_run.batches.position[disordered])
+            self.disordered_at = batch_run.position[disordered]
         beyond = None if self.disordered_at is not None else batch_run.first_beyond(self._next_offset)
         if beyond is not None:
-            self.disordered_at = int(batch_run.batches.position[beyond])
+            self.disordered_at = batch_run.position[beyond]
         magic = batch_run.batches.magic
         self.last_magic = int(magic[len(magic) - 1])
         if self.unknown_magic_at is None and least_and_largest(magic)[1] > MAX_MAGIC:

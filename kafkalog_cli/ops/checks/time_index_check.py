@@ -76,7 +76,6 @@ class TimeIndexCheck(IndexCheck):
         if not all(map(lt, map(batch_run.timestamp_so_far.__getitem__, rows), timestamps)):
             return False
         self._finding[slots] = bytes([TimeFinding.FITS]) * len(rows)
-        self._largest[slots] = timestamps
         return True
 
     def finish(self, walk: SegmentWalk) -> None:

@@ -54,12 +54,9 @@ class ReplicaPairs:
         If there is no pair at all, the finding says that nothing was compared.
         """
         for partition, elsewhere in self.alone:
-            message = f"not compared: {partition.name} is only here, there is none in {elsewhere}"
-            kind = FindingKind.ONLY_ON_ONE_SIDE
-            if self.pairs:
-                yield partition, finding(kind, partition.path, message)
-            else:
-                yield partition, not_compared(partition.path, message.removeprefix("not compared: "))
+            kind = FindingKind.ONLY_ON_ONE_SIDE if self.pairs else FindingKind.NOT_COMPARED
+            why = f"{partition.name} is only here, there is none in {elsewhere}"
+            yield partition, not_compared(partition.path, why, kind=kind)
 
 
 def side_of(fs: Filesystem, paths: Sequence[str], selection: Selection) -> Side:
@@ -97,6 +94,6 @@ def is_other_name(partition: Partition) -> bool:
     return partition.directory.kind is DirectoryKind.OTHER
 
 
-def not_compared(path: str, why: str, steps: Steps = ()) -> Finding:
+def not_compared(path: str, why: str, steps: Steps = (), *, kind: FindingKind = FindingKind.NOT_COMPARED) -> Finding:
     """Return a finding that says why nothing was compared."""
-    return finding(FindingKind.NOT_COMPARED, path, f"not compared: {why}", steps=steps)
+    return finding(kind, path, f"not compared: {why}", steps=steps)

@@ -133,7 +133,7 @@ class VerifyRun(VerbReports):
         self._counts: Counter[str] = Counter()
         self._reports: dict[str, tuple[CiReport, list[str]]] = {}
         for word in reports:
-            from kafkalog_cli.output.ci_report import ReportedRun, ReportKind, ci_report
+            from kafkalog_cli.output.ci_report import KINDS, ci_report
 
             kind, equals, path = word.partition("=")
             if kind not in KINDS or (equals and not path):
@@ -141,7 +141,7 @@ class VerifyRun(VerbReports):
             place = "" if path in {"", "-"} else os.path.abspath(path)  # noqa: PTH100 - links are not followed
             if place in self._reports:
                 raise UsageError(reason=f"--report {word}: another report goes to {path or 'stdout'}")
-            self._reports[place] = ci_report(ReportKind(kind), ReportedRun(level.value, run.environment.now_ms())), []
+            self._reports[place] = ci_report(kind, level.value, run.environment.now_ms()), []
         if run.as_json and "" in self._reports:
             raise UsageError(reason="--report without =FILE goes to stdout, and so does --format json: give a FILE")
         for place in filter(None, self._reports):
@@ -216,7 +216,6 @@ class VerifyRun(VerbReports):
                     self.run.out.write(text)
 
 
-KINDS = ("junit", "sarif", "github")
 _NAMES = {
     TargetKind.PARTITION: ("partition", "partitions"),
     TargetKind.LOG_DIR: ("log directory", "log directories"),

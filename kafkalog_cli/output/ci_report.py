@@ -3,9 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
-from enum import Enum, unique
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -25,23 +23,6 @@ _IN_PROPERTIES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A"
 """The escapes of GitHub's own toolkit, for a message and for the properties of a command."""
 
 
-@unique
-class ReportKind(Enum):
-    """The formats of reports. The value is the word of `--report`."""
-
-    JUNIT = "junit"
-    SARIF = "sarif"
-    GITHUB = "github"
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedRun:
-    """A run that a report is about: the level of verify, and the time of its start."""
-
-    level: str
-    started_ms: int
-
-
 class CiReport(Protocol):
     """Receives the results of a run. Each method returns text to append to the report.
 
@@ -58,15 +39,17 @@ class CiReport(Protocol):
         """End the report of a run with this exit code."""
 
 
-def ci_report(kind: ReportKind, run: ReportedRun) -> CiReport:
-    """Return an empty report."""
-    if kind is ReportKind.JUNIT:
+KINDS = ("junit", "sarif", "github")
+"""The words of `--report`."""
+
+
+def ci_report(kind: str, level: str, started_ms: int) -> CiReport:
+    """Return an empty report of a run at a level of verify that started at this time."""
+    if kind == "junit":
         from kafkalog_cli.output.junit_report import JunitReport
 
-        return JunitReport(run.level, run.started_ms)
-    if kind is ReportKind.SARIF:
-        return SarifReport(run)
-    return GithubReport()
+        return JunitReport(level, started_ms)
+    return SarifReport(level, started_ms) if kind == "sarif" else GithubReport()
 
 
 class GithubReport:
@@ -127,8 +110,8 @@ _LEVELS = {Severity.INFO: "note", Severity.WARNING: "warning", Severity.CORRUPTI
 class SarifReport:
     """See CiReport."""
 
-    def __init__(self, run: ReportedRun) -> None:
-        self._run = run
+    def __init__(self, level: str, started_ms: int) -> None:
+        self._level, self._started_ms = level, started_ms
         self._results: list[dict[str, Any]] = []
         self._rules: dict[FindingKind, int] = {}
         self._notifications: list[dict[str, Any]] = []
@@ -161,7 +144,7 @@ class SarifReport:
         invocation = {
             "executionSuccessful": not self._has_failed,
             "exitCode": int(code),
-            "startTimeUtc": _time(self._run.started_ms),
+            "startTimeUtc": _time(self._started_ms),
             "endTimeUtc": _time(ended_ms),
             "toolExecutionNotifications": self._notifications,
         }
@@ -170,7 +153,7 @@ class SarifReport:
             "tool": {"driver": driver},
             "invocations": [invocation],
             "columnKind": "unicodeCodePoints",
-            "properties": {"level": self._run.level},
+            "properties": {"level": self._level},
             "results": self._results,
         }
         yield json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}) + "\n"

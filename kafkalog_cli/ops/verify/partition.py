@@ -8,7 +8,7 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, try_leader_epochs
-from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault, with_path
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.file_report import findings_of
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.gaps import NO_BATCH, NO_RECORD, GapJudge, missing_start
@@ -44,8 +44,6 @@ _BEHIND_THE_END = (FindingKind.ENTRIES_BEHIND_TAIL, FindingKind.SNAPSHOT_BEYOND_
 def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verification:
     """Return the verification. Raises NotKafkaLayout, Unreadable for the directory itself."""
     partition = task.partition
-    if task.leftover is not None:
-        return _of_leftover(task, task.leftover)
     is_seven = any(segment.is_seven for segment in partition.segments)
     check = LogCheck(
         read_context.fs,
@@ -119,21 +117,6 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
 def _from_log_start(log: LogBounds, log_start: int) -> LogBounds:
     """Return the offsets from the log start on: earlier records of the first segment are deleted for readers."""
     return LogBounds(log_start, log.end) if log.start < log_start <= log.end else log
-
-
-def _of_leftover(task: VerifyTask, leftover: Finding) -> Verification:
-    partition = task.partition
-    if task.advance is not None:
-        task.advance(sum(segment.log.size_bytes for segment in partition.segments), partition.path)
-    return Verification(
-        partition.path,
-        task.level,
-        TargetKind.PARTITION,
-        partition.topic,
-        partition.number,
-        (with_path(leftover, partition.path),),
-        not_looked_at=("what is in it",),
-    )
 
 
 def _walk(read_context: ReadContext, task: VerifyTask, check: LogCheck) -> LogBounds | None:

@@ -16,10 +16,9 @@ from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import Partition, PartitionPath
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, StartAction
-from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.ownership import Replication, is_set_aside, path_of_stray
 from kafkalog_cli.ops.steps import (
     MOVE_ASIDE,
@@ -173,57 +172,13 @@ class TopicFacts(NamedTuple):
     metadata_option: str | None = None
 
 
-class GivenPolicy(NamedTuple):
-    """The value of `--config cleanup.policy`, None if not given.
-
-    `is_named`: the option is meant for this partition, whose topic is the only one selected or whose path was given.
-    """
-
-    policy: frozenset[str] | None = None
-    is_named: bool = False
-
-    def is_compacted(self, own: bool | None, *, is_in_cleaner_checkpoint: bool) -> bool | None:
-        """Return whether the topic counts as compacted, None if unknown.
-
-        `own` is the answer of the other sources. A `delete` that was given for many topics at once does not override an
-        `own` of True. For a partition in the cleaner's checkpoint, it leaves the answer unknown unless `is_named`.
-        """
-        if self.policy is None:
-            return own
-        if COMPACT in self.policy:
-            return True
-        return own or None if (own or is_in_cleaner_checkpoint) and not self.is_named else False
-
-
-def topic_facts(  # noqa: PLR0913, PLR0917
-    fs: Filesystem,
-    partition: Partition,
-    topic_id: TopicIdFile,
-    log_dir: str | None,
-    settings: SettingsSource,
-    given: GivenPolicy,
-    root: LogDirRoot | None,
-) -> TopicFacts:
-    """Return the facts about a partition, with the findings about them. Raises as `SettingsSource.metadata` does."""
-    in_checkpoint = root is not None and root.offsets_of(partition.topic, partition.number).cleaner is not None
-    found = _facts(fs, partition, topic_id, log_dir, settings)
-    compacted = found.is_compacted
-    if partition.topic not in INTERNAL_COMPACTED:
-        compacted = given.is_compacted(compacted, is_in_cleaner_checkpoint=in_checkpoint)
-    config = settings.topic_config(log_dir, partition.topic)
-    is_told = config.remote_storage_enable or config.is_known("remote.storage.enable")
-    tiered = config.remote_storage_enable if is_told else None
-    return found._replace(
-        is_compacted=compacted,
-        is_in_cleaner_checkpoint=in_checkpoint,
-        is_tiered=tiered,
-        metadata_option=settings.metadata_option,
-    )
-
-
-def _facts(
+def facts_of(
     fs: Filesystem, partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource
 ) -> TopicFacts:
+    """Return what the metadata log has of a partition, with the findings about it.
+
+    Raises as `SettingsSource.metadata` does.
+    """
     compacted = True if partition.topic in INTERNAL_COMPACTED else None
     directory = partition.directory
     if directory.kind is not DirectoryKind.PARTITION or directory.is_metadata_log:

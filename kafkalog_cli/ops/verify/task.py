@@ -111,8 +111,7 @@ class VerifyTask(NamedTuple):
     """A partition to verify, with what is known of its log directory and topic.
 
     `wanted` names the files to verify (None: all). `elsewhere` are findings about other directories of the same
-    partition. `leftover` is the finding for a directory that belongs to no committed import. Its contents are not
-    checked.
+    partition.
     """
 
     partition: Partition
@@ -123,7 +122,6 @@ class VerifyTask(NamedTuple):
     elsewhere: tuple[Finding, ...] = ()
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
-    leftover: Finding | None = None
 
     def wants(self, path: str) -> bool:
         """Whether a file is to be verified."""

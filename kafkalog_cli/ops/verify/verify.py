@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
+from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
 from kafkalog_cli.ops.checks.diagnose import Finding, with_path
 from kafkalog_cli.ops.checks.partition_check import ReadContext
 from kafkalog_cli.ops.checks.recheck import Recheck, identity, is_doubtful
@@ -23,12 +24,11 @@ from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothin
 from kafkalog_cli.ops.session.call import Call, Outcome, Run, known
 from kafkalog_cli.ops.steps import Step, path_word
 from kafkalog_cli.ops.verify.places import (
-    GivenPolicy,
     PartitionPlaces,
     TopicFacts,
     TopicIdFile,
+    facts_of,
     read_topic_id,
-    topic_facts,
 )
 from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.verify.settled import removed, settled_verification
@@ -206,16 +206,17 @@ class VerifyPlanner:
             shown = shown_path(path, target.wanted)
             return _known(Verification(shown, self._level, TargetKind.LOG_DIR, findings=findings, files=target.wanted))
         try:
-            if target.is_copy:
-                return _known(self._of_copy(path))
-            task = self._task(target, settings)
+            task = self._of_copy(path) if target.is_copy else self._task(target, settings)
         except KafkalogError as error:
             gone = removed(self._fs, target.directory, self._level)
             return _failed(path, error) if gone is None else _known(gone)
+        if isinstance(task, Verification):
+            return _known(task)
         size_bytes = log_bytes(task.partition, target.wanted)
         return self._call.reading(path, partial(self._verify, task, size_bytes), size_bytes)
 
-    def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
+    def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask | Verification:
+        """Return the task of verifying a partition; the result for a directory that an import did not commit."""
         fs, path, level = self._fs, target.directory.path, self._level
         now_ms, root = self._call.clock.now_ms, self.root_of(path)
         partition = open_partition_of(fs, path, target.wanted)
@@ -224,7 +225,10 @@ class VerifyPlanner:
             return VerifyTask(partition, level, now_ms, root, wanted=target.wanted)
         leftover = None if root is None else staged_finding(root, partition.directory.name)
         if leftover is not None:
-            return VerifyTask(partition, level, now_ms, root, leftover=leftover)
+            self._call.observer.progress.advance(log_bytes(partition), path)
+            topic, number, found = partition.topic, partition.number, (with_path(leftover, path),)
+            unread = ("what is in it",)
+            return Verification(path, level, TargetKind.PARTITION, topic, number, found, not_looked_at=unread)
         topic_id = self._places.topic_ids.get(path) or read_topic_id(fs, path)
         facts = self._facts(target, partition, topic_id)
         meta = settings.meta(self._log_dir(path))
@@ -251,15 +255,33 @@ class VerifyPlanner:
 
     def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:
         log_dir, root = self._log_dir(partition.path), self.root_of(partition.path)
-        given = self._given_policy(partition, is_named=target.is_named)
-        return topic_facts(self._fs, partition, topic_id, log_dir, self.settings, given, root)
+        was_cleaned = root is not None and root.offsets_of(partition.topic, partition.number).cleaner is not None
+        facts = facts_of(self._fs, partition, topic_id, log_dir, self.settings)
+        config = self.settings.topic_config(log_dir, partition.topic)
+        is_known = config.remote_storage_enable or config.is_known("remote.storage.enable")
+        return facts._replace(
+            is_compacted=self._is_compacted(target, partition, facts.is_compacted, was_cleaned=was_cleaned),
+            is_in_cleaner_checkpoint=was_cleaned,
+            is_tiered=config.remote_storage_enable if is_known else None,
+            metadata_option=self.settings.metadata_option,
+        )
 
-    def _given_policy(self, partition: Partition, *, is_named: bool) -> GivenPolicy:
+    def _is_compacted(
+        self, target: _Target, partition: Partition, own: bool | None, *, was_cleaned: bool
+    ) -> bool | None:
+        """Return whether the topic counts as compacted, None if unknown.
+
+        `own` is the answer of the sources other than `--config`. Its `delete`, given for many topics at once, does not
+        override an `own` of True. For a partition in the cleaner's checkpoint, it leaves the answer unknown unless the
+        option is meant for this partition, whose topic is the only one selected or whose path was given.
+        """
         text = self._config.get(CLEANUP_POLICY)
-        if text is None:
-            return GivenPolicy()
-        policy = frozenset(word.strip() for word in text.split(","))
-        return GivenPolicy(policy, is_named or self._selection.topics == {partition.topic})
+        if text is None or partition.topic in INTERNAL_COMPACTED:
+            return own
+        if COMPACT in {word.strip() for word in text.split(",")}:
+            return True
+        is_meant = target.is_named or self._selection.topics == {partition.topic}
+        return own or None if (own or was_cleaned) and not is_meant else False
 
     def _size_bytes(self, target: _Target) -> int:
         """Return the size in bytes of a target's log files; 0 if they cannot be listed."""

@@ -47,7 +47,7 @@ class DamageSeen:
 
     def __init__(self) -> None:
         self.first_bad: int | None = None
-        self._last_good = NOWHERE
+        self.last_good = NOWHERE
         self._seen_end = 0
         self._chain_broke = False
         self._is_in_batch = False  # the first bad byte is inside a batch whose CRC is valid
@@ -62,7 +62,7 @@ class DamageSeen:
             self._note(int(batches.position[next(row for row in range(rows) if not valid[row])]))
         good = batches.last_valid_row()
         if good is not None:
-            self._last_good = int(batches.position[good])
+            self.last_good = int(batches.position[good])
         self._seen_end = batches.end_position
 
     def fault(self, fault: Fault) -> None:
@@ -85,7 +85,7 @@ class DamageSeen:
         seven = classify_file(file.path.rpartition("/")[2]).kind is FileKind.SEVEN_LOG
         if not self._is_in_batch and is_overtaken(fs, file.path, file.size_bytes, self.first_bad, limits, seven=seven):
             return ExitCode.WARNINGS
-        if self._last_good > self.first_bad or not is_last_segment(fs, file.path):
+        if self.last_good > self.first_bad or not is_last_segment(fs, file.path):
             return ExitCode.CORRUPTION
         start = self.first_bad + 1
         if not self._chain_broke:  # else a damaged length may have led the scan across good batches

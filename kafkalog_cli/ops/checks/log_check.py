@@ -114,10 +114,8 @@ class LogCheck:
         self._times = TimesSeen(self._now_ms, "batch")
         self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, log.path, base_offset))
         self._bad: list[BadBatch] = []
-        self._bad_count = 0
         self._told: Counter[FindingKind] = Counter()
         self._disordered = 0
-        self._last_good = -1
         self._seen_bytes = 0
         self._has_outside = False
         self._is_beyond = False
@@ -188,23 +186,12 @@ class LogCheck:
         return self._told[kind] <= MAX_TOLD
 
     def _look_at_crcs(self, batches: BatchColumns) -> None:
-        valid = batches.valid
-        rows = len(valid)
-        if batches.all_valid():
-            self._last_good = int(batches.position[rows - 1])
-            return
-        for row in range(rows):
-            if valid[row]:
-                self._last_good = int(batches.position[row])
-                continue
-            self._bad_count += 1
-            if len(self._bad) < MAX_TOLD:
-                first, last = int(batches.base_offset[row]), int(batches.last_offset[row])
-                first = last if first == NO_OFFSET else first
-                position, size, magic = (
-                    int(column[row]) for column in (batches.position, batches.size_bytes, batches.magic)
-                )
-                self._bad.append(BadBatch(position, size, magic, (min(first, last), max(first, last))))
+        bad = [] if batches.all_valid() else rows_where(lambda valid: valid == 0, batches.valid)
+        for row in bad[: MAX_TOLD - len(self._bad)]:
+            batch = batches.row(row)
+            first = batch.last_offset if batch.base_offset == NO_OFFSET else batch.base_offset
+            offsets = min(first, batch.last_offset), max(first, batch.last_offset)
+            self._bad.append(BadBatch(batch.position, batch.size_bytes, batch.magic, offsets))
 
     def _look_at_counts(self, batches: BatchColumns) -> None:
         """Find batches with more records than offsets, or 0 records and bytes after the header (Kafka skips them)."""
@@ -317,16 +304,17 @@ class LogCheck:
             yield finding(
                 FindingKind.DAMAGED_RANGE, self._path, f"{more} more ranges are not batches; valid batches follow"
             )
-        yield from crc_findings(walk.file, self._bad, self._bad_count, self._crc_kind)
+
+        def crc_kind(bad: BadBatch) -> FindingKind:
+            is_tail = self._is_last and bad.position > walk.last_good
+            return FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
+
+        yield from crc_findings(walk.file, self._bad, walk.bad_crcs, crc_kind)
         if walk.fault is not None:
             yield end_finding(walk.file, walk.fault, is_last=self._is_last)
         if walk.unknown_magic_at is not None:
             header = header_at(walk.file, walk.unknown_magic_at)
             yield magic_finding(self._path, walk.unknown_magic_at, header.magic if isinstance(header, Batch) else None)
-
-    def _crc_kind(self, bad: BadBatch) -> FindingKind:
-        is_tail = self._is_last and bad.position > self._last_good
-        return FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
 
 
 _MID_LOG = {

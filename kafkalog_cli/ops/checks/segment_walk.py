@@ -220,6 +220,11 @@ class SegmentWalk:
         return self.fault is None and not (self.damaged_count or self.bad_crcs) and self.disordered_at is None
 
     @property
+    def last_good(self) -> int:
+        """The position of the last batch with a right CRC, -1 if there is none."""
+        return self._damage.last_good
+
+    @property
     def first_bad(self) -> int | None:
         """The position of the first damage in bytes, None without damage."""
         return self._damage.first_bad

@@ -74,13 +74,13 @@ class Recheck:
         return self.is_live or self._now() != self._before
 
     def settle(
-        self, check: Callable[[], FoundT], doubts: Callable[[FoundT, Stamps], set[_Key]]
+        self, found: FoundT, check: Callable[[], FoundT], doubts: Callable[[FoundT, Stamps], set[_Key]]
     ) -> tuple[FoundT, set[_Key], Stamps]:
         """Return what the last check found, its doubts that every check had, and the files after it.
 
-        `check` calls `begin`. `doubts` returns what is to be confirmed, as keys that are equal in different checks.
+        `found` is what the first check found, and `check` repeats it. Both begin with `begin`. `doubts` returns what is
+        to be confirmed, as keys that are equal in different checks.
         """
-        found = check()
         if not doubts(found, {}):
             return found, set(), {}
         confirmed: set[_Key] | None = None
@@ -162,22 +162,18 @@ def settled_reports(context: ReadContext, path: str, check: Callable[[], Iterabl
 def _settled(
     context: ReadContext, recheck: Recheck, held: dict[str, FileReport], check: Callable[[], Iterable[FileReport]]
 ) -> Iterator[FileReport]:
-    rounds = 0
-
     def again() -> dict[str, FileReport]:
         """Check again, and take the new reports on files that seemed wrong."""
-        nonlocal held, rounds
-        rounds += 1
-        if rounds > 1:
-            recheck.begin()
-            now: dict[str, FileReport] = {}
-            with suppress(KafkalogError):  # the directory was removed
-                now = {report.path: report for report in check()}
-            now |= {name: report for name, report in held.items() if report.exit_code is ExitCode.OK}
-            held = {name: now[name] for name in held if name in now}
+        nonlocal held
+        recheck.begin()
+        now: dict[str, FileReport] = {}
+        with suppress(KafkalogError):  # the directory was removed
+            now = {report.path: report for report in check()}
+        now |= {name: report for name, report in held.items() if report.exit_code is ExitCode.OK}
+        held = {name: now[name] for name in held if name in now}
         return held
 
-    found, confirmed, _ = recheck.settle(again, _problems)
+    found, confirmed, _ = recheck.settle(held, again, _problems)
     wrong = {path for path, *_ in confirmed}
     for path, report in found.items():
         if report.exit_code is ExitCode.OK:

@@ -25,19 +25,17 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
     fs, path = read_context.fs, task.partition.path
     is_live = task.root is not None and task.root.is_live
     recheck = Recheck(fs, path, is_live=is_live, sleep=read_context.sleep)
-    first: Verification | None = None
 
-    def check() -> Verification:
-        nonlocal first
-        now = task if first is None else _reopened(read_context, task._replace(advance=None))
+    def check(now: VerifyTask) -> Verification:
         recheck.begin(now.partition.entries)
-        result = verify_partition(read_context, now)
-        first = result if first is None else first
-        return replace(result, totals=first.totals)
+        return verify_partition(read_context, now)
 
     try:
+        first = check(task)
         result, confirmed, stamps = recheck.settle(
-            check, lambda found, stamps: {identity(one, stamps) for one in found.findings if _is_doubtful(one)}
+            first,
+            lambda: replace(check(_reopened(read_context, task._replace(advance=None))), totals=first.totals),
+            lambda found, stamps: {identity(one, stamps) for one in found.findings if _is_doubtful(one)},
         )
     except (PathNotFound, NotKafkaLayout):
         gone = removed(fs, PartitionPath(path, task.partition.directory), task.level)

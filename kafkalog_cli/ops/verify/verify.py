@@ -298,18 +298,15 @@ class VerifyPlanner:
         """Return the findings about the root's files, except transient findings in files that a broker is writing."""
         fs = self._fs
         recheck = Recheck(fs, root.path, is_live=root.is_live, sleep=self._call.context.sleep)
-        seen: LogDirRoot | None = root
 
-        def check() -> tuple[Finding, ...]:
-            nonlocal seen
+        def check(now: LogDirRoot | None = None) -> tuple[Finding, ...]:
             recheck.begin()
-            now, seen = seen, None
             if now is None:
                 now = read_root(fs, root.path, frozenset(one.path for one in partition_paths(fs, root.path)))
             return tuple(root_findings(fs, now, self.settings))
 
         found, confirmed, stamps = recheck.settle(
-            check, lambda found, stamps: {identity(one, stamps) for one in found if is_doubtful(one)}
+            check(root), check, lambda found, stamps: {identity(one, stamps) for one in found if is_doubtful(one)}
         )
         return tuple(one for one in found if not is_doubtful(one) or identity(one, stamps) in confirmed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -81,18 +81,14 @@ def compact_each(  # noqa: PLR0913
     `memory_bytes` and `version` as in `Cleaning`.
     """
     ordered = _dirtiest_first(call, partitions, is_forced=force, erases=keys is not None, delay_ms=delay_ms)
-    do = partial(
-        _compact_one,
-        is_forced=force,
-        estimates=estimate,
-        explained_keys=explained_keys,
-        keys=keys,
-        removes_others=removes_others,
-        memory_bytes=memory_bytes,
-        version=version,
-        delay_ms=delay_ms,
-    )
-    return call.change_each(ordered, do)
+    make_plan = partial(plan_compact, clock=call.clock, is_forced=force, delay_ms=delay_ms)
+    make_cleaning = partial(Cleaning, now_ms=call.clock.now_ms, memory_bytes=memory_bytes, version=version)
+
+    def compact_one(target: Target) -> Changed[CompactPlan]:
+        compacting = _Compacting(target, make_plan, make_cleaning, keys, delay_ms)
+        return compacting.run(estimates=estimate, explained_keys=explained_keys, removes_others=removes_others)
+
+    return call.change_each(ordered, compact_one)
 
 
 def _dirtiest_first(call: Call, partitions: Sequence[Partition], **planning: Any) -> list[Partition]:
@@ -113,48 +109,6 @@ def _dirtiest_first(call: Call, partitions: Sequence[Partition], **planning: Any
 
     ratios = {partition.path: ratio(partition) for partition in partitions}
     return sorted(partitions, key=lambda partition: -ratios[partition.path])
-
-
-def _compact_one(  # noqa: PLR0913
-    work: Target,
-    *,
-    is_forced: bool,
-    estimates: bool,
-    explained_keys: tuple[bytes, ...] | None,
-    keys: KeyFile | None,
-    removes_others: bool,
-    memory_bytes: int,
-    version: KafkaVersion,
-    delay_ms: int | None,
-) -> Changed[CompactPlan]:
-    erased = None if keys is None or not _may_erase(work) else keys.sought
-    cleaning = partial(Cleaning, now_ms=work.clock.now_ms, memory_bytes=memory_bytes, erased=erased, version=version)
-    compacting = _Compacting(
-        work,
-        partial(plan_compact, clock=work.clock, is_forced=is_forced, erases=erased is not None, delay_ms=delay_ms),
-        cleaning,
-        None if keys is None else ErasureProof(work.fs, keys),
-        delay_ms,
-    )
-    plan = compacting.plan(is_erasing=erased is not None)
-    try:
-        if compacting.proof is not None and not plan.is_refused:
-            plan = compacting.proof.look(plan)
-            plan = estimate(work.fs, plan, cleaning)
-            if not removes_others:
-                _check_others(work.partition, plan)
-        if work.dry_run:
-            shown = estimate(work.fs, plan, cleaning) if estimates else plan
-            if explained_keys is not None and plan.dirt is not None and not plan.is_refused:
-                shown = replace(shown, explained=cleaning(work.fs, plan).explain(explained_keys))
-            changed = Changed(shown, None, True)
-        else:
-            changed = compacting.change(plan)
-    except Damaged as damage:
-        changed = Changed(damaged(plan, damage), None, work.dry_run)
-    else:
-        changed = replace(changed, plan=with_holders(changed.plan))
-    return replace(changed, is_named=work.is_named)
 
 
 def _may_erase(work: Target) -> bool:
@@ -189,24 +143,55 @@ def _check_others(partition: Partition, plan: CompactPlan) -> None:
     )
 
 
-@dataclass(slots=True)
 class _Compacting:
     """One partition while it is compacted. `proof` is None if no keys are erased."""
 
-    work: Target
-    make_plan: Callable[..., CompactPlan]
-    make_cleaning: MakeCleaning
-    proof: ErasureProof | None
-    delay_ms: int | None
+    def __init__(
+        self,
+        work: Target,
+        make_plan: Callable[..., CompactPlan],
+        make_cleaning: Callable[..., Cleaning],
+        keys: KeyFile | None,
+        delay_ms: int | None,
+    ) -> None:
+        erased = None if keys is None or not _may_erase(work) else keys.sought
+        self.work, self.delay_ms, self.is_erasing = work, delay_ms, erased is not None
+        self.make_plan = partial(make_plan, erases=self.is_erasing)
+        self.make_cleaning = partial(make_cleaning, erased=erased)
+        self.proof = None if keys is None else ErasureProof(work.fs, keys)
 
-    def plan(self, *, is_erasing: bool) -> CompactPlan:
+    def run(
+        self, *, estimates: bool, explained_keys: tuple[bytes, ...] | None, removes_others: bool
+    ) -> Changed[CompactPlan]:
+        """Plan and, except in a dry run, compact."""
+        work, cleaning, plan = self.work, self.make_cleaning, self.plan()
+        try:
+            if self.proof is not None and not plan.is_refused:
+                plan = self.proof.look(plan)
+                plan = estimate(work.fs, plan, cleaning)
+                if not removes_others:
+                    _check_others(work.partition, plan)
+            if work.dry_run:
+                shown = estimate(work.fs, plan, cleaning) if estimates else plan
+                if explained_keys is not None and plan.dirt is not None and not plan.is_refused:
+                    shown = replace(shown, explained=cleaning(work.fs, plan).explain(explained_keys))
+                changed = Changed(shown, None, True)
+            else:
+                changed = self.change(plan)
+        except Damaged as damage:
+            changed = Changed(damaged(plan, damage), None, work.dry_run)
+        else:
+            changed = replace(changed, plan=with_holders(changed.plan))
+        return replace(changed, is_named=work.is_named)
+
+    def plan(self) -> CompactPlan:
         """Plan the compaction, and the retention after it."""
         work = self.work
         work.begin()
         try:
-            work.check(Action.COMPACT, erases=is_erasing)
+            work.check(Action.COMPACT, erases=self.is_erasing)
         except Skipped as skipped:
-            if self.proof is None or is_erasing:
+            if self.proof is None or self.is_erasing:
                 raise
             named = f"or name the topic with --topic {shell_word(work.partition.topic)}"
             reason = f"{skipped.details['reason']}, {named} to erase exactly the records of the keys"

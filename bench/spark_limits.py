@@ -93,8 +93,9 @@ def limit_queries(given: dict[str, Any]) -> dict[str, Query]:
     from pyspark.sql import functions as f
     from spark_queries import MASTER, of_dataframes
 
+    from kafkalog_cli.ops.scans.schema import columns_named, default_columns
     from kafkalog_cli.spark import session
-    from kafkalog_cli.spark.schema import columns_named, default_columns, spark_schema
+    from kafkalog_cli.spark.types import spark_schema
 
     spark = session(MASTER)
     spark.dataSource.register(FilesSource)

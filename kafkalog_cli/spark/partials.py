@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.ops.scans.options import read_options
+from kafkalog_cli.ops.scans.schema import arrow_of, arrow_schema_of
 from kafkalog_cli.spark.jobs import without_traceback
-from kafkalog_cli.spark.options import read_options
-from kafkalog_cli.spark.schema import arrow_of, arrow_schema_of
 from kafkalog_cli.spark.source import Reader
 
 Expression = list[Any]

@@ -6,10 +6,10 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.ops.scans.options import SourceOptions
+from kafkalog_cli.ops.scans.rows import rows_of, warn_of_undecoded
+from kafkalog_cli.ops.scans.splits import Task
 from kafkalog_cli.spark.jobs import without_traceback
-from kafkalog_cli.spark.options import SourceOptions
-from kafkalog_cli.spark.rows import rows_of, warn_of_undecoded
-from kafkalog_cli.spark.splits import Task
 
 
 class PlannedTask(InputPartition):

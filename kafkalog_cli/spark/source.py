@@ -12,12 +12,13 @@ from pyspark.sql.datasource import (
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.scans.offsets import partitions_of, ranges_of
+from kafkalog_cli.ops.scans.options import SourceOptions, check_faults_are_shown, read_options, stream_options
+from kafkalog_cli.ops.scans.schema import columns_of, headers_tell_all
+from kafkalog_cli.ops.scans.splits import TIMES_OF_HEADERS, tasks_of
 from kafkalog_cli.spark.jobs import without_traceback
-from kafkalog_cli.spark.offsets import partitions_of, ranges_of
-from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
 from kafkalog_cli.spark.planned_tasks import planned, planned_rows
-from kafkalog_cli.spark.schema import columns_of, headers_tell_all, spark_schema
-from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, tasks_of
+from kafkalog_cli.spark.types import spark_schema
 
 
 class KafkalogDataSource(DataSource):
@@ -36,7 +37,7 @@ class KafkalogDataSource(DataSource):
         """Return the columns that the options select, as a StructType."""
         fs, options = RealFilesystem(), self._of_either()
         if any(column.is_struct for column in options.columns):
-            from kafkalog_cli.spark.structs.columns import StructTypes
+            from kafkalog_cli.ops.scans.structs.columns import StructTypes
 
             types = StructTypes(fs, options.decoding, partitions_of(fs, options))
             return spark_schema(map(types.typed, options.columns))

@@ -14,12 +14,12 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.read.request import growing_end
+from kafkalog_cli.ops.scans.offset_limits import TopicPartition, is_latest
+from kafkalog_cli.ops.scans.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
+from kafkalog_cli.ops.scans.options import SourceOptions
+from kafkalog_cli.ops.scans.splits import tasks_of
 from kafkalog_cli.spark.jobs import without_traceback
-from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
-from kafkalog_cli.spark.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
-from kafkalog_cli.spark.options import SourceOptions
 from kafkalog_cli.spark.planned_tasks import planned, planned_rows
-from kafkalog_cli.spark.splits import tasks_of
 
 Offsets = dict[TopicPartition, int]
 StreamOffset = dict[str, dict[str, int]]

@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.ops.choices import Mode
+from kafkalog_cli.ops.scans.schema import arrow_schema_of
+from kafkalog_cli.ops.scans.tables import TABLES, Table, Task
 from kafkalog_cli.spark.jobs import without_traceback
-from kafkalog_cli.spark.schema import arrow_schema_of
-from kafkalog_cli.spark.tables import TABLES, Table, Task
 
 MOST_ROWS = 1 << 13
 _MOST_MS = ((1 << 63) - 1) // 1000

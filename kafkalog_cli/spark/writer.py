@@ -19,8 +19,8 @@ from kafkalog_cli.ops.importing.job import Import, Where, scattered
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
 from kafkalog_cli.ops.importing.taking import taken
+from kafkalog_cli.ops.scans.options import flag, local_path, positive, word
 from kafkalog_cli.spark.jobs import without_traceback
-from kafkalog_cli.spark.options import flag, local_path, positive, word
 
 _CONFIG = "config."
 _OPTIONS = (

@@ -116,7 +116,7 @@ def test_little_is_read_for_little(folder, monkeypatch):
 
 
 def test_no_reader_takes_filters(folder):
-    """Until a Spark version passes test_sql_fuzz.py with them: see `kafkalog_cli/spark/offset_limits.py`."""
+    """Until a Spark version passes test_sql_fuzz.py with them: see `kafkalog_cli/ops/scans/offset_limits.py`."""
     for says in ("true", "false"):
         made = source(folder, pushdown=says)  # jobs have it: it is taken, and does nothing
         assert type(made.reader(made.schema())).pushFilters is filters.DataSourceReader.pushFilters

@@ -23,24 +23,25 @@ from kafkalog_cli.spark.starting import java_environment
 
 # The data source, and the columns that it has.
 from kafkalog_cli.ops.read.request import Isolation, growing_end
-from kafkalog_cli.spark.schema import BY_NAME, arrow_schema, columns_named, spark_schema
+from kafkalog_cli.ops.scans.schema import BY_NAME, arrow_schema, columns_named
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.spark.offset_limits import TopicPartition
+from kafkalog_cli.ops.scans.offset_limits import TopicPartition
 from kafkalog_cli.spark.source import KafkalogDataSource
+from kafkalog_cli.spark.types import spark_schema
 from kafkalog_cli.spark.stream import limited
-from kafkalog_cli.spark.splits import TIMES_OF_FILES
+from kafkalog_cli.ops.scans.splits import TIMES_OF_FILES
 
 # SQL: what a query asks of which view.
 from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.spark import sql
-from kafkalog_cli.spark.offset_limits import RecordRange
+from kafkalog_cli.ops.scans.offset_limits import RecordRange
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
 from kafkalog_cli.spark.queries.confinement import CODE, FILES, REVIEWED
 from kafkalog_cli.spark.queries.early import check_names
 from kafkalog_cli.spark.queries.plans import roots
 from kafkalog_cli.spark.queries.query import query
-from kafkalog_cli.spark.tables import TABLES
+from kafkalog_cli.ops.scans.tables import TABLES
 
 # Exports and imports in this process: in place of Spark is a loop through which everything is pickled.
 from kafkalog_cli.disk.fs import RealFilesystem
@@ -104,7 +105,7 @@ from kafkalog_cli.ops import export_files
 from kafkalog_cli.ops.importing import planning, scattering
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.output import progress
-from kafkalog_cli.spark import rows, splits
+from kafkalog_cli.ops.scans import rows, splits
 from kafkalog_cli.spark.queries import query as query_module
 from tests.support.product import _LIMITS, _POINTS, lower_limit, replace_point
 

@@ -24,4 +24,4 @@ def test_import_of_an_internal_name_is_recognised():
     assert not INTERNAL.search("import kafkalog_cli as kl\n")
     assert not INTERNAL.search("import kafkalog_cli\n")
     assert not INTERNAL.search("from kafkalog_cli.spark import session\n"), "the library of docs/spark.md"
-    assert INTERNAL.search("from kafkalog_cli.spark import splits\n")
+    assert INTERNAL.search("from kafkalog_cli.spark import sessions\n")

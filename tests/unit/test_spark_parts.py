@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
-from kafkalog_cli.spark import rows  # noqa: E402
+from kafkalog_cli.ops.scans import rows  # noqa: E402
 
 MOST_ROWS, MOST_BYTES, ALONE_BYTES = 10, 400, 200
 SCHEMA = pa.schema({"number": pa.int64(), "value": pa.binary()})

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.spark.offsets import partitions_of
-from kafkalog_cli.spark.options import local_path, read_options, stream_options
+from kafkalog_cli.ops.scans.offsets import partitions_of
+from kafkalog_cli.ops.scans.options import local_path, read_options, stream_options
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.product import NothingSelected, NotKafkaLayout, RealFilesystem, UsageError
 from tests.support.watched_fs import WatchedFilesystem

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog_cli as kl
-from kafkalog_cli.spark import splits
+from kafkalog_cli.ops.scans import splits
 from tests.spark.spark_reading import rows, rows_of, subset, tasks
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 from tests.support.product import UsageError

@@ -6,11 +6,11 @@ from itertools import chain
 
 import pytest
 
+from kafkalog_cli.ops.scans.schema import STRUCTS, TEXT_COLUMNS
+from kafkalog_cli.ops.scans.tables import TABLES
 from kafkalog_cli.spark.queries import early
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
 from kafkalog_cli.spark.queries.early import NO_COLUMNS, check_names, similar_columns
-from kafkalog_cli.spark.schema import STRUCTS, TEXT_COLUMNS
-from kafkalog_cli.spark.tables import TABLES
 from tests.spark.conftest import shop  # noqa: F401 fixture
 from tests.spark.querying import kafkalog, make_shop
 from tests.spark.sql_cases import Chooser, make_logs

@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from kafkalog_cli.ops.option_values import parse_time_ms
-from kafkalog_cli.spark.options import read_options
+from kafkalog_cli.ops.scans.options import read_options
 from tests.support.product import UsageError
 
 NOON_MS = 1_795_694_400_000

@@ -14,11 +14,11 @@ from kafkalog_cli.format.values.schema_set import SchemaSet, StoredSchema
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.scans.schema import STRUCT_COLUMNS, arrow_of
+from kafkalog_cli.ops.scans.structs.avro import MOST_CELLS, AvroShape
+from kafkalog_cli.ops.scans.structs.columns import StructColumn, StructTypes
+from kafkalog_cli.ops.scans.structs.protobuf import ProtobufShape
 from kafkalog_cli.spark.queries.dataframe import sql
-from kafkalog_cli.spark.schema import STRUCT_COLUMNS, arrow_of
-from kafkalog_cli.spark.structs.avro import MOST_CELLS, AvroShape
-from kafkalog_cli.spark.structs.columns import StructColumn, StructTypes
-from kafkalog_cli.spark.structs.protobuf import ProtobufShape
 from tests.cli.test_read_values import framed, log_dir, partition, registered
 from tests.spark.querying import rows
 from tests.support.commands import kafkalog

@@ -28,13 +28,13 @@ from kafkalog_cli.ops.export_request import ExportRequest, LogProgress, change_s
 from kafkalog_cli.ops.read.request import growing_end
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity, check_outside
+from kafkalog_cli.ops.scans.offset_limits import RecordRange
+from kafkalog_cli.ops.scans.offsets import OffsetRange, unique, wanted_part
+from kafkalog_cli.ops.scans.splits import TIMES_OF_FILES, Task, tasks_of
 from kafkalog_cli.ops.selection import Selection, select_served
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, TaskDone
 from kafkalog_cli.spark.jobs import run_tasks
-from kafkalog_cli.spark.offset_limits import RecordRange
-from kafkalog_cli.spark.offsets import OffsetRange, unique, wanted_part
 from kafkalog_cli.spark.sessions import Sessions
-from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
 
 Progress = dict[tuple[str, int], LogProgress]
 _MOST_NAMED = 3

@@ -23,10 +23,10 @@ from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity
+from kafkalog_cli.ops.scans.rows import capped
+from kafkalog_cli.ops.scans.splits import Piece, Task
 from kafkalog_cli.ops.values import DecodedColumns
 from kafkalog_cli.spark.jobs import attempt
-from kafkalog_cli.spark.rows import capped
-from kafkalog_cli.spark.splits import Piece, Task
 
 MOST_TOLD = 1000
 """The most damaged places that a task reports; further places are counted."""

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalog_cli.ops.scans.schema import RECORDS
 from kafkalog_cli.spark.partials import AGAIN, Expression, Partials
 from kafkalog_cli.spark.queries.plans import dataframe_of, elements, view_columns
-from kafkalog_cli.spark.schema import RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -20,11 +20,8 @@ from kafkalog_cli.ops.choices import Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.visible import ReadNote
-from kafkalog_cli.ops.selection import Selection, select_served
-from kafkalog_cli.ops.values import UndecodedCounts
-from kafkalog_cli.spark.offsets import unique
-from kafkalog_cli.spark.queries.ranges import ScanRange
-from kafkalog_cli.spark.schema import (
+from kafkalog_cli.ops.scans.offsets import unique
+from kafkalog_cli.ops.scans.schema import (
     BATCH_COLUMNS,
     FAULT,
     HEADERS,
@@ -34,10 +31,13 @@ from kafkalog_cli.spark.schema import (
     STRUCT_COLUMNS,
     TEXT_COLUMNS,
     SourceColumn,
-    spark_schema,
 )
+from kafkalog_cli.ops.scans.tables import TABLES, Table
+from kafkalog_cli.ops.selection import Selection, select_served
+from kafkalog_cli.ops.values import UndecodedCounts
+from kafkalog_cli.spark.queries.ranges import ScanRange
 from kafkalog_cli.spark.starting import SMALL_BYTES
-from kafkalog_cli.spark.tables import TABLES, Table
+from kafkalog_cli.spark.types import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -98,7 +98,7 @@ def _rows(
     reader: DataSourceReader, tasks: Sequence[Any], undecoded: Accumulator[Any] | None, numbers: Iterator[Any]
 ) -> Iterator[Any]:
     """Iterate over the RecordBatches of the tasks whose numbers are given."""
-    from kafkalog_cli.spark.rows import take_undecoded
+    from kafkalog_cli.ops.scans.rows import take_undecoded
 
     for batch in numbers:
         for number in batch.column(0).to_pylist():

@@ -11,8 +11,8 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.scans.options import local_path
 from kafkalog_cli.spark.jobs import plain_errors
-from kafkalog_cli.spark.options import local_path
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading
 from kafkalog_cli.spark.queries.confinement import settings_of
 from kafkalog_cli.spark.queries.plans import dataframe_of

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.scans.schema import STRUCTS, TEXT_COLUMNS
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
-from kafkalog_cli.spark.schema import STRUCTS, TEXT_COLUMNS
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_][A-Za-z0-9_]*)|`(?P<quoted>[^`]+)`|(?P<text>'[^'\\]*')"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.ops.choices import Allowed, Mode
 from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.scans.schema import arrow_of, columns_named
 from kafkalog_cli.spark.jobs import is_of_a_worker, without_state
 from kafkalog_cli.spark.partials import Partials
 from kafkalog_cli.spark.queries.aggregates import LoadedGroups, with_partials
@@ -34,7 +35,6 @@ from kafkalog_cli.spark.queries.plans import (
     used_columns,
 )
 from kafkalog_cli.spark.queries.ranges import used_ranges
-from kafkalog_cli.spark.schema import arrow_of, columns_named
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -245,7 +245,7 @@ class _Views:
         """Return the view with its columns of structs, and remember why it has none."""
         if not self._reading.structs:
             return view
-        from kafkalog_cli.spark.structs.columns import StructTypes
+        from kafkalog_cli.ops.scans.structs.columns import StructTypes
 
         types, typed = StructTypes(catalog.fs, self._reading.decoding, view.partitions), []
         for column in self._reading.structs:

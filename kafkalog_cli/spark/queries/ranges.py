@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
 
-from kafkalog_cli.spark.offset_limits import RecordRange
+from kafkalog_cli.ops.scans.offset_limits import RecordRange
 from kafkalog_cli.spark.queries.plans import WITHOUT_ROWS, elements, roots, view_columns
 
 _MIRRORED = {

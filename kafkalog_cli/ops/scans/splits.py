@@ -11,7 +11,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import Headers, header_at
 from kafkalog_cli.log.segment_search import SegmentIndexes
-from kafkalog_cli.spark.offsets import OffsetRange
+from kafkalog_cli.ops.scans.offsets import OffsetRange
 
 SPLIT_BYTES = 128 << 20
 """A larger range is divided into several tasks."""

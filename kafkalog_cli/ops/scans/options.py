@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.choices import Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.spark.offset_limits import (
+from kafkalog_cli.ops.scans.offset_limits import (
     OF_RECORDS,
     LimitKind,
     OffsetLimit,
@@ -23,7 +23,7 @@ from kafkalog_cli.spark.offset_limits import (
     starting_limit,
     streams_start,
 )
-from kafkalog_cli.spark.schema import FAULT, SourceColumn, columns_named, default_columns
+from kafkalog_cli.ops.scans.schema import FAULT, SourceColumn, columns_named, default_columns
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 

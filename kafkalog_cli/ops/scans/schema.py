@@ -138,14 +138,6 @@ def headers_tell_all(columns: Iterable[SourceColumn]) -> bool:
     return not any(column.needs_records for column in columns)
 
 
-def spark_schema(columns: Iterable[SourceColumn]) -> Any:
-    """Return the columns as a pyspark StructType; all are nullable, as in Spark's own source."""
-    from pyspark.sql.types import StructType
-
-    fields = [{"name": one.name, "type": one.spark, "nullable": True, "metadata": {}} for one in columns]
-    return StructType.fromJson({"type": "struct", "fields": fields})
-
-
 def arrow_schema(columns: Iterable[SourceColumn]) -> Any:
     """Return the columns as the pyarrow.Schema that Spark expects of batches."""
     import pyarrow as pa

@@ -22,9 +22,8 @@ from kafkalog_cli.ops.export_files import codec_names
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
-from kafkalog_cli.ops.values import NEEDED, DecodedColumns, Failures
-from kafkalog_cli.spark.options import SourceOptions
-from kafkalog_cli.spark.schema import (
+from kafkalog_cli.ops.scans.options import SourceOptions
+from kafkalog_cli.ops.scans.schema import (
     FAULT,
     JSON_COLUMNS,
     RECORDS,
@@ -33,10 +32,11 @@ from kafkalog_cli.spark.schema import (
     arrow_schema,
     headers_tell_all,
 )
-from kafkalog_cli.spark.splits import Piece, Task
+from kafkalog_cli.ops.scans.splits import Piece, Task
+from kafkalog_cli.ops.values import NEEDED, DecodedColumns, Failures
 
 if TYPE_CHECKING:
-    from kafkalog_cli.spark.structs.columns import StructColumn
+    from kafkalog_cli.ops.scans.structs.columns import StructColumn
 
 MOST_ROWS = 1 << 16
 MOST_BYTES = 32 << 20
@@ -266,7 +266,7 @@ class _PieceRows:
 
 
 def _structs(decoder: ValueDecoder, topic: str, columns: Sequence[SourceColumn]) -> dict[str, StructColumn]:
-    from kafkalog_cli.spark.structs.columns import StructColumn
+    from kafkalog_cli.ops.scans.structs.columns import StructColumn
 
     return {column.name: StructColumn(decoder, topic, column) for column in columns if column.is_struct}
 

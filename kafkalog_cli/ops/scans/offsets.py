@@ -13,9 +13,9 @@ from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.read.request import Isolation, growing_end
+from kafkalog_cli.ops.scans.offset_limits import LATEST, LimitKind, OffsetLimit, RecordRange, TopicPartition, names_of
+from kafkalog_cli.ops.scans.options import SourceOptions, local_path
 from kafkalog_cli.ops.selection import served_partitions
-from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, RecordRange, TopicPartition, names_of
-from kafkalog_cli.spark.options import SourceOptions, local_path
 
 _NEVER_MATCHED = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA})
 """Kafka's internal topics, which Spark's pattern leaves out, and the metadata topic, which no client sees."""

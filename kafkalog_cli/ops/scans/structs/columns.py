@@ -11,10 +11,10 @@ from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, Value
 from kafkalog_cli.format.values.schema_set import StoredSchema
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.scans.schema import SourceColumn, arrow_of
+from kafkalog_cli.ops.scans.structs.avro import AvroShape
+from kafkalog_cli.ops.scans.structs.protobuf import ProtobufShape
 from kafkalog_cli.ops.values import DecodedColumns, UndecodedCounts
-from kafkalog_cli.spark.schema import SourceColumn, arrow_of
-from kafkalog_cli.spark.structs.avro import AvroShape
-from kafkalog_cli.spark.structs.protobuf import ProtobufShape
 
 _MOST_CELLS = 1 << 21
 """The most fields of all rows that are converted at a time."""

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from kafkalog_cli.format.values.protobuf_value import ProtobufSchema
-from kafkalog_cli.spark.structs.avro import MOST_CELLS, MOST_FIELDS, microseconds, struct_of
+from kafkalog_cli.ops.scans.structs.avro import MOST_CELLS, MOST_FIELDS, microseconds, struct_of
 
 _TIMESTAMP = "google.protobuf.Timestamp"
 _UINT64, _FIXED64 = 4, 6

@@ -19,6 +19,7 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.named_places import check_new_file
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError, of_the_system
 from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
+from kafkalog_cli.ops.scans.catalog import Catalog, Reading
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
@@ -34,7 +35,6 @@ from kafkalog_cli.output.sql_output import (
 from kafkalog_cli.results import PathText
 
 if TYPE_CHECKING:
-    from kafkalog_cli.spark.queries.catalog import Catalog
     from kafkalog_cli.spark.queries.query import Result
 
 EXAMPLES = (
@@ -95,33 +95,29 @@ def sql(context: Context, options: SqlOptions) -> int:
     Only the topics and columns that the query uses are read: count(*) decompresses nothing. Nothing is locked or
     changed. A query reads no other file and calls no code, unless --allow permits it. Needs the extra `spark`.
     """
-    from kafkalog_cli.spark.queries.catalog import Catalog, Reading
-    from kafkalog_cli.spark.starting import need_pyspark
+    from kafkalog_cli.spark.starting import SMALL_BYTES, need_pyspark
 
     run = Run(context, options.output_format)
     if any("\udc80" <= character <= "\udcff" for character in options.query):  # Java's strings cannot have these
         raise UsageError(reason="the query has bytes that are not UTF-8")
     given, decoding = spark_settings(options.spark.conf), options.contents.decoding.or_auto().absolute()
     need_pyspark()
-    catalog = Catalog(run.fs, [os.path.abspath(path) for path in options.paths])  # noqa: PTH100 - workers
+    reading = Reading(options.isolation, options.mode, options.include_control, decoding)
+    paths = [os.path.abspath(path) for path in options.paths]  # noqa: PTH100 - workers
+    catalog = Catalog(run.fs, paths, options.query, reading)
     if options.output is not None:
         _check_output(run.fs, options.output, options.paths)
     from kafkalog_cli.spark.queries.confinement import settings_of
-    from kafkalog_cli.spark.queries.early import check_names
     from kafkalog_cli.spark.queries.query import SETTINGS, query
 
-    reading = Reading(options.isolation, options.mode, options.include_control, decoding)
     allowed = frozenset(options.allow or ())
     settings = {**SETTINGS, **settings_of(allowed), **given}
-    if not allowed and not any(name.startswith("spark.sql.") for name in given):
-        check_names(options.query, catalog, reading)
+    is_small = catalog.size_bytes <= SMALL_BYTES
     with (
-        shown_session(
-            run.environment, options.spark.master, settings, as_json=run.as_json, is_small=catalog.is_small
-        ) as spark,
-        query(spark, catalog, options.query, reading, allowed) as result,
+        shown_session(run.environment, options.spark.master, settings, as_json=run.as_json, is_small=is_small) as spark,
+        query(spark, catalog, allowed) as result,
     ):
-        return _answer(run, options, result, catalog)
+        return _answer(run, options, result)
 
 
 class Parser(Command):
@@ -137,7 +133,7 @@ DEFAULT_MOST_ROWS = 1000
 """The default limit of a table: its columns are as wide as their widest cell, so all rows are in memory."""
 
 
-def _answer(run: Run, options: SqlOptions, result: "Result", catalog: "Catalog") -> int:
+def _answer(run: Run, options: SqlOptions, result: "Result") -> int:
     if options.output is not None:
         written = _write_file(run, result, options.output, options.max_rows)
     elif run.as_json:
@@ -150,7 +146,7 @@ def _answer(run: Run, options: SqlOptions, result: "Result", catalog: "Catalog")
         rows = _waited_for(run, result.rendered(row_cells, most + 1))
         written = write_cells(run.out, headings, rows, most)
     file = {} if options.output is None else {"path": PathText(options.output)}
-    for one in catalog.undecoded_notes():
+    for one in result.notes():
         run.messages.warn(one.kind, one.message, path=one.path)
         run.codes.append(ExitCode.WARNINGS)
     code = run.end(rows=written.rows, more_rows=written.more, **file)

@@ -5,15 +5,12 @@ Programs use four names: `KafkalogDataSource` (to register), `session` (starts a
 
 The files are:
 
-- `source.py`, `table_source.py`, `stream.py`: the data sources, which `options.py` and `schema.py` describe.
-- `offsets.py`, `splits.py`, `offset_limits.py`: offsets, numbers of partitions, and the pieces of logs that tasks read.
-- `rows.py`: the rows of a task; `partials.py`: its groups, for aggregates of `sql`.
+- `source.py`, `table_source.py`, `stream.py`, `writer.py`: the data sources, over the reads of `ops/scans`.
 - `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java, its tasks and its errors.
 - `engine.py`: verify and stats of partitions, in tasks.
 - `export/`: exports as jobs; `queries/`: queries in SQL.
 
-The driver is the process that starts the job, a worker is a process of Spark that runs tasks. A piece is a range of
-offsets of one partition that one task reads.
+The driver is the process that starts the job, a worker is a process of Spark that runs tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.jobs import plain_errors as plain_errors
-    from kafkalog_cli.spark.queries.dataframe import sql as sql
+    from kafkalog_cli.spark.queries.query import sql as sql
     from kafkalog_cli.spark.sessions import session as session
     from kafkalog_cli.spark.source import KafkalogDataSource as KafkalogDataSource
 
@@ -30,7 +27,7 @@ _PLACES = {
     "KafkalogDataSource": "source",
     "plain_errors": "jobs",
     "session": "sessions",
-    "sql": "queries.dataframe",
+    "sql": "queries.query",
 }
 
 __all__ = ["KafkalogDataSource", "plain_errors", "session", "sql"]

@@ -70,12 +70,11 @@ def session(
 
 def register_sources(spark: SparkSession) -> None:
     """Register the sources of this package in a session that does not have them: Spark warns of a second time."""
-    from kafkalog_cli.spark.partials import PartialsDataSource
     from kafkalog_cli.spark.source import KafkalogDataSource
     from kafkalog_cli.spark.table_source import TableDataSource
 
     known = spark._jsparkSession.sessionState().dataSourceManager()
-    ours = (KafkalogDataSource, TableDataSource, PartialsDataSource)
+    ours = (KafkalogDataSource, TableDataSource)
     missing = [one for one in ours if not known.dataSourceExists(one.name())]
     if missing:
         with _active(spark):

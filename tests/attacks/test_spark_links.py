@@ -21,7 +21,7 @@ from tests.spark.querying import kafkalog
 from tests.spark.spark_reading import rows_of, tasks
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.product import KafkalogError, RealFilesystem
-from tests.support.product_spark import TABLES, Catalog, OnDamage
+from tests.support.product_spark import TABLES, Catalog, OnDamage, Reading
 
 SECRET = "0c4nary5ecret"
 STEMS = ("00000000000000000000", "00000000000000000057", STEM)
@@ -132,7 +132,7 @@ def of_source(mode):
 
 def of_tables(place, between):
     """All tables, as their tasks read them; damage is told too."""
-    catalog = Catalog(RealFilesystem(), [str(place / "ld")])
+    catalog = Catalog(RealFilesystem(), [str(place / "ld")], "", Reading())
     found = [view for name in TABLES if (view := catalog.find_table(name)) is not None]
     between()
     damage, rows = [], []

@@ -40,12 +40,11 @@ class Asked:
         """As `kafkalog sql` does."""
         del random
         from tests.support.product import RealFilesystem
-        from tests.support.product_spark import Catalog, Reading, check_names, query
+        from tests.support.product_spark import Catalog, Reading, query
 
         self._drop_views()
-        catalog = Catalog(RealFilesystem(), [str(self._folder)])
-        check_names(node.sql("spark"), catalog, Reading())
-        with query(self._spark, catalog, node.sql("spark"), Reading()) as result:
+        catalog = Catalog(RealFilesystem(), [str(self._folder)], node.sql("spark"), Reading())
+        with query(self._spark, catalog) as result:
             return [tuple(row) for row in result._dataframe.collect()]
 
     def as_function(self, node, random):

@@ -9,7 +9,7 @@ from tests.spark.sql_cases import make_logs, oracle_of
 from tests.spark.sql_fuzz import Asked, fuzz_sql
 from tests.support.logs import BASE_TIME_MS
 from tests.support.product import RealFilesystem
-from tests.support.product_spark import Catalog, Reading, RecordRange, query, replace_point
+from tests.support.product_spark import Catalog, Reading, query, replace_point
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -104,57 +104,63 @@ def at(ms):
     return f"timestamp_millis({BASE_TIME_MS + ms})"
 
 
+def limits(*given):
+    """The options of a range of offsets and times."""
+    names = ("fromOffset", "toOffset", "since", "until")
+    return {name: str(one) for name, one in zip(names, given, strict=False) if one}
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("text", "partitions", "records"),
     [
-        ("select offset from {0}", {0, 1, 11}, RecordRange()),
-        ("select offset from {0} where offset >= 3 and offset < 9", {0, 1, 11}, RecordRange(3, 9)),
-        ("select offset from {0} where 3 < offset and 9 >= offset and partition > 0", {1, 11}, RecordRange(4, 10)),
-        ("select offset from {0} where partition in (0, 11, 12) and offset in (4, 7, 5)", {0, 11}, RecordRange(4, 8)),
-        (f"select offset from {{0}} where `offset` in ({', '.join(map(str, range(4, 24)))})", {0, 1, 11}, RecordRange(4, 24)),
-        ("select offset from {0} where offset = 3 or partition = 1 and offset = 9", {0, 1, 11}, RecordRange(3, 10)),
-        ("select offset from {0} where offset = 3 or key is null", {0, 1, 11}, RecordRange()),
-        ("select offset from {0} where not (offset < 3) and offset + 1 < 9", {0, 1, 11}, RecordRange(3, None)),
+        ("select offset from {0}", {0, 1, 11}, limits()),
+        ("select offset from {0} where offset >= 3 and offset < 9", {0, 1, 11}, limits(3, 9)),
+        ("select offset from {0} where 3 < offset and 9 >= offset and partition > 0", {1, 11}, limits(4, 10)),
+        ("select offset from {0} where partition in (0, 11, 12) and offset in (4, 7, 5)", {0, 11}, limits(4, 8)),
+        (f"select offset from {{0}} where `offset` in ({', '.join(map(str, range(4, 24)))})", {0, 1, 11}, limits(4, 24)),
+        ("select offset from {0} where offset = 3 or partition = 1 and offset = 9", {0, 1, 11}, limits(3, 10)),
+        ("select offset from {0} where offset = 3 or key is null", {0, 1, 11}, limits()),
+        ("select offset from {0} where not (offset < 3) and offset + 1 < 9", {0, 1, 11}, limits(3, None)),
         (
             f"select offset from {{0}} where timestamp between {at(5)} and {at(7)}",
             {0, 1, 11},
-            RecordRange(0, None, BASE_TIME_MS + 5, BASE_TIME_MS + 8),
+            limits(0, None, BASE_TIME_MS + 5, BASE_TIME_MS + 8),
         ),
         (
             f"select offset from {{0}} where timestamp > {at(5)} and timestamp < {at(7)} + interval 1 microsecond",
             {0, 1, 11},
-            RecordRange(0, None, BASE_TIME_MS + 6, BASE_TIME_MS + 8),
+            limits(0, None, BASE_TIME_MS + 6, BASE_TIME_MS + 8),
         ),
-        ("select offset from {0} where partition = 0 union all select offset from {0} where offset > 5", {0, 1, 11}, RecordRange()),
+        ("select offset from {0} where partition = 0 union all select offset from {0} where offset > 5", {0, 1, 11}, limits()),
         (
             "select offset from {0} where partition = 0 and offset < 4 union all"
             " select offset from {0} where partition = 1 and offset > 2 and offset < 9",
             {0, 1},
-            RecordRange(0, 9),
+            limits(0, 9),
         ),
-        ("select offset, (select count(*) from {0}) from {0} where offset < 4", {0, 1, 11}, RecordRange()),
-        ("select a.offset from {0} a join {0} b on a.offset = b.offset where a.offset < 4", {0, 1, 11}, RecordRange(0, 4)),
-        ("select a.offset from {0} a left join {0} b on a.key = b.key and b.offset < 4", {0, 1, 11}, RecordRange()),
-        ("select offset from (select * from {0} order by offset limit 3) where offset > 4", {0, 1, 11}, RecordRange()),
-        ("select offset from {0} tablesample (3 rows) where offset > 4", {0, 1, 11}, RecordRange()),
-        ("with c as (select * from {0}) select count(*) from c where offset < 2 union all select count(*) from c", {0, 1, 11}, RecordRange()),
+        ("select offset, (select count(*) from {0}) from {0} where offset < 4", {0, 1, 11}, limits()),
+        ("select a.offset from {0} a join {0} b on a.offset = b.offset where a.offset < 4", {0, 1, 11}, limits(0, 4)),
+        ("select a.offset from {0} a left join {0} b on a.key = b.key and b.offset < 4", {0, 1, 11}, limits()),
+        ("select offset from (select * from {0} order by offset limit 3) where offset > 4", {0, 1, 11}, limits()),
+        ("select offset from {0} tablesample (3 rows) where offset > 4", {0, 1, 11}, limits()),
+        ("with c as (select * from {0}) select count(*) from c where offset < 2 union all select count(*) from c", {0, 1, 11}, limits()),
     ],
 )  # fmt: skip
 def test_what_a_view_is_asked_for(spark, folder, monkeypatch, text, partitions, records):
     asked = []
 
     def noted(real):
-        def dataframe(view, rows_of, used, reading, wanted=None):
-            asked.append(wanted)
-            return real(view, rows_of, used, reading, wanted)
+        def rows(views, view, used, box):
+            asked.append((box.partitions, box.options()))
+            return real(views, view, used, box)
 
-        return dataframe
+        return rows
 
     replace_point(monkeypatch, "view of a query", noted)
-    replace_point(monkeypatch, "aggregates in tasks", lambda _: lambda *_: None)  # the views, also of aggregates
-    with query(spark, Catalog(RealFilesystem(), [str(folder)]), text.format("orders"), Reading()):
-        assert asked == [(frozenset(partitions), records)]
+    replace_point(monkeypatch, "groups in tasks", lambda _: lambda *_: None)  # the views, also of groups
+    with query(spark, Catalog(RealFilesystem(), [str(folder)], text.format("orders"), Reading())):
+        assert asked == [(partitions, records)]
 
 
 def test_a_view_of_which_nothing_is_asked(tmp_path):

@@ -10,7 +10,7 @@ from tests.spark.querying import ORDERS, OTHER, kafkalog, log, rows, sql
 from tests.spark.spark_reading import pa
 from tests.support.commands import Terminal
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
-from tests.support.product_spark import TABLES, Mode, Reading, replace_point
+from tests.support.product_spark import TABLES, Reading, replace_point
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -104,15 +104,15 @@ def test_only_the_columns_that_a_query_uses_are_read(shop, spark, query, wanted,
     made = {}
 
     def noted(real):
-        def dataframe(view, rows_of, used, reading, wanted):
+        def rows(views, view, used, box):
             made[view.name] = set(used)
-            return real(view, rows_of, used, reading, wanted)
+            return real(views, view, used, box)
 
-        return dataframe
+        return rows
 
     replace_point(monkeypatch, "view of a query", noted)
-    replace_point(monkeypatch, "aggregates in tasks", lambda _: lambda *_: None)  # the views, also of aggregates
-    with asked_query(spark, Catalog(RealFilesystem(), [str(shop)]), query, Reading()):
+    replace_point(monkeypatch, "groups in tasks", lambda _: lambda *_: None)  # the views, also of groups
+    with asked_query(spark, Catalog(RealFilesystem(), [str(shop)], query, Reading())):
         assert made == wanted
 
 
@@ -420,22 +420,15 @@ def test_an_empty_log(tmp_path):
     assert "there is no view `bare`" in sql(folder, "select * from bare")[2]
 
 
-def test_what_the_source_gets(shop, spark):
-    """The words of the options, and the number of records alone where no column is used."""
-    from tests.support.product import RealFilesystem
-    from tests.support.product_spark import Catalog
+def test_no_column_of_records_is_read_where_their_number_is_enough(shop, spark):
+    from tests.support.product_spark import sql
 
-    view = Catalog(RealFilesystem(), [str(shop)]).find("orders")
+    def plan(text, **options):
+        return sql(spark, shop, text, **options)._jdf.queryExecution().optimizedPlan().toString()
 
-    def rows_of(read):
-        return read.by_source(spark)
-
-    frame = view.dataframe(rows_of, frozenset(), Reading(mode=Mode.PERMISSIVE))
-    assert frame.columns[-1] == "_fault"
-    plan = frame.selectExpr("count(1)")._jdf.queryExecution().optimizedPlan().toString()
-    assert "_fault" in plan
-    plan = view.dataframe(rows_of, frozenset(), Reading()).selectExpr("count(1)")._jdf.queryExecution().optimizedPlan()
-    assert "[_records#" in plan.toString()
+    assert "[_records#" in plan("select count(*) from orders")
+    assert "[_records#" in plan("select 1 from orders")
+    assert "[_fault#" in plan("select count(*) from orders", mode="permissive")
 
 
 def test_the_demo_answers(tmp_path):

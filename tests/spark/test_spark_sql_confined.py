@@ -171,16 +171,15 @@ def registered(spark):
             yield name.funcName(), about.get().getClassName() if about.isDefined() else ""
 
 
-def test_every_function_of_spark_was_looked_at(spark):
-    """A new version of Spark that brings more: look at what each does, then put it into a set of functions.py."""
+def test_every_function_that_reaches_further_is_refused(spark):
+    """A new version of Spark may bring more: look at what each does, then add it to a set of confinement.py."""
     import pyspark
 
-    from tests.support.product_spark import CODE, FILES, REVIEWED
+    from tests.support.product_spark import CODE, FILES
 
     functions = dict(registered(spark.newSession()))
     assert len(functions) > 500
-    assert REVIEWED.isdisjoint(CODE | FILES)
-    assert functions.keys() - REVIEWED - CODE - FILES == set()
+    assert functions.keys() >= CODE | FILES - {"python_worker_logs"}
     jars = Path(pyspark.__file__).parent / "jars"
     suspects = set()
     (jar,) = jars.glob("spark-catalyst_2*.jar")

@@ -35,11 +35,10 @@ from kafkalog_cli.ops.scans.splits import TIMES_OF_FILES
 # SQL: what a query asks of which view.
 from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.spark import sql
-from kafkalog_cli.ops.scans.offset_limits import RecordRange
-from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
-from kafkalog_cli.spark.queries.confinement import CODE, FILES, REVIEWED
-from kafkalog_cli.spark.queries.early import check_names
-from kafkalog_cli.spark.queries.plans import roots
+from kafkalog_cli.ops.scans.catalog import Catalog, Reading, View
+from kafkalog_cli.spark.queries.confinement import CODE, FILES
+from kafkalog_cli.spark.queries.usage import roots
+from kafkalog_cli.spark.queries.views import Views
 from kafkalog_cli.spark.queries.query import query
 from kafkalog_cli.ops.scans.tables import TABLES
 
@@ -106,7 +105,7 @@ from kafkalog_cli.ops.importing import planning, scattering
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.output import progress
 from kafkalog_cli.ops.scans import rows, splits
-from kafkalog_cli.spark.queries import query as query_module
+from kafkalog_cli.spark.queries import views as views_module
 from tests.support.product import _LIMITS, _POINTS, lower_limit, replace_point
 
 _LIMITS.update(
@@ -133,8 +132,9 @@ _POINTS.update(
         "identity of a partition to a worker": (PartitionIdentities, "of"),
         "decoding of records": (RecordReader, "blocks"),
         "opening of a file": (RealFilesystem, "open_read"),
-        "view of a query": (SqlView, "dataframe"),
-        "aggregates in tasks": (query_module, "with_partials"),
+        "view of a query": (Views, "_rows"),
+        "options of a view": (View, "options"),
+        "groups in tasks": (views_module, "with_groups"),
     }
 )
 

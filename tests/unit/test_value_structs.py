@@ -18,7 +18,7 @@ from kafkalog_cli.ops.scans.schema import STRUCT_COLUMNS, arrow_of
 from kafkalog_cli.ops.scans.structs.avro import MOST_CELLS, AvroShape
 from kafkalog_cli.ops.scans.structs.columns import StructColumn, StructTypes
 from kafkalog_cli.ops.scans.structs.protobuf import ProtobufShape
-from kafkalog_cli.spark.queries.dataframe import sql
+from kafkalog_cli.spark.queries.query import sql
 from tests.cli.test_read_values import framed, log_dir, partition, registered
 from tests.spark.querying import rows
 from tests.support.commands import kafkalog

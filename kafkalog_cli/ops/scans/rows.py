@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,12 @@ from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.export_files import codec_names
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import ReadRequest
-from kafkalog_cli.ops.read.visible import VisibleChunk
+from kafkalog_cli.ops.read.visible import ReadNote, VisibleChunk
 from kafkalog_cli.ops.scans.options import SourceOptions
 from kafkalog_cli.ops.scans.schema import (
     FAULT,
     JSON_COLUMNS,
+    MOST_MS,
     RECORDS,
     SourceColumn,
     arrow_of,
@@ -33,7 +34,7 @@ from kafkalog_cli.ops.scans.schema import (
     headers_tell_all,
 )
 from kafkalog_cli.ops.scans.splits import Piece, Task
-from kafkalog_cli.ops.values import NEEDED, DecodedColumns, Failures
+from kafkalog_cli.ops.values import NEEDED, DecodedColumns, Failures, UndecodedCounts
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.scans.structs.columns import StructColumn
@@ -43,9 +44,6 @@ MOST_BYTES = 32 << 20
 """The most bytes of one RecordBatch: Spark does not split the RecordBatches that it gets."""
 ALONE_BYTES = 1 << 20
 """A RecordBatch of this size or more is not combined with others."""
-
-_MOST_MS = ((1 << 63) - 1) // 1000
-"""The latest timestamp that fits into Spark's microseconds."""
 
 
 Place = tuple[str, int]
@@ -59,6 +57,16 @@ def take_undecoded() -> dict[Place, list[Failures]]:
     found = dict(_undecoded)
     _undecoded.clear()
     return found
+
+
+def undecoded_notes(found: Mapping[Place, list[Failures]]) -> list[ReadNote]:
+    """Return what was not decoded, by partition and reason."""
+    counts: dict[str, UndecodedCounts] = {}
+    for (path, _), failures in sorted(found.items()):
+        of_partition = counts.setdefault(path, UndecodedCounts())
+        for one in failures:
+            of_partition.add(one.what, one.reason, one.first_offset, one.records)
+    return [ReadNote("undecoded", path, one.message) for path, count in counts.items() for one in count.failures()]
 
 
 def warn_of_undecoded() -> None:
@@ -207,8 +215,10 @@ class _PieceRows:
             import pyarrow.compute as pc
 
             part, late = part.filter(pc.invert(late)), None
-        arrays = [self._array(column, segment, part, late) for column in self._wanted.columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._wanted.columns))
+        columns = [column for column in self._wanted.columns if column != RECORDS]
+        arrays = [self._array(column, segment, part, late) for column in columns]
+        made = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+        return _counted(made, arrow_schema(self._wanted.columns)) if RECORDS in self._wanted.columns else made
 
     def _array(self, column: SourceColumn, segment: SegmentRead, part: Any, late: Any) -> Any:
         import pyarrow as pa
@@ -271,6 +281,16 @@ def _structs(decoder: ValueDecoder, topic: str, columns: Sequence[SourceColumn])
     return {column.name: StructColumn(decoder, topic, column) for column in columns if column.is_struct}
 
 
+def _counted(batch: Any, schema: Any) -> Any:
+    """Return each different row of a RecordBatch once, with the number of rows like it in the column RECORDS."""
+    import pyarrow as pa
+
+    names = batch.schema.names
+    found = pa.Table.from_batches([batch]).group_by(names, use_threads=False).aggregate([([], "count_all")])
+    arrays = [found.column("count_all" if name == RECORDS.name else name).combine_chunks() for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def _count(batches: BatchColumns) -> int:
     """Return the number of records in the batches' headers."""
     import numpy as np
@@ -302,7 +322,7 @@ def _late(part: Any) -> Any:
 def _beyond(millis: Any) -> Any:
     import pyarrow.compute as pc
 
-    return pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS))
+    return pc.or_(pc.greater(millis, MOST_MS), pc.less(millis, -MOST_MS))
 
 
 def _fits(millis: Any) -> bool:
@@ -310,7 +330,7 @@ def _fits(millis: Any) -> bool:
     import pyarrow.compute as pc
 
     bounds = pc.min_max(millis).as_py()
-    return bounds["min"] is None or (bounds["min"] >= -_MOST_MS and bounds["max"] <= _MOST_MS)
+    return bounds["min"] is None or (bounds["min"] >= -MOST_MS and bounds["max"] <= MOST_MS)
 
 
 def _cast(array: Any, kind: Any) -> Any:

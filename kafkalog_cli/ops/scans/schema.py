@@ -20,6 +20,10 @@ _HEADERS = {
 }
 
 
+MOST_MS = ((1 << 63) - 1) // 1000
+"""The latest timestamp that fits into the microseconds of Spark and DuckDB."""
+
+
 class SourceColumn(NamedTuple):
     """A column. `spark` is its type in Spark's JSON, `core` is its source column in `record_schema`.
 
@@ -88,7 +92,7 @@ They are selected by name only.
 """
 
 RECORDS = SourceColumn("_records", "long")
-"""The number of records that a row stands for; used alone, for queries that only count records."""
+"""The number of records that a row stands for: those of a RecordBatch that have the same other columns."""
 
 FAULT = SourceColumn("_fault", "string")
 """The column that mode permissive adds: the damage, in a row of its own; null in the rows of records."""
@@ -110,15 +114,16 @@ def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tup
 
 def columns_named(names: Sequence[str]) -> tuple[SourceColumn, ...]:
     """Return columns by name, in this order. Raises UsageError for an unknown or repeated name."""
-    if list(names) == [RECORDS.name]:
-        return (RECORDS,)
     known = BY_NAME | {column.name: column for column in STRUCT_COLUMNS}
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in known and name != RECORDS.name]
     if unknown:
         raise UsageError(reason=f"there is no column {', '.join(unknown)}; there are {', '.join(known)}")
     if len(set(names)) != len(names) or not names:
         raise UsageError(reason=f"each column once, at least one; not {', '.join(names) or 'none'}")
-    return tuple(known[name] for name in names)
+    columns = tuple(known.get(name, RECORDS) for name in names)
+    if RECORDS in columns and not all(isinstance(one.spark, str) for one in columns):
+        raise UsageError(reason=f"the column {RECORDS.name} is not beside headers or structs")
+    return columns
 
 
 def columns_of(schema: Any) -> tuple[SourceColumn, ...]:

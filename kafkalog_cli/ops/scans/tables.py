@@ -1,15 +1,20 @@
 """The tables of `kafkalog sql` besides the topics: their columns, and how they are read."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, unique
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.metadata_image import BrokerState
+from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.coordinators import HeldMemory
+from kafkalog_cli.ops.scans.schema import MOST_MS, SourceColumn, arrow_schema
 from kafkalog_cli.ops.tables import cluster
 from kafkalog_cli.ops.tables.batches import BatchRow, SegmentRow, batches, segments
 from kafkalog_cli.ops.tables.coordinator_log import (
@@ -25,6 +30,8 @@ from kafkalog_cli.ops.tables.coordinator_log import (
 )
 from kafkalog_cli.ops.tables.groups import Group, GroupMember, group_members, groups
 
+MOST_ROWS = 1 << 13
+
 Rows = Callable[[Filesystem, list[str], OnDamage], Iterator[Any]]
 """A function that returns rows of partition directories: NamedTuples with the table's columns, times in epoch ms."""
 
@@ -39,7 +46,7 @@ class Task(Enum):
 
 
 class Table(NamedTuple):
-    """A table: `ddl` has its columns in Spark's syntax, `row` is the class of its rows.
+    """A table: `ddl` has its columns in the syntax of SQL, `row` is the class of its rows.
 
     It is read from the partitions of `topic`; None: of every topic.
     """
@@ -50,6 +57,68 @@ class Table(NamedTuple):
     topic: str | None
     task: Task
     rows: Rows
+
+    @property
+    def columns(self) -> tuple[SourceColumn, ...]:
+        """The columns."""
+        return tuple(SourceColumn(name, kind) for name, kind in _fields(self.ddl))
+
+    def tasks(self, paths: list[str]) -> list[list[str]]:
+        """Return the directories that each task reads."""
+        many = self.task.value or len(paths) or 1
+        return [paths[at : at + many] for at in range(0, len(paths), many)]
+
+    def batches(self, fs: Filesystem, paths: list[str], mode: Mode) -> Iterator[Any]:
+        """Iterate over the RecordBatches of a task. In every mode but failfast, unreadable data is left out."""
+
+        def raise_it(damage: DamagedLog) -> None:
+            if mode is Mode.FAILFAST:
+                raise damage
+
+        schema, waiting = arrow_schema(self.columns), iter(self.rows(fs, paths, raise_it))
+        import pyarrow as pa
+
+        while part := list(islice(waiting, MOST_ROWS)):
+            columns = zip(*part, strict=True)
+            arrays = [_array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: tuple[Any, ...], kind: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind):
+        return pa.array([None if one is None or abs(one) > MOST_MS else one * 1000 for one in values], kind)
+    if pa.types.is_list(kind):
+        return pa.array([_plain(one) for one in values], kind)
+    return pa.array(values, kind)
+
+
+def _plain(value: Any) -> Any:
+    """Convert structs to the dicts that pyarrow takes."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(part) for name, part in value._asdict().items()}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+_NAMES = {"int": "integer", "bigint": "long"}
+_FIELD = re.compile(r"(\w+):? ((?:[^,<>]|<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)+)(?:, )?")
+"""A column or field and its type, in which `<` nest three deep."""
+
+
+def _fields(ddl: str) -> Iterator[tuple[str, Any]]:
+    """Iterate over columns or fields with their types in Spark's JSON."""
+    return ((match[1], _type(match[2])) for match in _FIELD.finditer(ddl))
+
+
+def _type(ddl: str) -> Any:
+    kind, _, inner = ddl.removesuffix(">").partition("<")
+    if kind == "array":
+        return {"type": kind, "elementType": _type(inner), "containsNull": True}
+    if kind == "struct":
+        found = [{"name": name, "type": of, "nullable": True, "metadata": {}} for name, of in _fields(inner)]
+        return {"type": kind, "fields": found}
+    return _NAMES.get(kind, kind)
 
 
 _Row = TypeVar("_Row")

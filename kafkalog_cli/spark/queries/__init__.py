@@ -1,12 +1,8 @@
-"""Queries in SQL over log directories: each topic is a view, and so are the tables of `tables.TABLES`.
+"""Queries in Spark's SQL over log directories: each topic and each table of `ops/scans/catalog.py` is a view.
 
-- `query.py`: runs one query: plans it against empty stand-ins of the views, then reads only the columns and ranges
-  used.
-- `dataframe.py`: `kafkalog_cli.spark.sql`, which gives the rows of a query as a DataFrame.
-- `early.py`: finds misspelt names before Spark is started.
-- `catalog.py`: the views of topics and tables under the paths.
-- `plans.py`: reads Spark's plans: names, whether a plan only reads, and the columns that it uses.
-- `ranges.py`: the partitions, offsets and times that a plan can use of each view.
-- `aggregates.py`: plans whose counts, sums, and smallest and largest values the tasks compute.
+- `query.py`: runs one query; `sql` gives its rows as a DataFrame of the caller's session.
+- `views.py`: the views: first empty stand-ins, then reads of what the query uses.
+- `usage.py`: the columns, partitions, offsets and times that an optimised plan uses.
+- `groups.py`: plans whose records are grouped in tasks.
 - `confinement.py`: refuses queries that read files or call code.
 """

@@ -1,0 +1,187 @@
+"""The views that a query in SQL can name: the topics under the paths, and the tables, which `kafkalog.NAME` names too.
+
+If a topic has a table's name, the bare name is the topic. Both engines, Spark and DuckDB, have these views.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.errors import UsageError, did_you_mean
+from kafkalog_cli.format.values.value_format import ValueFormat
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.choices import Isolation, Mode
+from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.scans.offsets import unique
+from kafkalog_cli.ops.scans.schema import (
+    BATCH_COLUMNS,
+    FAULT,
+    HEADERS,
+    KAFKA_COLUMNS,
+    SIZE_COLUMNS,
+    STRUCT_COLUMNS,
+    TEXT_COLUMNS,
+    SourceColumn,
+)
+from kafkalog_cli.ops.scans.structs.columns import StructTypes
+from kafkalog_cli.ops.scans.tables import TABLES, Table
+from kafkalog_cli.ops.selection import Selection, select_served
+
+TABLE_DATABASE = "kafkalog"
+"""The database of the tables, whatever the topics are called."""
+
+_SHOWN = 20
+
+
+class Reading(NamedTuple):
+    """How topics are read; the options of the source."""
+
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    mode: Mode = Mode.FAILFAST
+    include_control: bool = False
+    decoding: Decoding = Decoding(ValueFormat.AUTO, ValueFormat.AUTO)
+
+
+class View(NamedTuple):
+    """A view of a topic (`table` is None) or of a table; `partitions` are the partitions that it is read from."""
+
+    name: str
+    table: Table | None
+    partitions: tuple[Partition, ...]
+    columns: tuple[SourceColumn, ...]
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of the view's partitions."""
+        return frozenset(one.number for one in self.partitions)
+
+    def options(
+        self, reading: Reading, columns: Sequence[str], numbers: Collection[int] | None = None
+    ) -> dict[str, str]:
+        """Return the options of the source for a read of some columns of some partitions; None: of all.
+
+        Raises UsageError if a partition is found twice.
+        """
+        unique(self.partitions)
+        paths = [one.path for one in self.partitions if numbers is None or one.number in numbers]
+        found = {"paths": json.dumps(paths), "mode": reading.mode.value}
+        if self.table is not None:
+            return {**found, "table": self.table.name}
+        return found | {
+            "isolation": reading.isolation.value, "includeControl": str(reading.include_control).lower(),
+            "columns": ",".join(columns), **reading.decoding.options(),
+        }  # fmt: skip
+
+
+class Catalog:
+    """The views of one query under some paths. Raises as `select_served`.
+
+    Views of topics have decoded contents if the query contains the names of these columns. So `select *` without them
+    has each value once.
+    """
+
+    def __init__(self, fs: Filesystem, paths: Sequence[str], query: str, reading: Reading) -> None:
+        self.reading = reading
+        self.query = query
+        self.case_sensitive = False
+        """Whether names of other case are other names."""
+        self._fs = fs
+        self._text = query.casefold()
+        self._partitions = [one for one in select_served(fs, list(paths), Selection()) if _is_text(one.path)]
+        self._topics: dict[str, list[Partition]] = {}
+        self._with_structs: set[str] = set()
+        self._without_structs: dict[str, UsageError] = {}
+        for one in self._partitions:
+            if one.segments or one.directory.is_metadata_log:
+                self._topics.setdefault(one.topic, []).append(one)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of the logs under the paths."""
+        return sum(map(log_bytes, self._partitions))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all topics, then of all tables."""
+        return (*sorted(self._topics), *TABLES)
+
+    def _fold(self, name: str) -> str:
+        return name if self.case_sensitive else name.casefold()
+
+    def find(self, name: str) -> View | None:
+        """Return the view with this name; None if there is none. Raises UsageError if two topics have the name."""
+        topics = [topic for topic in self._topics if self._fold(topic) == self._fold(name)]
+        if len(topics) > 1:
+            raise UsageError(
+                reason=f"{name} may be either of the topics {', '.join(sorted(topics))}:"
+                " --conf spark.sql.caseSensitive=true tells them apart"
+            )
+        if not topics:
+            return self.find_table(name)
+        partitions = tuple(self._topics[topics[0]])
+        return View(topics[0], None, partitions, tuple(self._columns(partitions)))
+
+    def find_table(self, name: str) -> View | None:
+        """Return the table with this name; None if there is none, or if there is no partition to read it from."""
+        table = next((one for one in TABLES.values() if self._fold(one.name) == self._fold(name)), None)
+        if table is None:
+            return None
+        partitions = [one for one in self._partitions if table.topic in (None, one.topic)]
+        return View(table.name, table, tuple(partitions), table.columns) if partitions or table.topic is None else None
+
+    def _columns(self, partitions: tuple[Partition, ...]) -> Iterator[SourceColumn]:
+        """Yield the columns of a topic's view."""
+        yield from (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS)
+        yield from (one for one in TEXT_COLUMNS if one.name in self._text)
+        structs = [one for one in STRUCT_COLUMNS if one.name in self._text]
+        types = StructTypes(self._fs, self.reading.decoding, partitions) if structs else None
+        for one in structs:
+            assert types is not None
+            try:
+                yield types.typed(one)
+                self._with_structs.add(one.name)
+            except UsageError as error:
+                self._without_structs[one.name] = error
+        if self.reading.mode is Mode.PERMISSIVE:
+            yield FAULT
+
+    def check_structs(self) -> None:
+        """Raise UsageError if the query names a column of structs that none of the topics found so far has."""
+        for name, error in self._without_structs.items():
+            if name not in self._with_structs:
+                raise error
+
+    def about(self, name: str, parts: Sequence[str]) -> str:
+        """Return the message for a name that is not a view."""
+        table = TABLES.get(self._fold(parts[-1]))
+        if table is not None and table.topic is not None:
+            return f"{name} is read from {table.topic}, which is not under these paths"
+        whole = ".".join(parts)
+        if len(parts) > 1 and whole in self._topics:
+            return f"there is no view {name}; the topic is to be written `{whole}`, with backticks"
+        if len(parts) == 1 and self.find(whole) is not None:
+            return f"{name} has no versions, and no expression may make its name: a query names it as it is"
+        question = did_you_mean(whole, self.names)
+        return f"there is no view {name}. {question or f'Views here: {self._nearest(whole)}'}"
+
+    def listed(self) -> str:
+        """Return the message for a statement that asks for the names of views or of their columns."""
+        return f"the views here are {self._nearest('')}; `select * from NAME limit 0` shows the columns of one"
+
+    def _nearest(self, like: str) -> str:
+        shown = difflib.get_close_matches(like, self.names, n=3) or self.names[:_SHOWN]
+        more = len(self.names) - len(shown)
+        return ", ".join(shown) + (f", and {more} more" if more else "")
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.rpartition("/")[2].encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -41,6 +41,7 @@ _LIBRARY = (
     "retain",
     "roll",
     "serve",
+    "sql",
     "stats",
     "transactions",
     "truncate",

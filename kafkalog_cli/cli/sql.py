@@ -1,8 +1,9 @@
-"""`kafkalog sql`: SQL queries over log directories, on Spark."""
+"""`kafkalog sql`: SQL queries over log directories, on Spark or DuckDB."""
 
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
@@ -35,7 +36,10 @@ from kafkalog_cli.output.sql_output import (
 from kafkalog_cli.results import PathText
 
 if TYPE_CHECKING:
-    from kafkalog_cli.spark.queries.query import Result
+    from kafkalog_cli.duck import query as duck
+    from kafkalog_cli.spark.queries import query as spark
+
+    Result = duck.Result | spark.Result
 
 EXAMPLES = (
     (
@@ -47,11 +51,22 @@ EXAMPLES = (
         "kafkalog sql /var/lib/kafka 'select * from committed_offsets'",
     ),
     (
+        "Answer at once, without Java",
+        "kafkalog sql --engine duckdb /var/lib/kafka 'select count(*) from orders'",
+    ),
+    (
         "Write a result as Parquet",
         "kafkalog sql /var/lib/kafka 'select * from orders' --output orders.parquet",
     ),
 )
 EXIT_CODES = READ | exit_codes(ExitCode.REFUSED)
+
+
+class SqlEngine(Enum):
+    """The engine that answers a query, in its own dialect."""
+
+    SPARK = "spark"
+    DUCKDB = "duckdb"
 
 
 # fmt: off
@@ -61,7 +76,8 @@ class SqlOptions(NamedTuple):
     paths: Annotated[list[str], Argument(metavar="LOG_DIR...",
         help="Log directories, partition directories, or globs of them.", show_default=False)]
     query: Annotated[str, Argument(metavar="QUERY",
-        help="A query in Spark SQL. Backticks enclose names with other characters than letters, digits and _.",
+        help="A query in Spark SQL, or in DuckDB's. Backticks, in DuckDB double quotes, enclose names with other"
+        " characters than letters, digits and _.",
         show_default=False)]
     isolation: IsolationOption = Isolation.READ_UNCOMMITTED
     include_control: Annotated[bool, selection_option("--include-control",
@@ -78,6 +94,9 @@ class SqlOptions(NamedTuple):
         help="Write a new Parquet file instead of printing.")] = None
     max_rows: Annotated[int | None, output_option(metavar="N", min=1, envvar="KAFKALOG_MAX_ROWS",
         help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None
+    engine: Annotated[SqlEngine, selection_option("--engine",
+        help="spark: needs Java and the extra `spark`. duckdb: on this machine, without Java, and starts at once; needs"
+        " the extra `duckdb`.")] = SqlEngine.SPARK
     spark: OnSpark = OnSpark()
 # fmt: on
 
@@ -93,20 +112,41 @@ def sql(context: Context, options: SqlOptions) -> int:
     value_json, '$.id'). Without --value-format, contents with a Schema Registry's framing are decoded.
 
     Only the topics and columns that the query uses are read: count(*) decompresses nothing. Nothing is locked or
-    changed. A query reads no other file and calls no code, unless --allow permits it. Needs the extra `spark`.
+    changed. A query reads no other file and calls no code, unless --allow permits it.
     """
-    from kafkalog_cli.spark.starting import SMALL_BYTES, need_pyspark
-
     run = Run(context, options.output_format)
     if any("\udc80" <= character <= "\udcff" for character in options.query):  # Java's strings cannot have these
         raise UsageError(reason="the query has bytes that are not UTF-8")
-    given, decoding = spark_settings(options.spark.conf), options.contents.decoding.or_auto().absolute()
-    need_pyspark()
+    decoding = options.contents.decoding.or_auto().absolute()
     reading = Reading(options.isolation, options.mode, options.include_control, decoding)
+    answer = _with_duckdb if options.engine is SqlEngine.DUCKDB else _with_spark
+    return answer(run, options, reading)
+
+
+def _catalog(run: Run, options: SqlOptions, reading: Reading) -> Catalog:
+    """Return the views of the query. Raises as `_check_output` too."""
     paths = [os.path.abspath(path) for path in options.paths]  # noqa: PTH100 - workers
     catalog = Catalog(run.fs, paths, options.query, reading)
     if options.output is not None:
         _check_output(run.fs, options.output, options.paths)
+    return catalog
+
+
+def _with_duckdb(run: Run, options: SqlOptions, reading: Reading) -> int:
+    if options.allow or options.spark != OnSpark():
+        raise UsageError(reason="--allow, --master and --conf need --engine spark")
+    from kafkalog_cli.duck.query import query
+
+    with query(run.fs, _catalog(run, options, reading)) as result:
+        return _answer(run, options, result)
+
+
+def _with_spark(run: Run, options: SqlOptions, reading: Reading) -> int:
+    from kafkalog_cli.spark.starting import SMALL_BYTES, need_pyspark
+
+    given = spark_settings(options.spark.conf)
+    need_pyspark()
+    catalog = _catalog(run, options, reading)
     from kafkalog_cli.spark.queries.confinement import settings_of
     from kafkalog_cli.spark.queries.query import SETTINGS, query
 

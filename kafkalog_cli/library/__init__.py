@@ -6,6 +6,7 @@ The files are:
   open them.
 - `verbs.py`: verify, cluster, doctor, groups and other commands that only read, as functions.
 - `reading.py`: find, stats, replay, and serve, a read-only broker that runs during a `with` block.
+- `queries.py`: sql, which gives the rows of a query.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
 
 The verbs that change logs (recover, retain, compact, …) are those of `ops`, which the command line calls, too.
@@ -16,6 +17,7 @@ from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.library.appending import Appended
 from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
+from kafkalog_cli.library.queries import sql
 from kafkalog_cli.library.reading import FoundRecord, LogServer, find, replay, serve, stats
 from kafkalog_cli.library.verbs import cluster, doctor, group_history, groups, metadump, transactions, verify
 from kafkalog_cli.log.reading.record_arrow import record_schema
@@ -60,6 +62,7 @@ __all__ = [
     "retain",
     "roll",
     "serve",
+    "sql",
     "stats",
     "transactions",
     "truncate",

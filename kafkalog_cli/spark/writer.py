@@ -14,18 +14,17 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_imports
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings
-from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.importing.job import Import, Where, scattered
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
 from kafkalog_cli.ops.importing.taking import taken
-from kafkalog_cli.ops.scans.options import flag, local_path, positive, word
+from kafkalog_cli.ops.scans.options import flag, local_path, positive
 from kafkalog_cli.spark.jobs import without_traceback
 
 _CONFIG = "config."
 _OPTIONS = (
     "path", "topic", "topicId", "partitions", "newOffsets", "codec", "batchBytes", "prove", "replaceEmpty",
-    "singleReplica", "metadata", "waitSeconds", "partitioner",
+    "singleReplica", "metadata", "waitSeconds",
 )  # fmt: skip
 
 
@@ -66,7 +65,6 @@ def write_options(given: Mapping[str, Any]) -> WriteOptions:
         prove=flag(options, "prove", default=False),
         replace_empty=flag(options, "replaceEmpty", default=False),
         single_replica=flag(options, "singleReplica", default=False),
-        hashing=word(options, "partitioner", Hashing, Hashing.MURMUR2_RANDOM),
     )
     request.check()
     config = [f"{name.removeprefix(_CONFIG)}={value}" for name, value in options.items() if name.startswith(_CONFIG)]

@@ -1,5 +1,6 @@
-"""Logs and random queries over them; each query as SQL of Spark and as SQL of SQLite, which has the naive reader's rows."""
+"""Logs and random queries over them; each query in the SQL of Spark, DuckDB, and SQLite, which has the naive reader's rows."""
 
+import re
 import sqlite3
 from random import Random
 
@@ -101,6 +102,9 @@ def in_dialect(text, dialect):
     """Times are milliseconds in SQLite. `<semi>` and `<anti>` stand for joins that it does not have."""
     if dialect == "sqlite":
         return text.replace("timestamp_millis(", "(").replace("unix_millis(", "(")
+    if dialect == "duckdb":
+        text = re.sub(r"\blength\(", "octet_length(", text.replace("`", '"'))
+        return re.sub(r"X'(\w*)'", r"unhex('\1')", text)
     return text
 
 

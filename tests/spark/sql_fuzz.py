@@ -1,6 +1,6 @@
-"""Random SQL through Spark against SQLite over a naive decoder's rows: `python -m tests.spark.sql_fuzz --count 2000`.
+"""Random SQL through Spark or DuckDB against SQLite over a naive decoder's rows: `python -m tests.spark.sql_fuzz --count 2000`.
 
-Each query is asked in one of four ways: of `kafkalog sql`'s views; of `kafkalog_cli.spark.sql`, whose DataFrame is used twice; as one text of temporary views, each a `load()` that
+With --engine duckdb, each query is one of `kafkalog sql --engine duckdb`. Otherwise each query is asked in one of four ways: of `kafkalog sql`'s views; of `kafkalog_cli.spark.sql`, whose DataFrame is used twice; as one text of temporary views, each a `load()` that
 all queries share, some of them cached for a while; as DataFrames, one for each part of the query, of one shared `load()` a
 topic, some of them counted or persisted before they are used. With --connect the last two go through Spark Connect.
 """
@@ -14,11 +14,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from importlib import metadata
 from pathlib import Path
 from random import Random
 
-from pyspark.sql.functions import lit
-
+import kafkalog_cli as kl
 from tests.kafka.fuzzing import record
 from tests.spark.sql_cases import TOPICS, Chooser, in_dialect, make_logs, oracle_of
 
@@ -49,6 +49,8 @@ class Asked:
 
     def as_function(self, node, random):
         """As a DataFrame of the session, whose rows are the same beside a use that needs fewer of them."""
+        from pyspark.sql.functions import lit
+
         from tests.support.product_spark import sql
 
         self._drop_views()
@@ -115,6 +117,18 @@ class Asked:
         self._cached.clear()
         for topic in TOPICS:
             self._spark.catalog.dropTempView(topic)
+
+
+class AskedOfDuckDB:
+    """Queries of one log directory, as `kafkalog sql --engine duckdb` runs them."""
+
+    def __init__(self, _, folder):
+        self._folder = folder
+
+    def as_duckdb(self, node, random):
+        del random
+        found = kl.sql(self._folder, node.sql("duckdb")).read_all()
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
 class Tally:
@@ -201,20 +215,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--engine", choices=("spark", "duckdb"), default="spark")
     parser.add_argument("--connect", action="store_true", help="through Spark Connect, without kafkalog sql")
     parser.add_argument("--minutes", type=float, help="ask no more after so many minutes")
     parser.add_argument("--record", action="store_true", help="put the result into docs/compared.md")
     options = parser.parse_args()
     begun = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="sql-fuzz-"))
-    spark = session_here(options.connect)
-    ways = ("views", "frames") if options.connect else WAYS
+    is_duckdb = options.engine == "duckdb"
+    spark = None if is_duckdb else session_here(options.connect)
+    ways = ("duckdb",) if is_duckdb else ("views", "frames") if options.connect else WAYS
+    asked_of = AskedOfDuckDB if is_duckdb else Asked
 
     def is_over():
         return options.minutes is not None and time.monotonic() - begun > options.minutes * 60
 
-    tally = fuzz_sql(spark, folder, seed=options.seed, count=options.count, ways=ways, is_over=is_over)
-    version = spark.version
+    tally = fuzz_sql(spark, folder, seed=options.seed, count=options.count, ways=ways, is_over=is_over, asked_of=asked_of)  # fmt: skip
+    engine = f"DuckDB {metadata.version('duckdb')}" if is_duckdb else f"PySpark {spark.version}"
     with contextlib.suppress(Exception):
         spark.stop()
     shutil.rmtree(folder, ignore_errors=True)
@@ -222,7 +239,7 @@ def main():
     result = f"{tally}; seed {options.seed}, {time.monotonic() - begun:.0f} s"
     print(result)
     if options.record:
-        record("`sql`", f"PySpark {version}{through}", result)
+        record("`sql`", f"{engine}{through}", result)
     return 1 if tally.different else 0
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from enum import Enum
+from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError, did_you_mean
@@ -37,6 +39,8 @@ TABLE_DATABASE = "kafkalog"
 
 _SHOWN = 20
 
+ChoiceT = TypeVar("ChoiceT", bound=Enum)
+
 
 class Reading(NamedTuple):
     """How topics are read; the options of the source."""
@@ -45,6 +49,32 @@ class Reading(NamedTuple):
     mode: Mode = Mode.FAILFAST
     include_control: bool = False
     decoding: Decoding = Decoding(ValueFormat.AUTO, ValueFormat.AUTO)
+
+    @classmethod
+    def of_words(  # noqa: PLR0913, PLR0917
+        cls, isolation: str, mode: str, include_control: bool, key_format: str, value_format: str,
+        schemas: str | os.PathLike[str] | None,
+    ) -> Reading:  # fmt: skip
+        """Return it from the words that programs give. Raises UsageError for a word that is none of the choices."""
+        decoding = Decoding.of_words(key_format, value_format, None if schemas is None else os.fspath(schemas))
+        return cls(chosen(Isolation, isolation), chosen(Mode, mode), include_control, decoding.absolute())
+
+
+def chosen(kind: type[ChoiceT], value: str) -> ChoiceT:
+    """Return the member of an Enum with a value. Raises UsageError if there is none."""
+    try:
+        return kind(value)
+    except ValueError:
+        names = ", ".join(str(one.value) for one in kind)
+        raise UsageError(reason=f"{value}: choose one of {names}") from None
+
+
+class ResultColumn(NamedTuple):
+    """A column of a result: its name, its type in the engine's words, and whether it holds numbers."""
+
+    name: str
+    type: str
+    is_number: bool
 
 
 class View(NamedTuple):

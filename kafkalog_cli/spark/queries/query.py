@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, UsageError
-from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
-from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.choices import Allowed
 from kafkalog_cli.ops.read.visible import ReadNote
-from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, Reading
+from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, Reading, ResultColumn, chosen
 from kafkalog_cli.ops.scans.options import local_path
 from kafkalog_cli.ops.scans.rows import undecoded_notes
 from kafkalog_cli.ops.scans.schema import arrow_of
@@ -52,14 +51,6 @@ _CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 
 _planning = Lock()
 """Held while a query is planned: all sessions of one Spark share the views of the database `kafkalog`."""
-
-
-class ResultColumn(NamedTuple):
-    """A column of a result: its name, its type in Spark's words, and whether it holds numbers."""
-
-    name: str
-    type: str
-    is_number: bool
 
 
 class Result:
@@ -268,9 +259,8 @@ def sql(  # noqa: PLR0913
             reason="sql() reads Spark's plan of a query, which a session of Spark Connect does not give:"
             ' use spark.read.format("kafkalog") with options there, or a session of Spark itself'
         )
-    decoding = Decoding.of_words(key_format, value_format, None if schemas is None else os.fspath(schemas)).absolute()
-    reading = Reading(_chosen(Isolation, isolation), _chosen(Mode, mode), include_control, decoding)
-    allowed = frozenset(_chosen(Allowed, one) for one in allow)
+    reading = Reading.of_words(isolation, mode, include_control, key_format, value_format, schemas)
+    allowed = frozenset(chosen(Allowed, one) for one in allow)
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
     catalog = Catalog(RealFilesystem(), [local_path(os.fspath(path)) for path in listed], text, reading)
     register_sources(spark)  # a DataFrame's scans look for them in their own session
@@ -281,12 +271,3 @@ def sql(  # noqa: PLR0913
         query_rows(own, catalog, allowed, is_kept=True) as (rows, _),
     ):
         return dataframe_of(spark, rows._jdf.queryExecution().analyzed())
-
-
-def _chosen(kind: type[Isolation] | type[Mode] | type[Allowed], value: str) -> Any:
-    """Return the member of an Enum with a value. Raises UsageError if there is none."""
-    try:
-        return kind(value)
-    except ValueError:
-        names = ", ".join(one.value for one in kind)
-        raise UsageError(reason=f"{value}: choose one of {names}") from None

@@ -46,7 +46,8 @@ class Views:
         for name in names:
             view = self._find(name)
             if view is not None:
-                self._found[(*name[:-1], view.name)] = view
+                key = (*name[:-1], view.name)
+                self._found[key] = view
         self._catalog.check_structs()
         self._check_views_of_session(names)
         for key, view in self._found.items():

@@ -79,7 +79,8 @@ def _against_cluster(  # noqa: PLR0913, PLR0917
     expected = _expected(fs, root, settings, metadata)
     if owner is not None and owner != meta.node_id:
         message = f"node.id is {meta.node_id}, and directory.id {meta.directory_id} is that of node {owner}"
-        yield _differs(path, message, str(owner), str(meta.node_id), steps, _ENDS)
+        kind, right, got = FindingKind.META_PROPERTIES_DIFFER, str(owner), str(meta.node_id)
+        yield finding(kind, path, message, expected=right, got=got, steps=steps, broker_effect=_ENDS)
     elif expected.directory_id not in (None, meta.directory_id):
         is_voter = _is_voter(fs, root, metadata, meta.node_id)
         kind = FindingKind.META_PROPERTIES_DIFFER if is_voter else FindingKind.DIRECTORY_ID
@@ -93,20 +94,8 @@ def _against_cluster(  # noqa: PLR0913, PLR0917
         else:
             effect = "a node does not start if another of its directories has the id too"
             message = f"directory.id is that of another directory of the node: expected {expected.directory_id}"
-        got = meta.directory_id or "none"
-        yield _differs(path, message, str(expected.directory_id), got, steps, effect, kind)
-
-
-def _differs(  # noqa: PLR0913, PLR0917
-    path: str,
-    message: str,
-    expected: str,
-    got: str,
-    steps: Steps,
-    effect: str,
-    kind: FindingKind = FindingKind.META_PROPERTIES_DIFFER,
-) -> Finding:
-    return finding(kind, path, message, expected=expected, got=got, steps=steps, broker_effect=effect)
+        right, got = str(expected.directory_id), meta.directory_id or "none"
+        yield finding(kind, path, message, expected=right, got=got, steps=steps, broker_effect=effect)
 
 
 def _meta_path(root: LogDirRoot) -> str:
@@ -171,7 +160,8 @@ def _of_other_cluster(
                 " would take its partitions for those of its own cluster"
             ),
         )
-    return _differs(path, message, theirs, ours, steps, _ENDS_IF_IN_LOG_DIRS)
+    kind, effect = FindingKind.META_PROPERTIES_DIFFER, _ENDS_IF_IN_LOG_DIRS
+    return finding(kind, path, message, expected=theirs, got=ours, steps=steps, broker_effect=effect)
 
 
 def restore_steps(

@@ -308,26 +308,14 @@ class _NodeStart:
         """Yield the findings that no check of an ordinary partition makes; `is_told`: a finding has `effect`."""
         path, newest = self._partition.path, self._newest
         is_newest_bad = self._newest_is_bad
+        messages = []
         if not is_told and (self.failure or (self.end < self._walk.end and not is_newest_bad)):
-            message = self.failure or f"the log does not go on from its newest snapshot, {_name(newest)}"
-            yield finding(
-                FindingKind.METADATA_LOG,
-                path,
-                message,
-                broker_effect=self.effect,
-                steps=self.steps,
-                at_start=self.actions,
-            )
+            messages.append(self.failure or f"the log does not go on from its newest snapshot, {_name(newest)}")
         if self.is_behind:
-            message = f"the log ends at offset {self._walk.end}, before its newest snapshot, {_name(newest)}"
-            yield finding(
-                FindingKind.METADATA_LOG,
-                path,
-                message,
-                broker_effect=self.effect,
-                steps=self.steps,
-                at_start=self.actions,
-            )
+            messages.append(f"the log ends at offset {self._walk.end}, before its newest snapshot, {_name(newest)}")
+        for message in messages:
+            kind, effect, steps = FindingKind.METADATA_LOG, self.effect, self.steps
+            yield finding(kind, path, message, broker_effect=effect, steps=steps, at_start=self.actions)
         is_covered = self.first == 0 or (newest is not None and newest.end_offset >= self.first)
         if not is_covered:
             message = f"the log begins at offset {self.first}, and no snapshot has the records before it"

@@ -4,7 +4,7 @@ import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import UpTo
@@ -131,15 +131,6 @@ def _with_stored_keys(fs: Filesystem, keys: KeyFile, partitions: Sequence[Partit
     return keys._replace(sought=SoughtKeys([*stored, *found]), lines=(*numbers, *found.values()))
 
 
-@dataclass(slots=True)
-class _Tally:
-    """The records of one key: their number, first offsets and last offset."""
-
-    records: int = 0
-    offsets: list[int] = field(default_factory=list)
-    last_offset: int | None = None
-
-
 class ErasureProof:
     """Reads the logs of one partition: `look` before a cleaning or without one, `look_again` after it."""
 
@@ -150,7 +141,7 @@ class ErasureProof:
         self.wanted = len(self._all_lines)
         self._missing = {number for _, number in keys.sought.items()}
         self._finder = keys.sought.finder()
-        self._tallies: dict[int, _Tally] = {}
+        self._erased: dict[int, ErasedKey] = {}
 
     def look(self, plan: CompactPlan) -> CompactPlan:
         """Return the plan with the records to erase, and the files that will still contain the keys.
@@ -159,13 +150,9 @@ class ErasureProof:
         if only the erasure is a reason to clean, and no record has a key. Raises the exceptions of reading.
         """
         partition = open_partition(self._fs, plan.path)
-        before, holders = self._logs(partition, plan, tally=True)
+        before, holders = self._read_all(partition, plan, notes_keys=True)
         holders = [holder for holder in holders if holder.place is not RecordPlace.CLEANED]
-        holders += self._elsewhere(partition, plan)
-        keys = (
-            ErasedKey(self._lines[number], tally.records, tuple(tally.offsets), tally.last_offset)
-            for number, tally in sorted(self._tallies.items())
-        )
+        keys = (key for _, key in sorted(self._erased.items()))
         found_lines = {line for number, line in enumerate(self._lines) if number not in self._missing}
         missing = tuple(sorted(self._all_lines - found_lines))
         assert plan.erasure is not None
@@ -173,7 +160,7 @@ class ErasureProof:
             keys=tuple(keys), before=tuple(before), holders=tuple(holders), lines_without_record=missing
         )
         plan = replace(plan, erasure=erasure)
-        if plan.choice in (Choice.ERASING, Choice.ERASING_ONLY) and not self._tallies:
+        if plan.choice in (Choice.ERASING, Choice.ERASING_ONLY) and not self._erased:
             return replace(plan, choice=Choice.NOTHING_TO_ERASE, groups=(), line_edits=())
         if plan.choice is not Choice.ERASING_ONLY:
             return plan
@@ -183,23 +170,21 @@ class ErasureProof:
 
     def look_again(self, plan: CompactPlan) -> CompactPlan:
         """Return the plan with the logs and the holders of keys after the cleaning. Raises as reading does."""
-        assert plan.erasure is not None
-        partition = open_partition(self._fs, plan.path)
-        after, holders = self._logs(partition, plan, tally=False)
-        holders += self._elsewhere(partition, plan)
+        after, holders = self._read_all(open_partition(self._fs, plan.path), plan, notes_keys=False)
         assert plan.erasure is not None
         return replace(plan, erasure=plan.erasure._replace(after=tuple(after), holders=tuple(holders)))
 
-    # -- the partition's own logs
-
-    def _logs(self, partition: Partition, plan: CompactPlan, *, tally: bool) -> tuple[list[LogDigest], list[Holder]]:
+    def _read_all(
+        self, partition: Partition, plan: CompactPlan, *, notes_keys: bool
+    ) -> tuple[list[LogDigest], list[Holder]]:
+        """Read the partition's logs, and all other files that may have the keys; return who has them."""
         digests, holders = [], []
         for segment in partition.segments:
             path, place = segment.log.path, _place_of(plan, segment.base_offset, partition.segments[-1].base_offset)
-            count, unread = self._count(path, tally=tally and place is RecordPlace.CLEANED)
+            count, unread = self._count(path, notes_keys=notes_keys and place is RecordPlace.CLEANED)
             digests.append(LogDigest(path.rpartition("/")[2], segment.log.size_bytes, self._digest(path), count))
             holders += [Holder(path, place, count, unread)] if count or unread else []
-        return digests, holders
+        return digests, [*holders, *self._elsewhere(partition, plan)]
 
     def _digest(self, path: str) -> str:
         digest = hashlib.sha256()
@@ -256,7 +241,7 @@ class ErasureProof:
 
     # -- reading
 
-    def _count(self, path: str, *, tally: bool = False) -> tuple[int, str | None]:
+    def _count(self, path: str, *, notes_keys: bool = False) -> tuple[int, str | None]:
         """Count a log's records that have one of the keys. Also returns why its end cannot be read, or None."""
         count = 0
         with self._fs.open_read(path) as file:
@@ -266,18 +251,18 @@ class ErasureProof:
                     return count, fault.message
                 rows = [row for row in self._finder.rows(block) if not _is_control(block, row)]
                 count += len(rows)
-                numbers = [self._finder.number_of(block, row) for row in rows if tally or self._missing]
+                numbers = [self._finder.number_of(block, row) for row in rows if notes_keys or self._missing]
                 self._missing.difference_update(numbers)
-                for row, number in zip(rows, numbers if tally else (), strict=False):
+                for row, number in zip(rows, numbers if notes_keys else (), strict=False):
                     self._note(number, int(block.records.offset[row]))
             return count, None if reader.fault is None else reader.fault.message
 
     def _note(self, number: int, offset: int) -> None:
-        tally = self._tallies.setdefault(number, _Tally())
-        tally.records += 1
-        tally.last_offset = offset
-        if len(tally.offsets) < MOST_OFFSETS:
-            tally.offsets.append(offset)
+        key = self._erased.setdefault(number, ErasedKey(self._lines[number]))
+        key.records += 1
+        key.last_offset = offset
+        if len(key.offsets) < MOST_OFFSETS:
+            key.offsets.append(offset)
 
 
 def with_holders(plan: CompactPlan) -> CompactPlan:

@@ -232,13 +232,14 @@ class RecordPlace(Enum):
     DIRECTORY = "directory"  # another directory of the partition: -delete, -future, -stray
 
 
-class ErasedKey(NamedTuple):
+@dataclass(slots=True)
+class ErasedKey:
     """A key with records in the cleaned part of the log."""
 
     line: Annotated[int, "the line of the key in the file of keys, from 1 on"]
-    records: int
-    offsets: Annotated[tuple[int, ...], "of the first 1000 records"]
-    last_offset: int | None
+    records: int = 0
+    offsets: Annotated[list[int], "of the first 1000 records"] = field(default_factory=list)
+    last_offset: int | None = None
 
 
 class LogDigest(NamedTuple):

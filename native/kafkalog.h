@@ -295,7 +295,4 @@ EXPORT int64_t kafkalog_malformed_bytes(const uint8_t *text, int64_t left);
  * Returns how many are hashed: it stops at a key outside. */
 EXPORT int64_t kafkalog_murmur2(const uint8_t *data, int64_t size, const int64_t *ends, int64_t rows, int64_t *hashes);
 
-/* The same with 64-bit hashes, unsigned, whose bits are evenly distributed: those of the table of keys. */
-EXPORT int64_t kafkalog_hash_keys(const uint8_t *data, int64_t size, const int64_t *ends, int64_t rows, int64_t *hashes);
-
 #endif

@@ -209,14 +209,3 @@ int64_t kafkalog_murmur2(const uint8_t *data, int64_t size, const int64_t *ends,
     }
     return rows;
 }
-
-int64_t kafkalog_hash_keys(const uint8_t *data, int64_t size, const int64_t *ends, int64_t rows, int64_t *hashes)
-{
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t begin = ends[row], end = ends[row + 1];
-        if (begin < 0 || end < begin || end > size)
-            return row;
-        hashes[row] = (int64_t)hash(data + begin, end - begin);
-    }
-    return rows;
-}

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog_cli.errors import KafkalogError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TypeAlias
 
     from kafkalog_cli.format.columns import Matrix
@@ -89,7 +88,6 @@ _FUNCTIONS = {
     "kafkalog_index_columns": ("i", "piiicpp"),
     "kafkalog_malformed_bytes": ("i", "pi"),
     "kafkalog_murmur2": ("i", "pipip"),
-    "kafkalog_hash_keys": ("i", "pipip"),
     "kafkalog_render": ("i", "pppi"),
 }
 """The result and the arguments of each function of the header, by _TYPES."""
@@ -397,19 +395,10 @@ class _KeyTable(ctypes.Structure):
 
 def murmur2(data: Buffer, ends: Buffer) -> bytearray:
     """Return the hashes of keys, which are between the 64-bit `ends` in `data`. See kafkalog_murmur2."""
-    return _hashes(library().kafkalog_murmur2, data, ends)
-
-
-def hash_keys(data: Buffer, ends: Buffer) -> bytearray:
-    """Return the hashes of keys, which are between the 64-bit `ends` in `data`. See kafkalog_hash_keys."""
-    return _hashes(library().kafkalog_hash_keys, data, ends)
-
-
-def _hashes(hash_all: Callable[..., int], data: Buffer, ends: Buffer) -> bytearray:
     source, borders = Memory(data), Memory(ends)
     rows = borders.size // 8 - 1
     hashes = bytearray(8 * rows)
-    if hash_all(source.address, source.size, borders.address, rows, Memory(hashes).address) != rows:
+    if library().kafkalog_murmur2(source.address, source.size, borders.address, rows, Memory(hashes).address) != rows:
         raise ValueError("a key is outside of its bytes")
     return hashes
 

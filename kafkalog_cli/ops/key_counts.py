@@ -5,10 +5,10 @@ are dropped. A dropped key that comes again has lost at most the sum of the larg
 of keys is then estimated from the smallest hashes (KMV, Bar-Yossef et al. 2002).
 """
 
+import hashlib
 import math
 from typing import Annotated, NamedTuple
 
-from kafkalog_cli.format import native
 from kafkalog_cli.format.columns import Hashes, Integers, Octets, Rows
 from kafkalog_cli.results import Count, Hidden, RawBytes
 
@@ -120,7 +120,7 @@ class KeyStatistics:
         sizes = keys.sizes
         value_sizes = np.concatenate([part for _, part in self._waiting])
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
-        hashes, first, inverse = np.unique(hash_keys(keys), return_index=True, return_inverse=True)
+        hashes, first, inverse = np.unique(hash_keys(*keys), return_index=True, return_inverse=True)
         records = np.bincount(inverse, minlength=len(hashes))
         size_bytes = np.bincount(inverse, weights=sizes + value_sizes, minlength=len(hashes)).astype(np.int64)
         self._smallest = np.union1d(self._smallest, hashes[: self._most_smallest])[: self._most_smallest]
@@ -218,8 +218,50 @@ def _joined(parts: list[StoredKeys]) -> StoredKeys:
     )  # fmt: skip
 
 
-def hash_keys(keys: StoredKeys) -> Hashes:
-    """Return the hashes of keys: evenly distributed, as a sketch needs them, but not cryptographic."""
+_FIRST, _SECOND, _THIRD = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_WORD_BYTES = 8
+_LONG_BYTES = 1 << 10
+"""Strings from this size in bytes on are hashed one by one, because hashing them word by word takes longer."""
+
+
+def hash_keys(data: Octets, begins: Integers, sizes: Integers) -> Hashes:
+    """Return the hashes (uint64) of the strings of `sizes` bytes that begin at `begins` in `data`, an array of bytes.
+
+    They are evenly distributed, as a sketch needs them, but not cryptographic: finding two keys with the same hash is
+    easy.
+    """
     import numpy as np
 
-    return np.frombuffer(native.hash_keys(keys.data, np.append(keys.begins, len(keys.data))), dtype=np.uint64)
+    padded = data if len(data) >= _WORD_BYTES else np.concatenate((data, np.zeros(_WORD_BYTES, dtype=np.uint8)))
+    last = len(padded) - _WORD_BYTES
+    words: Hashes = np.ndarray((last + 1,), dtype="<u8", buffer=padded, strides=(1,))
+    with np.errstate(over="ignore"):
+        found = _mixed(np.asarray(sizes, dtype=np.uint64) * np.uint64(_FIRST))
+        rows = np.flatnonzero((sizes > 0) & (sizes < _LONG_BYTES))
+        done = 0
+        while len(rows):
+            left = sizes[rows] - done
+            at = begins[rows] + done
+            behind = np.maximum(at - last, 0)
+            word = words[at - behind] >> (behind.astype(np.uint64) * np.uint64(8))
+            bits = np.uint64(64) - np.minimum(left, _WORD_BYTES).astype(np.uint64) * np.uint64(8)
+            word = (word << bits) >> bits  # without the bytes after the string
+            found[rows] = _mixed(found[rows] ^ word) + np.uint64(_FIRST)
+            done += _WORD_BYTES
+            rows = rows[left > _WORD_BYTES]
+        found = _mixed(found)
+    for row in np.flatnonzero(sizes >= _LONG_BYTES).tolist():
+        begin = int(begins[row])
+        string = data[begin : begin + int(sizes[row])]
+        found[row] = int.from_bytes(hashlib.blake2b(string.data, digest_size=_WORD_BYTES).digest(), "little")
+    return found
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """Apply the finalizer of SplitMix64, which spreads each bit of a value over all bits."""
+    import numpy as np
+
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(_SECOND)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(_THIRD)
+    spread: Hashes = values ^ (values >> np.uint64(31))
+    return spread

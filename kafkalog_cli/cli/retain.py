@@ -96,11 +96,11 @@ _SUMS: Sums = {
     **UNLINKED,
 }
 _FREED_SUMS: Sums = {
-    "changed": lambda freed: int(freed.has_work and not freed.is_dry_run),
+    "changed": lambda freed: int(freed.has_work and not freed.dry_run),
     "removed_segments": lambda freed: len(freed.segments),
     "removed_bytes": lambda freed: sum(one.segment.log.size_bytes for one in freed.segments),
-    "unlinked_files": lambda freed: freed.old_files,
-    "freed_bytes": lambda freed: freed.disk_bytes,
+    "unlinked_files": lambda freed: freed.unlinked_files,
+    "freed_bytes": lambda freed: freed.freed_bytes,
 }
 
 
@@ -133,21 +133,20 @@ def _question(plan: RetainPlan) -> str:
 
 def _freed_lines(freed: Freed) -> Iterator[str]:
     """Yield one line: the unlinked files, the log's start and end, and that this cannot be undone."""
-    plan = freed.plan
-    path = printable(plan.path)
+    path = printable(freed.path)
     parts = []
     if freed.segments:
         parts.append(f"{counted(len(freed.segments), 'segment')} unlinked")
-    if freed.old_files:
-        parts.append(f"{counted(freed.old_files, 'old file')} unlinked")
+    if freed.unlinked_files:
+        parts.append(f"{counted(freed.unlinked_files, 'old file')} unlinked")
     if not parts:
-        because = plan.protected_by or next((remark.message for remark in plan.remarks), "")
+        because = freed.protected_by or next((remark.message for remark in freed.remarks), "")
         yield f"{path}: nothing unlinked{f', {printable(because)}' if because else ''}"
         return
-    offsets = "" if freed.log_start_offset is None else f", offsets {freed.log_start_offset} to {plan.log_end_offset}"
-    how = "dry run: " if freed.is_dry_run else ""
-    yield f"{path}: {how}{', '.join(parts)} ({sized(freed.disk_bytes)}){offsets}" + (
-        "" if freed.is_dry_run else "; cannot be undone"
+    offsets = "" if freed.log_start_offset is None else f", offsets {freed.log_start_offset} to {freed.log_end_offset}"
+    how = "dry run: " if freed.dry_run else ""
+    yield f"{path}: {how}{', '.join(parts)} ({sized(freed.freed_bytes)}){offsets}" + (
+        "" if freed.dry_run else "; cannot be undone"
     )
 
 

@@ -13,7 +13,7 @@ from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.ownership import Replication
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.plans import ChangePlan, Remark
+    from kafkalog_cli.ops.plans import Remark
 
 
 @unique
@@ -247,12 +247,11 @@ def _each(steps: Steps, change: Callable[[Step], Step]) -> Steps:
 
 
 def with_next_steps(
-    plan: ChangePlan, replication: Replication | None = None, metadata: str | None = None
+    path: str, remarks: Iterable[Remark], replication: Replication | None, metadata: str | None
 ) -> tuple[Remark, ...]:
-    """Return the remarks of a plan with their steps decided and filled in."""
+    """Return the remarks on the partition at `path` with their steps decided and filled in."""
     return tuple(
-        one._replace(steps=filled(for_replicas(one.steps, replication), plan.path, one.path, metadata))
-        for one in plan.remarks
+        one._replace(steps=filled(for_replicas(one.steps, replication), path, one.path, metadata)) for one in remarks
     )
 
 

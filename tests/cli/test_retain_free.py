@@ -291,7 +291,9 @@ def test_whatever_fails_the_others_go_on(memory):
     assert number > 50
 
 
-@pytest.mark.parametrize("targets", [["old-0"], ["old-0", "older-0"], [""]])
+@pytest.mark.parametrize(
+    "targets", [["old-0"], ["old-0", "older-0"], [""], ["__consumer_offsets-0"], ["old-0", "__consumer_offsets-0"]]
+)
 def test_a_lock_that_a_broker_holds_is_told_by_its_own_code(root, targets):
     """Each target ends alike; five would say that some were done."""
     if targets == [""]:

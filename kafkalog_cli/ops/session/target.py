@@ -255,7 +255,8 @@ class Target:
             return result
         from kafkalog_cli.ops.steps import with_next_steps
 
-        plan = replace(plan, remarks=with_next_steps(plan, self.replication, self.settings.metadata_option))
+        remarks = with_next_steps(plan.path, plan.remarks, self.replication, self.settings.metadata_option)
+        plan = replace(plan, remarks=remarks)
         return cast(ResultT, replace(cast(Any, result), plan=plan))
 
     # -- the change

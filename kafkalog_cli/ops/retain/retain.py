@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted, roll
-from kafkalog_cli.broker.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits
+from kafkalog_cli.broker.retention import (
+    UNLIMITED,
+    RetainedSegment,
+    Retention,
+    RetentionBounds,
+    RetentionLimits,
+    RetentionPass,
+)
 from kafkalog_cli.broker.retention import retain as decide_retention
 from kafkalog_cli.change.changes import Change, Drop, in_log_order, keeping
 from kafkalog_cli.change.draft import Draft
@@ -22,7 +29,7 @@ from kafkalog_cli.errors import ExitCode, NoSpace, NoSpaceToRetain, Refused
 from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.log_end import LargestTimestamp, largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment, open_partition
-from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Settings
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, Settings
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
@@ -41,17 +48,12 @@ from kafkalog_cli.ops.plans import (
 )
 from kafkalog_cli.ops.purge import DELAY, NEVER_MS, apply_purge, plan_purge
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.retain.plan import (
-    SIZE_LIMIT,
-    TIME_LIMIT,
-    Retained,
-    RetainPlan,
-    fates_of,
-    remarks_of,
-)
+from kafkalog_cli.ops.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan, SegmentFate, Stay
 from kafkalog_cli.ops.session.call import Call, Run
 from kafkalog_cli.ops.session.options import Paths, VerbOptions
 from kafkalog_cli.ops.session.target import Changed, Target
+from kafkalog_cli.ops.steps import REBUILD_INDEXES, VERIFY, Step
+from kafkalog_cli.ops.timestamp_units import TimestampOddity, unit_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -152,6 +154,17 @@ def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
         apply_purge(fs, plan_purge(fs, open_partition(fs, path), NEVER_MS, Clock(now_ms, is_given=True)))
 
 
+_REBUILD = (Step("", REBUILD_INDEXES, " rebuilds it"),)
+_SETTING_OF: dict[RetentionPass | Stay | None, str] = {
+    RetentionPass.TIME: TIME_LIMIT,
+    RetentionPass.SIZE: SIZE_LIMIT,
+    Stay.POLICY: CLEANUP_POLICY,
+    Stay.NO_LIMIT: TIME_LIMIT,
+    Stay.FUTURE: TIME_LIMIT,
+    Stay.UNIT: TIME_LIMIT,
+}
+
+
 class _Planning:
     """Plans retention for one partition that has segments."""
 
@@ -175,10 +188,8 @@ class _Planning:
         if self._explains:
             for at in range(len(self._segments)):
                 self._largest_ms(at)
-        retained = Retained(self._segments, bounds, self._limits, retention, self._times, self._now_ms)
-        fates = tuple(fates_of(retained, self._config))
-        paths = (segment.log.path for segment in self._segments)
-        remarks = (*self._remarks, *remarks_of(paths, fates, map(self._is_disputable, range(len(self._segments)))))
+        fates = tuple(self._fates(bounds, retention))
+        remarks = (*self._remarks, *(remark for at, fate in enumerate(fates) for remark in self._remarks_of(at, fate)))
         plan = replace(
             plan,
             log_start_offset=retention.log_start_offset,
@@ -215,9 +226,86 @@ class _Planning:
             self._times[at] = largest_timestamp(self._fs, self._segments[at], enough_ms)
         return self._times[at].timestamp_ms
 
-    def _is_disputable(self, at: int) -> bool:
-        """Whether a broker uses the time index as it is. After an unclean stop it rebuilds the last segment's."""
-        return self._partition.is_clean or at + 1 < len(self._segments)
+    # -- why each segment stays or is removed
+
+    def _fates(self, bounds: RetentionBounds, retention: Retention) -> Iterator[SegmentFate]:
+        segments, limits = self._segments, self._limits
+        bytes_behind = sum(segment.log.size_bytes for segment in segments)
+        youngest = -1
+        for at, segment in enumerate(segments):
+            bytes_behind -= segment.log.size_bytes
+            largest = self._times.get(at)
+            youngest = max(youngest, -1 if largest is None else largest.timestamp_ms)
+            is_timed = limits.deletes and limits.retention_ms >= 0 and largest is not None
+            is_sized = limits.deletes and limits.retention_bytes >= 0
+            following = segments[at + 1].base_offset if at + 1 < len(segments) else bounds.log_end_offset
+            next_offset = max(following, segment.base_offset)
+            goes = retention.passes[at] if at < len(retention.passes) else None
+            is_replicated = bounds.high_watermark >= next_offset
+            stays = None if goes is not None else self._why_it_stays(at, bytes_behind, is_replicated=is_replicated)
+            yield SegmentFate(
+                segment.base_offset,
+                next_offset,
+                segment.log.size_bytes,
+                goes,
+                stays,
+                self._deciding_setting(goes, stays),
+                largest,
+                None if largest is None else unit_of(largest.timestamp_ms, self._now_ms),
+                youngest + limits.retention_ms + 1 if is_timed else None,
+                max(0, limits.retention_bytes - bytes_behind) if is_sized else None,
+            )
+
+    def _why_it_stays(self, at: int, bytes_behind: int, *, is_replicated: bool) -> Stay:
+        """Return the reason why a segment is kept. `bytes_behind` is the size of the segments after it."""
+        limits, largest = self._limits, self._times.get(at)
+        if at + 1 == len(self._segments) and not self._segments[at].log.size_bytes:
+            return Stay.EMPTY
+        is_old = largest is not None and 0 <= limits.retention_ms < self._now_ms - largest.timestamp_ms
+        is_excess = 0 <= limits.retention_bytes <= bytes_behind
+        if limits.deletes and (is_old or is_excess):
+            return Stay.BEHIND if is_replicated else Stay.NOT_REPLICATED
+        if not limits.deletes:
+            return Stay.POLICY
+        if limits.retention_ms < 0 and limits.retention_bytes < 0:
+            return Stay.NO_LIMIT
+        odd = None if largest is None or limits.retention_ms < 0 else unit_of(largest.timestamp_ms, self._now_ms)
+        if odd in (TimestampOddity.MICROSECONDS, TimestampOddity.NANOSECONDS):
+            return Stay.UNIT
+        return Stay.FUTURE if odd is TimestampOddity.FUTURE else Stay.LIMITS
+
+    def _deciding_setting(self, goes: RetentionPass | None, stays: Stay | None) -> Setting | None:
+        if stays is Stay.LIMITS:
+            return self._config[TIME_LIMIT if self._limits.retention_ms >= 0 else SIZE_LIMIT]
+        name = _SETTING_OF.get(goes or stays)
+        return None if name is None else self._config[name]
+
+    def _remarks_of(self, at: int, fate: SegmentFate) -> Iterator[Remark]:
+        """Yield warnings about the timestamp that decides."""
+        path, largest = self._segments[at].log.path, fate.largest
+        if largest is None:
+            return
+        if largest.fault is not None:
+            message = f"the headers of its batches end in damage: {largest.fault.message}"
+            steps = (Step("", VERIFY, " prints the next step"),)
+            yield Remark(path, message, ExitCode.WARNINGS, largest.fault.position, steps)
+        if largest.index_fault is not None:
+            message = (
+                "its time index cannot be read, so the timestamps of its batches are used:"
+                f" {largest.index_fault.message}"
+            )
+            yield Remark(path, message, ExitCode.WARNINGS, steps=_REBUILD)
+        # A broker reads the same time index, but after an unclean stop it rebuilds the last segment's.
+        if largest.is_disputed and (self._partition.is_clean or at + 1 < len(self._segments)):
+            message = (
+                f"its largest timestamp is {largest.timestamp_ms} ({largest.origin.value}), which is used; a broker"
+                f" would use {largest.believed_ms}, from the time index or the file's mtime (KAFKA-10207)"
+            )
+            yield Remark(path, message, ExitCode.WARNINGS, steps=_REBUILD)
+        if fate.odd is not None and (fate.goes is RetentionPass.TIME or fate.stays in (Stay.FUTURE, Stay.UNIT)):
+            verb = "the segment is kept for that reason" if fate.goes is None else "the segment is still removed"
+            message = f"its largest timestamp, {largest.timestamp_ms}, is {fate.odd.value}: {verb}"
+            yield Remark(path, message, ExitCode.WARNINGS)
 
     # -- changes
 

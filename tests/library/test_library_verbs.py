@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog_cli as kl
-from tests.support.commands import kafkalog, tree
+from tests.support.commands import a_broker_on, kafkalog, tree
 from tests.support.product import COMMANDS, PathNotFound, apis_for_old_clients
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
@@ -120,6 +120,16 @@ def test_a_dry_run_changes_nothing(tmp_path):
     for verb, (what, _) in CALLS.items():
         assert all(one.exit_code in (0, 3) for one in getattr(kl, verb)(place, dry_run=True, **what).results)
     assert tree(place) == before
+
+
+def test_a_call_takes_the_options_of_the_command(tmp_path):
+    place = copies(tmp_path)()
+    before = tree(place)
+    with a_broker_on(place):
+        assert kl.roll(place, force=True, if_offline=True).results == ()
+    assert tree(place) == before
+    planned = kl.roll(place, force=True, dry_run=True, topic_pattern="mix.*").results
+    assert {changed.plan.topic for changed in planned} == {"mixed"}
 
 
 def test_warnings_and_errors(tmp_path):

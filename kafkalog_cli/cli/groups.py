@@ -26,7 +26,6 @@ from kafkalog_cli.ops.groups import (
     GroupOffset,
     GroupsRequest,
     MemberDescription,
-    OffsetsRetention,
     describe_groups,
     offsets_retention,
 )
@@ -129,21 +128,23 @@ def _print_assignment(run: Run, log_dirs: Copies, request: GroupsRequest) -> dic
 
 
 def _print_groups(run: Run, log_dirs: Copies, request: GroupsRequest, *, members: bool) -> dict[str, int]:
-    counts = {"groups": 0, "offsets": 0}
-    text = GroupsText(run.out, members=members)
+    counts, expires = {"groups": 0, "offsets": 0}, False
     for described in describe_groups(log_dirs, request):
-        counts["groups"] += 1
-        counts["offsets"] += len(described.offsets)
         if run.lines is not None:
             run.lines.result(described)
         else:
-            text.group(described)
+            run.out.write("\n" if counts["groups"] else "")
+            write_group(run.out, described, members=members)
+        counts["groups"] += 1
+        counts["offsets"] += len(described.offsets)
+        expires |= not members and any(row.expires_at_ms is not None for row in described.offsets)
     if run.lines is None and not counts["groups"]:
         run.out.write(
             "no group has an offset or a member here; --history prints offsets that expired or were removed\n"
         )
-    elif run.lines is None:
-        text.end(request.retention)
+    elif run.lines is None and expires:
+        sentence = f"EXPIRES follows {request.retention.text}."
+        run.out.write(f"\n{paint_of(run.out).wrapped(sentence, indent='  ')}\n")
     return counts
 
 
@@ -180,43 +181,17 @@ ASSIGNMENT_COLUMNS = (
 )
 
 
-class GroupsText:
-    """Writes groups one after another; `members`: a table of members in place of the table of offsets."""
-
-    def __init__(self, out: ResultStream, *, members: bool) -> None:
-        self._out = out
-        self._members = members
-        self._is_first = True
-        self._expires = False
-
-    def group(self, described: GroupDescription) -> None:
-        """Write a group."""
-        if not self._is_first:
-            self._out.write("\n")
-        self._is_first = False
-        self._out.write(paint_of(self._out).wrapped(_heading(described), indent="  ") + "\n")
-        if self._members:
-            self._table(described, MEMBER_COLUMNS, described.members)
-            return
-        self._expires |= any(row.expires_at_ms is not None for row in described.offsets)
-        self._table(described, OFFSET_COLUMNS, described.offsets)
-        for row in described.offsets:
-            if row.pending_offset is not None:
-                text = f"offset {row.pending_offset} of {row.topic}-{row.partition} is in an open transaction"
-                self._out.write(f"{printable(text)}\n")
-
-    def end(self, retention: OffsetsRetention) -> None:
-        """Write the setting that the column EXPIRES follows."""
-        if self._expires:
-            self._out.write(
-                "\n" + paint_of(self._out).wrapped(f"EXPIRES follows {retention.text}.", indent="  ") + "\n"
-            )
-
-    def _table(
-        self, group: GroupDescription, columns: Sequence[Column], rows: Sequence[GroupOffset | MemberDescription]
-    ) -> None:
-        if rows:
-            write_table(self._out, [Column("GROUP", lambda _: group.group_id, 8), *columns], rows)
+def write_group(out: ResultStream, described: GroupDescription, *, members: bool) -> None:
+    """Write a group; `members`: a table of members in place of the table of offsets."""
+    out.write(paint_of(out).wrapped(_heading(described), indent="  ") + "\n")
+    rows: Sequence[GroupOffset | MemberDescription] = described.members if members else described.offsets
+    if rows:
+        columns = MEMBER_COLUMNS if members else OFFSET_COLUMNS
+        write_table(out, [Column("GROUP", lambda _: described.group_id, 8), *columns], rows)
+    for row in () if members else described.offsets:
+        if row.pending_offset is not None:
+            text = f"offset {row.pending_offset} of {row.topic}-{row.partition} is in an open transaction"
+            out.write(f"{printable(text)}\n")
 
 
 def _heading(described: GroupDescription) -> str:

@@ -1,6 +1,7 @@
 """`kafkalog stats`: the contents of logs in numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, NamedTuple
 
 from typer import Argument, Context
@@ -102,8 +103,8 @@ def stats(context: Context, options: StatsOptions) -> int:
     else:
         decoder = run.decoder_of(decoding, [one.partition.path for one in measured])
         names = {one.partition.topic for one in measured}
-        keys = KeyWords(decoder, names.pop() if len(names) == 1 else "")
-        write_stats(run.out, sums, options.top, keys, by_partition=options.partitions)
+        text_of = partial(key_text, decoder, names.pop() if len(names) == 1 else "")
+        write_stats(run.out, sums, options.top, text_of, by_partition=options.partitions)
     return run.end(**counts)
 
 
@@ -135,23 +136,22 @@ _COLUMNS = (
 )
 
 
-class KeyWords(NamedTuple):
-    """Turns keys into text; `decoder` None: keys are text as they are stored. `topic` names the subject of schemas."""
+def key_text(decoder: ValueDecoder | None, topic: str, key: KeyTotal) -> str:
+    """Return a key as `read --key-format` prints it; a longer key than is kept, as it is stored.
 
-    decoder: ValueDecoder | None = None
-    topic: str = ""
-
-    def of(self, key: KeyTotal) -> str:
-        """Return a key as `read --key-format` prints it; a longer key than is kept, as it is stored."""
-        found = None
-        if self.decoder is not None and len(key.key) == key.key_bytes:
-            found = self.decoder.key(self.topic, memoryview(key.key), None)
-        if isinstance(found, DecodedContents):
-            return str(found.value) if found.is_text else json_of(found)
-        return key.key.decode("utf-8", "replace")
+    `decoder` None: keys are text as they are stored. `topic` names the subject of schemas.
+    """
+    found = None
+    if decoder is not None and len(key.key) == key.key_bytes:
+        found = decoder.key(topic, memoryview(key.key), None)
+    if isinstance(found, DecodedContents):
+        return str(found.value) if found.is_text else json_of(found)
+    return key.key.decode("utf-8", "replace")
 
 
-def write_stats(out: ResultStream, found: Sequence[Stats], top: int, words: KeyWords, *, by_partition: bool) -> None:
+def write_stats(
+    out: ResultStream, found: Sequence[Stats], top: int, text_of: Callable[[KeyTotal], str], *, by_partition: bool
+) -> None:
     """Write the table of topics or partitions, and the details of all together, which is the last of `found`."""
     total = found[-1]
     rows = [row for row in found if row.scope == ("partition" if by_partition else "topic")]
@@ -166,7 +166,7 @@ def write_stats(out: ResultStream, found: Sequence[Stats], top: int, words: KeyW
     write_table(out, [*first, *_COLUMNS, bars], rows if len(rows) == 1 else [*rows, total])
     paint = paint_of(out)
     width = _ALL_BARS if paint.width is None else max(_ROW_BARS, min(_ALL_BARS, paint.width - len("  ||")))
-    for line in _details(total.contents, top, width, total.partitions, words):
+    for line in _details(total.contents, top, width, total.partitions, text_of):
         out.write(f"{paint.wrapped(line, indent='  ')}\n")
 
 
@@ -186,7 +186,9 @@ def sparkline(found: LogContents, span: tuple[int | None, int | None], width: in
     return bars_text(found.times.bars(first, last, width))
 
 
-def _details(found: LogContents, top: int, bars: int, partitions: int, words: KeyWords) -> Iterator[str]:
+def _details(
+    found: LogContents, top: int, bars: int, partitions: int, text_of: Callable[[KeyTotal], str]
+) -> Iterator[str]:
     """Yield the lines below the table; the records over time have so many `bars`."""
     yield ""
     for codec in found.codecs:
@@ -209,7 +211,7 @@ def _details(found: LogContents, top: int, bars: int, partitions: int, words: Ke
     if found.frequent_keys:
         yield "most frequent keys:"
         for key in found.frequent_keys[:top]:
-            text = printable(words.of(key))
+            text = printable(text_of(key))
             text = text if len(text) <= _SHOWN_KEY_CHARACTERS else f"{text[: _SHOWN_KEY_CHARACTERS - 1]}…"
             yield f"  {text or '(empty)'}: {_counted(key.records)}, {sized(key.bytes)}"
     if found.top_producers:

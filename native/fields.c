@@ -92,7 +92,9 @@ int64_t kafkalog_join_columns(const struct field_column *keys, const struct fiel
         if (key == -2 || value == -2 || first < 0 || end < first || end > header_count ||
             (key > 0 ? key : 0) + (value > 0 ? value : 0) > capacity - to)
             return -1;
-        column[R_OFFSET * rows] = row;
+        for (int field = NEW_EPOCH; field < NEW_COLUMNS; field++)
+            column[field * rows] = UNKNOWN;
+        column[R_OFFSET * rows] = UNKNOWN;
         column[R_TIMESTAMP * rows] = timestamps[row];
         column[R_SEQUENCE * rows] = -1;
         column[R_KEY_AT * rows] = to;
@@ -109,8 +111,81 @@ int64_t kafkalog_join_columns(const struct field_column *keys, const struct fiel
             return -1;
         column[R_CRC * rows] = -1;
         column[R_VALID * rows] = 1;
-        column[RUN_HEADERS_SIZE * rows] = to - column[R_HEADERS_AT * rows];
-        column[RUN_BEGIN * rows] = begin;
+        column[NEW_HEADERS_SIZE * rows] = to - column[R_HEADERS_AT * rows];
+        column[NEW_BEGIN * rows] = begin;
     }
     return to;
+}
+
+/* The bytes of a new record without those that say how it is stored. */
+static int64_t bytes_of(const int64_t *record, int64_t stride)
+{
+    const int64_t most = (int64_t)1 << 40; /* so that no sum overflows, whatever the columns hold */
+    const int fields[] = {R_KEY_SIZE, R_VALUE_SIZE, NEW_HEADERS_SIZE};
+    int64_t bytes = 0;
+    for (int field = 0; field < 3; field++) {
+        int64_t size = record[fields[field] * stride];
+        bytes += size < 0 ? 0 : size < most ? size : most;
+    }
+    return bytes;
+}
+
+int64_t kafkalog_copy_records(const uint8_t *data, int64_t size, const int64_t *columns, int64_t stride,
+                              int64_t most, const int64_t *rows, int64_t count, uint8_t *out, int64_t to,
+                              int64_t capacity, int64_t *target, int64_t target_stride)
+{
+    const int positions[] = {R_KEY_AT, R_VALUE_AT, R_HEADERS_AT, NEW_BEGIN};
+    if (to < 0 || to > capacity || (rows == NULL && count > most))
+        return -1;
+    for (int64_t row = 0; rows != NULL && row < count; row++)
+        if (rows[row] < 0 || rows[row] >= most)
+            return -1;
+    for (int column = 0; column < NEW_COLUMNS; column++)
+        for (int64_t row = 0; row < count; row++)
+            target[column * target_stride + row] = columns[column * stride + (rows ? rows[row] : row)];
+    for (int64_t row = 0; row < count; row++) {
+        int64_t *record = target + row, begin = record[NEW_BEGIN * target_stride],
+                bytes = bytes_of(record, target_stride);
+        if (!is_inside(begin, bytes, size) || bytes > capacity - to)
+            return -1;
+        for (int position = 0; position < 4; position++) {
+            uint64_t at = (uint64_t)record[positions[position] * target_stride];
+            record[positions[position] * target_stride] = (int64_t)(at + (uint64_t)(to - begin));
+        }
+        to = put_bytes(out, to, data + begin, bytes);
+    }
+    return to;
+}
+
+int64_t kafkalog_batch_ends(int64_t *columns, int64_t stride, int64_t rows, int64_t room, int64_t most,
+                            int64_t most_of_block, int keeps, int64_t *current, int64_t *ends)
+{
+    enum { OVERHEAD = 21, MOST_DELTA = 0x7FFFFFFF }; /* DefaultRecord.MAX_RECORD_OVERHEAD */
+    int64_t count = 0, begin = 0, block = 0, filled = 0, append_time = INT64_MIN;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t *record = columns + row, *epoch = record + NEW_EPOCH * stride, *codec = record + NEW_CODEC * stride,
+                bytes = bytes_of(record, stride) + OVERHEAD,
+                time = record[NEW_IS_APPEND_TIME * stride] == 1 ? record[R_TIMESTAMP * stride] : INT64_MIN;
+        uint64_t delta = (uint64_t)record[R_OFFSET * stride] - (uint64_t)columns[R_OFFSET * stride + begin];
+        *epoch = *epoch < -1 ? current[0] : *epoch;
+        *codec = *codec < 0 ? current[1] : *codec;
+        int is_other = ((keeps & KEEPS_EPOCHS) && *epoch != current[0]) ||
+                       ((keeps & KEEPS_CODECS) && *codec != current[1]) ||
+                       ((keeps & KEEPS_OFFSETS) && time != append_time);
+        int is_full = filled + bytes > room || row - begin >= most || row - block >= most_of_block ||
+                      ((keeps & KEEPS_OFFSETS) && delta > MOST_DELTA);
+        if (row > begin && (is_other || is_full)) {
+            ends[count++] = row;
+            begin = row;
+            filled = 0;
+            block = is_other || row - block >= most_of_block ? row : block;
+        }
+        filled += bytes;
+        current[0] = *epoch;
+        current[1] = *codec;
+        append_time = time;
+    }
+    if (rows > begin)
+        ends[count++] = rows;
+    return count;
 }

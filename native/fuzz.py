@@ -191,7 +191,7 @@ class Fuzz:
         with contextlib.suppress(ValueError):
             native.join_columns(
                 (column, column), bytearray(8 * rows + 8), (none, none), bytearray(8 * rows),
-                bytearray(2 * len(values)), bytearray(8 * native.RUN_COLUMNS * rows),
+                bytearray(2 * len(values)), bytearray(8 * native.NEW_COLUMNS * rows),
             )  # fmt: skip
         self.counts["fields"] += 1
 
@@ -236,14 +236,38 @@ class Fuzz:
         from kafka.partitioner.default import murmur2
 
         chance = self.chance
-        ends = array("q", sorted(chance.randrange(min(200, len(log) + 1)) for _ in range(4)))
-        hashes = array("q", bytes(self.native.murmur2(log, ends)))
+        ends = sorted(chance.randrange(min(200, len(log) + 1)) for _ in range(4))
         keys = [bytes(log[begin:end]) for begin, end in pairwise(ends)]
+        at, sizes = array("q", ends[:3]), array("q", map(len, keys))
+        hashes = self.native.murmur2(log, at, sizes)
         assert list(hashes) == [murmur2(key) & 0xFFFFFFFF for key in keys]
-        ends[chance.randrange(4)] += chance.choice([-1, 1]) << chance.randrange(62)
+        chance.choice([at, sizes])[chance.randrange(3)] += chance.choice([-1, 1]) << chance.randrange(62)
         with contextlib.suppress(ValueError):
-            self.native.murmur2(log, ends)
+            self.native.murmur2(log, at, sizes)
         self.counts["murmur2"] += 1
+
+    def new_records(self, fields: bytearray, matrix: array[int], count: int) -> None:
+        """Copy new records, all or some, and find where batches end; some numbers may be wrong."""
+        native, chance = self.native, self.chance
+        if is_wrong := chance.randrange(2):
+            matrix[chance.randrange(len(matrix))] = chance.randrange(-(1 << 63), 1 << 63)
+        memory = native.Memory(matrix)
+        records = native.Columns(memory, memory.address, 9, count)
+        rows = array("q", [chance.randrange(-1, 9) for _ in range(3)]) if chance.randrange(2) else None
+        data, target = native.new_matrix(native.NEW_COLUMNS, 12)
+        out = bytearray(4 * len(fields))
+        with contextlib.suppress(ValueError):
+            end = native.copy_records(fields, records, rows, out, chance.randrange(-1, 9), target, 0)
+            assert end <= len(out)
+        if not is_wrong and count:
+            assert native.copy_records(fields, records, None, out, 0, target, 0) == len(fields)
+            assert out[: len(fields)] == fields
+            assert array("q", bytes(data))[12 * 3] == matrix[9 * 3]
+        current = array("q", [0, 0])
+        ends = native.batch_ends(records, chance.randrange(99), 9, chance.randrange(1, 9), chance.randrange(8), current)
+        assert list(ends[-1:]) == [count] * (count > 0)
+        assert sorted(set(ends)) == list(ends)
+        self.counts["new records"] += 1
 
     def crc(self, log: bytearray) -> None:
         """Both ways to compute CRC-32C, and CRC-32."""
@@ -317,8 +341,9 @@ class Fuzz:
         """Read lines of NDJSON."""
         native = self.native
         text += b"\n" + bytes(8)
-        room, columns = bytearray(len(text) + 64), bytearray(8 * native.RUN_COLUMNS * 9)
-        end, _, records, _ = native.read_lines(text, len(text), 0, 5, room, columns)
+        room, columns = bytearray(len(text) + 64), bytearray(8 * native.NEW_COLUMNS * 9)
+        end, filled, records, _ = native.read_lines(text, 0, 5, room, 0, columns, 0)
+        self.new_records(room[:filled], array("q", bytes(columns)), records)
         matrix, objects = array("q", bytes(columns)), []
         for line in bytes(text[:end]).splitlines() if records else ():
             fields = json.loads(line) if line.strip() else {"type": "batch"}

@@ -193,7 +193,13 @@ EXPORT int64_t kafkalog_finish_batches(uint8_t *out, int64_t size, int64_t *batc
 
 /* The columns of a run of records on the way into a log: those of a record, the bytes of its headers, and where its bytes
  * begin. */
-enum { RUN_HEADERS_SIZE = RECORD_COLUMNS, RUN_BEGIN, RUN_COLUMNS };
+enum {
+    NEW_HEADERS_SIZE = RECORD_COLUMNS, NEW_BEGIN, NEW_EPOCH, NEW_IS_APPEND_TIME, NEW_CODEC, NEW_PARTITION, NEW_TOPIC,
+    NEW_IS_TRANSACTIONAL, NEW_COLUMNS
+};
+
+/* An offset of a new record, or a fact about where it comes from, that its input does not say. -1 is an epoch, too. */
+enum { UNKNOWN = -2 };
 
 /* A hash table of keys; see keys.c. The caller has all memory, and keeps the table from one call to the next. `slots`
  * has a power of two of them, at least one more than `entry_count`, which is below 2^32. */
@@ -248,7 +254,7 @@ struct field_column {
 };
 
 /* Copy key, value and headers of each record into `out`, record after record; return the bytes, -1 if they do not fit.
- * Record i has the headers header_ends[i] to header_ends[i + 1]. `columns` gets RUN_COLUMNS with the stride `rows`. */
+ * Record i has the headers header_ends[i] to header_ends[i + 1]. `columns` gets NEW_COLUMNS with the stride `rows`. */
 EXPORT int64_t kafkalog_join_columns(const struct field_column *keys, const struct field_column *values,
                                      const int64_t *header_ends, int64_t header_count,
                                      const struct field_column *header_keys, const struct field_column *header_values,
@@ -256,12 +262,30 @@ EXPORT int64_t kafkalog_join_columns(const struct field_column *keys, const stru
                                      int64_t *columns);
 
 /* Read NDJSON lines from byte `at` of `text` on, as dump-log prints them, until one is unusual or `columns` is full. The
- * last line ends in a newline, and 8 more bytes follow it. `out` gets the bytes of the records; its capacity is at least
- * that of the lines and 64 more. `columns` gets RUN_COLUMNS with a stride, which is also the largest number of records.
- * `now_ms` is the timestamp of a record whose line has none. `result` gets the position after the lines, the bytes in
- * `out`, the number of records, and of lines. */
+ * last line ends in a newline, and 8 more bytes follow it. The bytes of the records are put into `out` from byte `to` on,
+ * where it has room for those of the lines and 64 more. `columns` gets NEW_COLUMNS from row `row` on, with a stride,
+ * which is also the largest number of records. `now_ms` is the timestamp of a record whose line has none. `result` gets
+ * the position after the lines, the end of the bytes in `out` and of the rows, and the number of lines. */
 EXPORT void kafkalog_read_lines(const uint8_t *text, int64_t size, int64_t at, int64_t now_ms, uint8_t *out,
-                                int64_t capacity, int64_t *columns, int64_t stride, int64_t *result);
+                                int64_t capacity, int64_t to, int64_t *columns, int64_t stride, int64_t row,
+                                int64_t *result);
+
+/* Copy `count` of the new records with their bytes: to `out` from byte `to` on, and to the columns `target`. `rows` says
+ * which of the `most` there are; NULL: the first. Returns where the bytes end; -1 for a row that is not there, a record
+ * outside of `data`, or if they do not fit. */
+EXPORT int64_t kafkalog_copy_records(const uint8_t *data, int64_t size, const int64_t *columns, int64_t stride,
+                                     int64_t most, const int64_t *rows, int64_t count, uint8_t *out, int64_t to,
+                                     int64_t capacity, int64_t *target, int64_t target_stride);
+
+/* What batches keep of new records: their codecs, leader epochs; offsets and append times. */
+enum { KEEPS_CODECS = 1, KEEPS_EPOCHS = 2, KEEPS_OFFSETS = 4 };
+
+/* Put the row after each batch of new records into `ends`, which has room for all rows, and return the number of
+ * batches. The records of a batch have at most `room` bytes if there are several, and at most `most` rows; each
+ * `most_of_block` rows end a batch, too. Records of a batch have one value of what `keeps` says. `current` are the epoch
+ * and the codec of the record before; a record gets them if its own are UNKNOWN. */
+EXPORT int64_t kafkalog_batch_ends(int64_t *columns, int64_t stride, int64_t rows, int64_t room, int64_t most,
+                                   int64_t most_of_block, int keeps, int64_t *current, int64_t *ends);
 
 /* The indexes of a segment, which grow as batches are appended. `interval` are the bytes between two batches with
  * entries, `indexed_position` where the last of them begins. The timestamp is the largest of all batches, and its
@@ -291,8 +315,9 @@ EXPORT int64_t kafkalog_index_columns(const uint8_t *data, int64_t size, int64_t
  * JDK 17). At least one byte of the `left` is there. */
 EXPORT int64_t kafkalog_malformed_bytes(const uint8_t *text, int64_t left);
 
-/* The hashes of keys as in Kafka's producers (Utils.murmur2), unsigned: key i is bytes ends[i] to ends[i + 1] of `data`.
- * Returns how many are hashed: it stops at a key outside. */
-EXPORT int64_t kafkalog_murmur2(const uint8_t *data, int64_t size, const int64_t *ends, int64_t rows, int64_t *hashes);
+/* The hashes of keys as in Kafka's producers (Utils.murmur2), unsigned: of sizes[i] bytes at at[i] of `data`, of no byte
+ * for a size below 0. Returns how many are hashed: it stops at a key outside. */
+EXPORT int64_t kafkalog_murmur2(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *sizes, int64_t rows,
+                                int64_t *hashes);
 
 #endif

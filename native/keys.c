@@ -199,13 +199,14 @@ static uint32_t murmur2(const uint8_t *key, int64_t size)
     return found ^ found >> 15;
 }
 
-int64_t kafkalog_murmur2(const uint8_t *data, int64_t size, const int64_t *ends, int64_t rows, int64_t *hashes)
+int64_t kafkalog_murmur2(const uint8_t *data, int64_t size, const int64_t *at, const int64_t *sizes, int64_t rows,
+                         int64_t *hashes)
 {
     for (int64_t row = 0; row < rows; row++) {
-        int64_t begin = ends[row], end = ends[row + 1];
-        if (begin < 0 || end < begin || end > size)
+        int64_t bytes = sizes[row] < 0 ? 0 : sizes[row];
+        if (bytes > 0 && !is_inside(at[row], bytes, size))
             return row;
-        hashes[row] = murmur2(data + begin, end - begin);
+        hashes[row] = murmur2(bytes ? data + at[row] : data, bytes);
     }
     return rows;
 }

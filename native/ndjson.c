@@ -366,7 +366,7 @@ static int64_t read_line(struct reader *reader, int64_t at, int64_t *row, int64_
         } else if (field == IS_HEADERS) {
             row[R_HEADERS_AT * stride] = start;
             at = read_headers(reader, at, row + R_HEADERS * stride);
-            row[RUN_HEADERS_SIZE * stride] = reader->to - start;
+            row[NEW_HEADERS_SIZE * stride] = reader->to - start;
         } else if (field == IS_TYPE) {
             at = read_kind(text, at, is_record);
         } else if (field == IS_TIMESTAMP && text[at] == 'n') {
@@ -395,11 +395,11 @@ static int64_t read_line(struct reader *reader, int64_t at, int64_t *row, int64_
 }
 
 void kafkalog_read_lines(const uint8_t *text, int64_t size, int64_t at, int64_t now_ms, uint8_t *out, int64_t capacity,
-                         int64_t *columns, int64_t stride, int64_t *result)
+                         int64_t to, int64_t *columns, int64_t stride, int64_t row, int64_t *result)
 {
-    struct reader reader = {text, out, 0};
-    int64_t end = size - 8, row = 0, lines = 0;
-    if (at < 0 || end <= at || text[end - 1] != '\n' || capacity < end - at + 64)
+    struct reader reader = {text, out, to};
+    int64_t end = size - 8, lines = 0;
+    if (at < 0 || end <= at || text[end - 1] != '\n' || row < 0 || !is_inside(to, end - at + 64, capacity))
         end = at;
     while (at < end && row < stride) {
         int64_t here = behind_blanks(text, at), *column = columns + row, before = reader.to;
@@ -411,15 +411,15 @@ void kafkalog_read_lines(const uint8_t *text, int64_t size, int64_t at, int64_t 
         }
         if (text[here] != '{')
             break;
-        for (int field = 0; field < RUN_COLUMNS; field++)
-            column[field * stride] = 0;
-        column[R_OFFSET * stride] = row;
-        column[R_TIMESTAMP * stride] = now_ms;
+        for (int field = 0; field < NEW_COLUMNS; field++)
+            column[field * stride] = UNKNOWN;
         column[R_SEQUENCE * stride] = column[R_CRC * stride] = -1;
         column[R_KEY_SIZE * stride] = column[R_VALUE_SIZE * stride] = -1;
+        column[R_TIMESTAMP * stride] = now_ms;
+        column[R_HEADERS * stride] = column[NEW_HEADERS_SIZE * stride] = 0;
         column[R_KEY_AT * stride] = column[R_VALUE_AT * stride] = column[R_HEADERS_AT * stride] = before;
         column[R_VALID * stride] = 1;
-        column[RUN_BEGIN * stride] = before;
+        column[NEW_BEGIN * stride] = before;
         here = read_line(&reader, here, column, stride, &is_record);
         if (here >= 0)
             here = behind_blanks(text, here);

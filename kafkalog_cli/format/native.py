@@ -18,11 +18,11 @@ from kafkalog_cli.errors import KafkalogError
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from kafkalog_cli.format.columns import Matrix
+    from kafkalog_cli.format.columns import IntColumn, Matrix
 
     Buffer: TypeAlias = Any  # collections.abc.Buffer of Python 3.12
 
-BATCH_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS = 15, 11, 13
+BATCH_COLUMNS, RECORD_COLUMNS, NEW_COLUMNS = 15, 11, 19
 SCAN_ROWS = RECORD_ROWS = (1 << 16) + 64
 """Largest number of rows that one call returns. With a power of two, all columns would share a part of the cache."""
 SMALLEST_ENTRY_BYTES = 26
@@ -81,13 +81,15 @@ _FUNCTIONS = {
     "kafkalog_copy_fields": ("i", "pippippi"),
     "kafkalog_copy_headers": ("i", "pippipp"),
     "kafkalog_join_columns": ("i", "pppipppipip"),
-    "kafkalog_read_lines": ("", "piiipipip"),
+    "kafkalog_read_lines": ("", "piiipiipiip"),
+    "kafkalog_copy_records": ("i", "pipiipipiipi"),
+    "kafkalog_batch_ends": ("i", "piiiiicpp"),
     "kafkalog_scan": ("", "piiiicpip"),
     "kafkalog_search": ("i", "ppic"),
     "kafkalog_index_batches": ("", "ppppicppp"),
     "kafkalog_index_columns": ("i", "piiicpp"),
     "kafkalog_malformed_bytes": ("i", "pi"),
-    "kafkalog_murmur2": ("i", "pipip"),
+    "kafkalog_murmur2": ("i", "pippip"),
     "kafkalog_render": ("i", "pppi"),
 }
 """The result and the arguments of each function of the header, by _TYPES."""
@@ -393,14 +395,16 @@ class _KeyTable(ctypes.Structure):
     _fields_ = _fields("*slots *entries *arena slot_count entry_count arena_bytes count used")
 
 
-def murmur2(data: Buffer, ends: Buffer) -> bytearray:
-    """Return the hashes of keys, which are between the 64-bit `ends` in `data`. See kafkalog_murmur2."""
-    source, borders = Memory(data), Memory(ends)
-    rows = borders.size // 8 - 1
+def murmur2(data: Buffer, at: Buffer, sizes: Buffer) -> IntColumn:
+    """Return the hashes of keys of `data`. See kafkalog_murmur2."""
+    source, begins = Memory(data), Memory(at)
+    rows = begins.size // 8
     hashes = bytearray(8 * rows)
-    if library().kafkalog_murmur2(source.address, source.size, borders.address, rows, Memory(hashes).address) != rows:
+    if library().kafkalog_murmur2(
+        *(source.address, source.size, begins.address, _sized(sizes, rows).address, rows, Memory(hashes).address)
+    ) != rows:  # fmt: skip
         raise ValueError("a key is outside of its bytes")
-    return hashes
+    return memoryview(hashes).cast("q")
 
 
 class IndexState(ctypes.Structure):
@@ -595,7 +599,7 @@ def join_columns(
     key, value, header_key, header_value = map(ctypes.addressof, structs)
     filled = int(library().kafkalog_join_columns(
         *(key, value, _sized(header_ends, rows + 1).address, headers[0].rows, header_key, header_value),
-        *(times.address, rows, room.address, room.size, _sized(columns, RUN_COLUMNS * rows).address),
+        *(times.address, rows, room.address, room.size, _sized(columns, NEW_COLUMNS * rows).address),
     ))  # fmt: skip
     if filled < 0:
         raise ValueError("a field is outside of its column")
@@ -603,19 +607,54 @@ def join_columns(
 
 
 def read_lines(
-    text: Buffer, size: int, at: int, now_ms: int, out: Buffer, columns: Buffer
-) -> tuple[int, int, int, int]:
-    """Read NDJSON lines: return the position after them, the bytes in `out`, the records, the lines.
+    text: Buffer, at: int, now_ms: int, out: Buffer, to: int, columns: Buffer, row: int
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """Read NDJSON lines: return the position after them, the end of the bytes in `out` and of the rows, the lines.
 
-    `size` bytes of `text` are used, see kafkalog_read_lines.
+    See kafkalog_read_lines.
     """
-    scratch, source, room, rows = _scratch(), Memory(text), Memory(out), Memory(columns)
+    scratch, source, room, matrix = _scratch(), Memory(text), Memory(out), Memory(columns)
     library().kafkalog_read_lines(
-        *(source.address, min(size, source.size), at, now_ms, room.address, room.size, rows.address),
-        *(rows.size // (8 * RUN_COLUMNS), scratch.results_at),
+        *(source.address, source.size, at, now_ms, room.address, room.size, to, matrix.address),
+        *(matrix.size // (8 * NEW_COLUMNS), row, scratch.results_at),
     )
-    end, filled, records, lines, *_ = scratch.results
-    return end, filled, records, lines
+    end, filled, rows, lines, *_ = scratch.results
+    return end, filled, rows, lines
+
+
+def copy_records(
+    data: Buffer, records: Columns, rows: Buffer | None, out: bytearray, to: int, target: Columns, row: int
+) -> int:  # fmt: skip
+    """Copy new records, all or `rows`, to `out` from byte `to` on, and to `target` from row `row` on.
+
+    Returns where their bytes end. See kafkalog_copy_records.
+    """
+    source, room, chosen = Memory(data), Memory(out), None if rows is None else Memory(rows)
+    count = records.rows if chosen is None else chosen.size // 8
+    target.check(row + count)
+    end = int(library().kafkalog_copy_records(
+        *(source.address, source.size, records.address, records.stride, records.rows),
+        *(None if chosen is None else chosen.address, count),
+        *(room.address, to, room.size, target.at(row), target.stride),
+    ))  # fmt: skip
+    if end < 0:
+        raise ValueError("a record is outside of its bytes")
+    return end
+
+
+KEEPS_CODECS, KEEPS_EPOCHS, KEEPS_OFFSETS = 1, 2, 4
+
+
+def batch_ends(
+    records: Columns, room: int, most: int, most_of_block: int, keeps: int, current: Buffer
+) -> IntColumn:  # fmt: skip
+    """Return the row after each batch of new records. See kafkalog_batch_ends."""
+    ends = bytearray(8 * records.rows)
+    count = library().kafkalog_batch_ends(
+        *(records.address, records.stride, records.rows, room, most, most_of_block, keeps),
+        *(_sized(current, 2).address, Memory(ends).address),
+    )
+    return memoryview(ends).cast("q")[:count]
 
 
 def crc32c(data: Buffer, before: int = 0, *, by_table: bool = False) -> int:

@@ -14,6 +14,7 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_imports
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings
+from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.importing.job import Import, Where, scattered
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
@@ -97,7 +98,10 @@ class Writer(DataSourceArrowWriter):
         where = Where(log_dir, self._run, self._policy)
         name = f"task {number}"
         with lock_imports(RealFilesystem(), log_dir, self._policy, exclusive=False):
-            return Sorted(scattered(where, places, number, name, (taken(part, name) for part in iterator)))
+            topics: list[str] = []
+            reader = ArrowReader(self._now_ms, with_origin=True, topics=topics)
+            records = reader.records(taken(part, name) for part in iterator)
+            return Sorted(scattered(where, places, number, name, records, topics))
 
     @without_traceback()
     def commit(self, messages: Sequence[Any]) -> None:

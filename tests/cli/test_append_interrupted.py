@@ -142,20 +142,20 @@ def several(root):
 @pytest.mark.parametrize("more", [(), ("--producer-id", "9", "--first-sequence", "0", "--transaction", "commit")])
 def test_several_partitions(several, monkeypatch, tmp_path, more):
     def with_a_signal(whole):
-        def pieces(self, number):
-            for piece in whole(self, number):
-                at = len(piece) // 2
-                yield piece[:at]
+        def parts(self, number):
+            for records in whole(self, number):
+                middle = len(records) // 2
+                yield records.part(0, middle)
                 if number == 1:
                     os.kill(os.getpid(), signal.SIGTERM)
-                yield piece[at:]
+                yield records.part(middle, len(records))
 
-        return pieces
+        return parts
 
     (tmp_path / "in.ndjson").write_bytes(keyed())
     argv = ("append", several, tmp_path / "in.ndjson", "--topic", "several", *SETTINGS, *more)
     with monkeypatch.context() as patched:
-        replace_point(patched, "lines of a partition of an append to several", with_a_signal)
+        replace_point(patched, "records of a partition of an append to several", with_a_signal)
         code, _, err = kafkalog(argv)
     there = [len(values(several / f"several-{number}")) for number in range(3)]
     assert code == 130, err

@@ -98,7 +98,7 @@ from kafkalog_cli.ops.choices import Hashing
 # Limits that a test lowers, so that it needs neither gigabytes nor millions of rows.
 from kafkalog_cli.broker import producer_state
 from kafkalog_cli.ops import coordinators
-from kafkalog_cli.ops.append import reading
+from kafkalog_cli.ops.append import lines
 from kafkalog_cli.ops.checks import log_questions
 from kafkalog_cli.ops.replay import kafka_cluster
 from kafkalog_cli.ops import stats
@@ -106,7 +106,7 @@ from kafkalog_cli.ops.serve import committed, groups
 from kafkalog_cli.output import ci_report, junit_report
 
 _LIMITS = {
-    "bytes of a line of input": (reading, "MOST_INPUT_LINE_BYTES"),
+    "bytes of a line of input": (lines, "MOST_INPUT_LINE_BYTES"),
     "bytes of a coordinator's keys": (coordinators, "MOST_HELD_BYTES"),
     "rows of coordinators that are sorted": (coordinators, "MOST_SORTED_ROWS"),
     "findings of a report in SARIF": (ci_report, "MOST_RESULTS"),
@@ -129,14 +129,14 @@ def lower_limit(monkeypatch, name, value):
 
 # Points of the product at which a test plants a bug or a delay, to see that it is noticed.
 from kafkalog_cli.cli import replay
-from kafkalog_cli.ops.append.partitioning import SortedLines
+from kafkalog_cli.ops.append.partitioning import SortedRecords
 from kafkalog_cli.ops.coordinators import CoordinatorTopic
 from kafkalog_cli.ops.lookup_time import TimeSearch
 from kafkalog_cli.ops.session.target import Target
 
 _POINTS = {
     "cluster that replay sends to": (replay, "KafkaCluster"),
-    "lines of a partition of an append to several": (SortedLines, "pieces"),
+    "records of a partition of an append to several": (SortedRecords, "of"),
     "lock of a change": (Target, "locked"),
     "load of a coordinator's topic": (CoordinatorTopic, "load"),
     "search for the first record of a time": (TimeSearch, "first"),

@@ -26,7 +26,7 @@ from kafkalog_cli.format.records import Header
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.append.append import AppendRequest, apply_append, next_sequence, plan_append
 from kafkalog_cli.ops.append.batching import BatchMaker, Writing, blocks
-from kafkalog_cli.ops.append.reading import NewRecord
+from kafkalog_cli.ops.append.records import NewRecord, RecordMaker
 from kafkalog_cli.ops.apply_changes import MarkerState, MarkerUse, apply_changes
 from kafkalog_cli.ops.compact.cleaning import Cleaning
 from kafkalog_cli.ops.compact.plan import plan_compact
@@ -177,7 +177,7 @@ class PlannedAppend:
         sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, request.writing)
         style = replace(plan.style, append_time_ms=None)
         maker, data = BatchMaker(style, sequence), b""
-        for block in blocks(_new(records), style, request.now_ms):
+        for block in blocks(_new(records, request.now_ms), style):
             data += b"".join(_as_sent(maker, block))
         if request.writing.transaction in ("commit", "abort"):
             header = Batch(0, 0, 0, 0, 0, 2, 0, 0, -1, -1, style.producer_id, style.producer_epoch, -1, 0, 1)
@@ -186,11 +186,15 @@ class PlannedAppend:
 
     def apply(self, records):
         run = RunInfo("run-1", "append", (), self._request.now_ms)
-        return apply_append(FS, self.plan, _new(records), run, self._request, held=None)
+        return apply_append(FS, self.plan, _new(records, self._request.now_ms), run, self._request, held=None)
 
 
-def _new(records):
-    return [NewRecord(key, value, tuple(Header(*one) for one in headers), at) for key, value, headers, at in records]
+def _new(records, now_ms):
+    found = [NewRecord(key, value, [Header(*one) for one in headers], at) for key, value, headers, at in records]
+    made = RecordMaker(sum(100 + len(repr(record)) for record in found), now_ms)
+    for record in found:
+        made.add(record)
+    return made.records()
 
 
 def _as_sent(maker, block):

@@ -1,4 +1,4 @@
-"""NDJSON that compiled kernels take apart: the records, the errors and the batches of the plain way."""
+"""NDJSON that the kernel reads: the records, the errors and the batches of lines that Python parses."""
 
 import base64
 import json
@@ -10,43 +10,41 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkalog_cli.format.records import field_bytes, read_headers
-from kafkalog_cli.ops.append import columns
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks
-from kafkalog_cli.ops.append.columns import NdjsonReader, RecordRun
-from kafkalog_cli.ops.append.reading import NewRecord
+from kafkalog_cli.ops.append.lines import records_of_lines
+from kafkalog_cli.ops.append.reading import parse_ndjson
+from kafkalog_cli.ops.append.records import NewRecord
 from tests.support.logs import BASE_TIME_MS
 from tests.support.product import BadInput
 from tests.support.strategies import contents, headers, timestamps
 
 NOW_MS = BASE_TIME_MS + 5
-PLAIN, COMPILED = False, True
+BY_PYTHON, BY_KERNEL = False, True
 ANYTHING = settings(suppress_health_check=list(HealthCheck), deadline=None)
 
 
-def arriving(by_columns, pieces):
-    """The records of NDJSON, of all lines by columns or of none."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "_MANY_BYTES", 0 if by_columns else 1 << 62)
-        yield from NdjsonReader(NOW_MS).records(pieces, "it")
+def arriving(by_kernel, pieces, parse=parse_ndjson):
+    return records_of_lines(pieces, "it", NOW_MS, parse, has_plain_ndjson=by_kernel)
 
 
-def rows(run):
-    """A run as single records."""
-    buffer = memoryview(run.buffer)
-    for row in run.matrix.T.tolist():
+def no_line(line):
+    raise AssertionError(f"the kernel leaves this line to Python: {line}")
+
+
+def rows(records):
+    """The records one by one."""
+    buffer = memoryview(records.buffer)
+    for row in records.columns.tuples():
         key, value = field_bytes(buffer, *row[3:5]), field_bytes(buffer, *row[5:7])
         yield NewRecord(key, value, tuple(read_headers(buffer, *row[7:9])), row[1])
 
 
-def outcome(kernels, pieces):
+def outcome(by_kernel, pieces):
     """The records, and what ended them."""
     found = []
     try:
-        for record in arriving(kernels, pieces):
-            if isinstance(record, RecordRun):
-                found += rows(record)
-            elif record is not None:
-                found.append(record._replace(timestamp=NOW_MS if record.timestamp is None else record.timestamp))
+        for records in arriving(by_kernel, pieces):
+            found += rows(records)
     except BadInput as error:
         return found, str(error)
     return found, None
@@ -125,7 +123,7 @@ KNOWN_ODD = st.sampled_from(
 @given(st.lists(good_lines() | good_lines() | KNOWN_ODD | ODD_LINES, max_size=8), st.integers(1, 400), st.booleans())
 def test_any_lines(lines, size, ends):
     pieces = cut(b"\n".join(lines) + b"\n" * ends, size)
-    assert outcome(COMPILED, pieces) == outcome(PLAIN, pieces)
+    assert outcome(BY_KERNEL, pieces) == outcome(BY_PYTHON, pieces)
 
 
 @ANYTHING
@@ -133,7 +131,7 @@ def test_any_lines(lines, size, ends):
 def test_a_line_that_was_damaged(line, at, new, gone):
     at %= len(line)
     pieces = [line[:at] + new + line[at + gone :] + b"\n{}\n"]
-    assert outcome(COMPILED, pieces) == outcome(PLAIN, pieces)
+    assert outcome(BY_KERNEL, pieces) == outcome(BY_PYTHON, pieces)
 
 
 def test_lines_as_we_print_them_are_not_left_to_python():
@@ -145,7 +143,7 @@ def test_lines_as_we_print_them_are_not_left_to_python():
         b'{"type":"record","value":{"encoding":"base64","data":"/w=="},"headers":[]}',
         b'{"key":"plain","value":"text"}',
     ]
-    (run,) = arriving(COMPILED, [b"\n".join(lines) + b"\n"])
+    (run,) = arriving(BY_KERNEL, [b"\n".join(lines) + b"\n"], no_line)
     assert list(rows(run)) == [
         NewRecord(None, b"a\n", ((b"h", None),), 5),
         NewRecord(None, b"\xff", (), NOW_MS),
@@ -182,23 +180,14 @@ def test_fields_in_any_order(seed):
     names = ["value", *chance.sample(PASSED_OVER, len(PASSED_OVER))]
     spelled = [json.dumps(name).encode() for name in names]
     line = b"{%b}\n" % b",".join(b"%b:null" % name for name in spelled)
-    (run,) = arriving(COMPILED, [line])
+    (run,) = arriving(BY_KERNEL, [line], no_line)
     assert list(rows(run)) == [NewRecord(None, None, (), NOW_MS)]
     for name in spelled:
         twice = line.replace(b"{", b"{%b:null," % name, 1)
-        assert outcome(COMPILED, [twice]) == outcome(PLAIN, [twice])
+        assert outcome(BY_KERNEL, [twice]) == outcome(BY_PYTHON, [twice])
         for at in range(len(name)):
             odd = line.replace(name, name[:at] + b"z" + name[at + 1 :], 1)
-            assert outcome(COMPILED, [odd]) == outcome(PLAIN, [odd])
-
-
-def test_what_a_pipe_gives_is_read_by_columns_too():
-    """Little at a time, but much in all."""
-    text = b'{"value":"some text","timestamp_ms":5}\n' * 40_000
-    found = list(NdjsonReader(NOW_MS).records(cut(text, 1 << 12), "it"))
-    runs = [one for one in found if isinstance(one, RecordRun)]
-    assert sum(map(len, runs)) > 5_000
-    assert sum(map(len, runs)) + len(found) - len(runs) == 40_000
+            assert outcome(BY_KERNEL, [odd]) == outcome(BY_PYTHON, [odd])
 
 
 def test_all_kinds_of_utf_8():
@@ -216,14 +205,13 @@ def test_all_kinds_of_utf_8():
         except UnicodeDecodeError:
             bad.append(data)
     assert len(good) > 900
-    runs = list(arriving(COMPILED, [b"".join(b'{"value":"%s"}\n' % data for data in good)]))
-    assert all(isinstance(run, RecordRun) for run in runs)
+    runs = list(arriving(BY_KERNEL, [b"".join(b'{"value":"%s"}\n' % data for data in good)], no_line))
     assert len(runs) > 1  # lines so short do not go into one
     assert [record.value for run in runs for record in rows(run)] == good
     for data in random.Random(5).sample(bad, 1500):
         pieces = [b'{"value":"%s"}\n' % data]
-        assert outcome(COMPILED, pieces) == outcome(PLAIN, pieces)
-        assert outcome(PLAIN, pieces)[1] is not None
+        assert outcome(BY_KERNEL, pieces) == outcome(BY_PYTHON, pieces)
+        assert outcome(BY_PYTHON, pieces)[1] is not None
 
 
 # -- batches
@@ -231,10 +219,10 @@ def test_all_kinds_of_utf_8():
 RECORDS = st.lists(st.tuples(contents, contents, headers), min_size=1, max_size=40)
 
 
-def encoded(kernels, pieces, style, most_records):
+def encoded(by_kernel, pieces, style, most_records):
     """All batches of an input, and the records of each block."""
     maker, data, offset, counts = BatchMaker(style, 0), b"", 7, []
-    for block in blocks(arriving(kernels, pieces), style, NOW_MS, most_records=most_records):
+    for block in blocks(arriving(by_kernel, pieces), style, most_records=most_records):
         made = maker.encode(block, offset)
         data += bytes(made.data)
         counts.append(int(sum(made.batches.records_count)))
@@ -260,8 +248,8 @@ def test_any_batches(made, batch_bytes, most_records, size, data):
     pieces = cut(b"\n".join(lines), size)
     codec = data.draw(st.sampled_from([0, 3]))
     style = BatchStyle(codec=codec, batch_bytes=batch_bytes, producer_id=4, producer_epoch=1)
-    wanted, counts = encoded(PLAIN, pieces, style, most_records)
-    found, those = encoded(COMPILED, pieces, style, most_records)
+    wanted, counts = encoded(BY_PYTHON, pieces, style, most_records)
+    found, those = encoded(BY_KERNEL, pieces, style, most_records)
     assert found == wanted
     assert sum(those) == sum(counts) == len(made)
     assert max(those) <= max(most_records, len(made) * (most_records == 1 << 14))
@@ -274,8 +262,8 @@ def test_many_batches(batch_bytes):
     """Over the ends of blocks; no batch has more than so many records."""
     text = b"".join(b'{"key":"%d","value":"%s"}\n' % (at, b"v" * (at % 50)) for at in range(60_000))
     style = BatchStyle(batch_bytes=batch_bytes)
-    wanted, counts = encoded(PLAIN, cut(text, 1 << 20), style, 1 << 14)
-    found, those = encoded(COMPILED, cut(text, 1 << 20), style, 1 << 14)
+    wanted, counts = encoded(BY_PYTHON, cut(text, 1 << 20), style, 1 << 14)
+    found, those = encoded(BY_KERNEL, cut(text, 1 << 20), style, 1 << 14)
     assert found == wanted
     assert sum(those) == sum(counts) == 60_000
     assert max(*counts, *those) < 60_000

@@ -1,4 +1,4 @@
-"""Arrow columns whose offsets are kept: compiled as plain, batch for batch; what a follower would not take."""
+"""Arrow columns whose offsets are kept: the batches do not depend on the parts; what a follower would not take."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,11 +12,13 @@ pa = pytest.importorskip("pyarrow")
 from kafkalog_cli.log.settings.topic_config import resolve  # noqa: E402
 from kafkalog_cli.ops.append import arrow  # noqa: E402
 from kafkalog_cli.ops.append.arrow import ArrowReader  # noqa: E402
-from kafkalog_cli.ops.append.batching import MOST_DELTA, BatchMaker, BatchStyle, blocks  # noqa: E402  # noqa: E402
+from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks  # noqa: E402
 from kafkalog_cli.ops.append.checks import Checks  # noqa: E402
+from kafkalog_cli.ops.append.records import UNKNOWN  # noqa: E402
 from tests.support.product import BadInput  # noqa: E402
 
-STYLE = BatchStyle(batch_bytes=300, keeps_offsets=True)
+STYLE = BatchStyle(batch_bytes=300, keeps_offsets=True, keeps_epochs=True, keeps_codecs=True)
+MOST_DELTA = (1 << 31) - 1
 HEADER = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
 SCHEMA = pa.schema(
     {
@@ -50,14 +52,10 @@ def part_of(rows):
 
 def encoded(parts):
     """Headers and bytes of the batches."""
-
-    def arriving():
-        for part in parts:
-            yield from ArrowReader(0, with_origin=True).records([part])
-
+    arriving = (records for part in parts for records in ArrowReader(0, with_origin=True).records([part]))
     checks = Checks(resolve("t", {}), STYLE, 0, 0)
     maker, found = BatchMaker(STYLE), []
-    for block in blocks(checks.records(arriving()), STYLE, 0):
+    for block in blocks(checks.records(arriving), STYLE):
         made = maker.encode(block, 99)
         for batch in made.batches.rows():
             begin = batch.position - made.batches.row(0).position
@@ -68,7 +66,6 @@ def encoded(parts):
 @given(ROWS, st.integers(0, 40))
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_batches_do_not_depend_on_the_parts(rows, cut):
-    """Where offsets are too far apart for one batch, it may be cut at another record."""
     part = part_of(rows)
     offsets = part.column("offset").to_pylist()
     wanted = encoded([part])
@@ -77,8 +74,7 @@ def test_the_batches_do_not_depend_on_the_parts(rows, cut):
         patch.setattr(arrow, "_SLICE_ROWS", 3)
         variants.append(encoded([part]))
     for found in variants:
-        if offsets[-1] - offsets[0] <= MOST_DELTA:
-            assert found == wanted
+        assert found == wanted
         data = b"".join(found)
         assert [one.offset for batch in read_batches(data) for one in read_records(data, batch)] == offsets
 
@@ -132,8 +128,8 @@ def test_a_bad_record_of_a_later_part_is_named_by_its_number(column, message):
 
 def test_the_origin_of_epoch_0_and_of_a_batch_without_a_codec():
     """They are facts: only what is not there is unknown, and a codec that is null is none."""
-    origins = arrow._Origins(
-        {"leader_epoch": pa.array([0, None], pa.int32()), "codec": pa.array(["none", None], pa.string())}, 2
-    )
-    assert [(one.leader_epoch, one.codec) for one in map(origins.of, range(2))] == [(0, 0), (None, 0)]
-    assert arrow._Origins({}, 1).of(0).codec is None
+    columns = {"leader_epoch": pa.array([0, None], pa.int32()), "codec": pa.array(["none", None], pa.string())}
+    (records,) = ArrowReader(0, with_origin=True).records([pa.RecordBatch.from_pydict(columns)])
+    assert [*zip(records.columns.leader_epoch, records.columns.codec, strict=True)] == [(0, 0), (UNKNOWN, 0)]
+    (records,) = ArrowReader(0, with_origin=True).records([pa.RecordBatch.from_pydict({"key": [b""]})])
+    assert list(records.columns.codec) == [UNKNOWN]

@@ -10,10 +10,12 @@ pa = pytest.importorskip("pyarrow")
 from kafkalog_cli.change.new_partitions import staged_name  # noqa: E402
 from kafkalog_cli.change.removal import try_to_remove_directory  # noqa: E402
 from kafkalog_cli.log.settings.source import SettingsSource  # noqa: E402
+from kafkalog_cli.ops.append.arrow import ArrowReader  # noqa: E402
 from kafkalog_cli.ops.append.batching import Writing  # noqa: E402
+from kafkalog_cli.ops.export_request import FileFormat  # noqa: E402
 from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
 from kafkalog_cli.ops.importing.planning import prove  # noqa: E402
-from kafkalog_cli.ops.importing.taking import line_batches  # noqa: E402
+from kafkalog_cli.ops.importing.sources import InputFile  # noqa: E402
 from tests.support.product import BadInput, KafkalogError  # noqa: E402
 
 ROOT, NOW_MS = "/data", 1_700_000_000_000
@@ -32,7 +34,11 @@ def empty_disk():
 def built(fs, **config):
     source = SettingsSource(fs, {"segment.bytes": "900", **config}, None, log_dirs=[ROOT])
     style = TopicStyle.of(source, ROOT, "t", Writing(keep_offsets=True, batch_bytes=200), NOW_MS)
-    return build(fs, PATH, [ROWS.slice(0, 20), ROWS.slice(20)], style)
+    return build(fs, PATH, records([ROWS.slice(0, 20), ROWS.slice(20)]), style, 100)
+
+
+def records(parts):
+    return ArrowReader(NOW_MS, with_origin=True).records(parts)
 
 
 def test_all_of_it_survives():
@@ -45,7 +51,7 @@ def test_all_of_it_survives():
     for survival in SURVIVALS:
         image = disk.image(survival)
         assert {path: facts[0] for path, facts in image.tree(PATH).items()} == contents, survival
-        proof = prove(image, PATH, "t-0", [ROWS], NOW_MS, with_offsets=True)
+        proof = prove(image, PATH, "t-0", records([ROWS]), with_offsets=True)
         assert proof.records == 60
     mode = disk.attributes(ROOT).mode
     assert {facts[1] for path, facts in before.items() if path != PATH} == {mode & 0o666}
@@ -64,7 +70,7 @@ def test_calls_that_fail():
         kinds.add(type(error).__name__)
         disk = fs.below
         if error is None:
-            assert prove(disk, PATH, "t-0", [ROWS], NOW_MS, with_offsets=True).records == 60
+            assert prove(disk, PATH, "t-0", records([ROWS]), with_offsets=True).records == 60
         try_to_remove_directory(disk, PATH)
         assert [entry.path for entry in disk.list_directory(ROOT)] == [f"{ROOT}/meta.properties"]
     assert {"NotChanged", "NoSpace", "OSError", "SyncFailed"} <= kinds
@@ -77,5 +83,5 @@ def test_a_line_that_is_no_record_is_told_without_an_option_of_append(tmp_path, 
     """`--input lines` is an option of append and compact: import has none."""
     (tmp_path / "in.ndjson").write_bytes(b'{"value":"a","topic":"t","partition":0}\n' + line + b"\n")
     with pytest.raises(BadInput, match="line 2: ") as told:
-        list(line_batches(str(tmp_path / "in.ndjson")))
+        list(InputFile(str(tmp_path / "in.ndjson"), FileFormat.JSON, 0).records(NOW_MS))
     assert "--input" not in str(told.value)

@@ -14,6 +14,7 @@ from pyarrow import feather
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.importing import job
 from kafkalog_cli.ops.importing.job import BuildTask, Where, scattered
 from kafkalog_cli.ops.importing.scattering import Places
@@ -40,7 +41,8 @@ def sorted_out(log_dir, partitions=5, rows=200, wrong=None):
         columns = {"value": [b"%d-%d" % (number, at) for at in range(rows)], "offset": offsets}
         part = pa.RecordBatch.from_pydict({**columns, "partition": pa.array([number] * rows, pa.int32())})
         places = Places("t", is_topic_given=True, is_column_first=True, keeps_offsets=True)
-        found += scattered(Where(str(log_dir), "run"), places, number, f"task {number}", iter([part]))
+        records = ArrowReader(NOW_MS, with_origin=True).records([part])
+        found += scattered(Where(str(log_dir), "run"), places, number, f"task {number}", records, [])
     return found
 
 

@@ -4,8 +4,9 @@ import pytest
 
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format import strict_json
-from kafkalog_cli.ops.append.columns import NdjsonReader
-from kafkalog_cli.ops.append.reading import PieceLines, parse_ndjson, read_records
+from kafkalog_cli.ops.append import lines
+from kafkalog_cli.ops.append.lines import records_of_lines
+from kafkalog_cli.ops.append.reading import parse_ndjson
 
 
 @pytest.mark.parametrize("text", [b"[],", b'{"a":1},', b'"ab",'])
@@ -15,18 +16,15 @@ def test_json_of_many_small_objects_is_refused_by_their_number(text):
 
 
 def test_a_line_as_long_as_the_limit_is_read(monkeypatch):
-    for name in ("kafkalog_cli.ops.append.reading.MOST_INPUT_LINE_BYTES",):
-        monkeypatch.setattr(name, 40)
+    monkeypatch.setattr(lines, "MOST_INPUT_LINE_BYTES", 40)
     line = b'{"value":"' + b"x" * 28 + b'"}'
     assert len(line) == 40
     for end, is_read in ((b"", True), (b" ", False)):
         pieces = [line[:7], line[7:] + end, b"\n" + line]
-        for read in (
-            lambda pieces=pieces: list(read_records(PieceLines(pieces), "in", parse_ndjson)),
-            lambda pieces=pieces: list(NdjsonReader(0).records(pieces, "in")),
-        ):
+        for by_kernel in (False, True):
+            found = records_of_lines(pieces, "in", 0, parse_ndjson, has_plain_ndjson=by_kernel)
             if is_read:
-                assert len(read()) == 2
+                assert sum(map(len, found)) == 2
             else:
                 with pytest.raises(BadInput, match="in: line 1: it has more than 40 bytes"):
-                    read()
+                    list(found)

@@ -27,7 +27,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.append.batching import BLOCK_RECORDS, ENDS, BatchMaker, BatchStyle, Block, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
-from kafkalog_cli.ops.append.columns import Arriving
+from kafkalog_cli.ops.append.records import Arriving
 from kafkalog_cli.ops.apply_changes import Applied, MarkerState, marker_after, marker_away
 from kafkalog_cli.ops.plans import (
     LogPlan,
@@ -194,7 +194,8 @@ def _style(config: Settings, target: AppendTarget, request: AppendRequest) -> Ba
         -1 if writing.producer_id is None else writing.producer_id,
         -1 if writing.producer_id is None else writing.producer_epoch,
         writing.transaction is not None,
-        writing.keep_offsets,
+        keeps_offsets=writing.keep_offsets,
+        keeps_epochs=writing.keep_offsets,
     )
 
 
@@ -229,7 +230,7 @@ def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> App
     checks = Checks(plan.view.config, plan.style, request.now_ms, end_offset)
     maker = BatchMaker(plan.style, 0)
     counts = AppendCounts(end_offset, end_offset)
-    for block in blocks(checks.records(records), plan.style, request.now_ms):
+    for block in blocks(checks.records(records), plan.style):
         made = maker.encode(block, counts.end_offset)
         checks.batches(made)
         counts = counts.plus(made)
@@ -298,7 +299,6 @@ class _Append:
         made = blocks(
             self._checks.records(records),
             plan.style,
-            self._request.now_ms,
             most_records=min(BLOCK_RECORDS, flusher.messages),
             is_due=flusher.is_late,
         )

@@ -1,18 +1,15 @@
-"""Read records to append from Arrow columns: runs by a compiled kernel, or single records if there are few."""
+"""Read records on their way into a log from Arrow columns."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_TIMESTAMP
-from kafkalog_cli.format.columns import Integers, Octets
+from kafkalog_cli.format.columns import Integers, Octets, as_array
 from kafkalog_cli.format.compression import Codec, codec_name
 from kafkalog_cli.log.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
-from kafkalog_cli.ops.append.batching import MOST_DELTA
-from kafkalog_cli.ops.append.columns import ROWS, RecordRun
-from kafkalog_cli.ops.append.reading import RecordOrigin
+from kafkalog_cli.ops.append.records import UNKNOWN, NewRecordColumns, NewRecords
 from kafkalog_cli.ops.export_files import OF_FILES
 
 _SLICE_ROWS = 1 << 14
@@ -35,17 +32,18 @@ class ArrowReader:
     """Reads records from RecordBatches with the columns key, value, headers and timestamp; each column may be missing.
 
     `now_ms` is the timestamp if there is no timestamp column; a null in that column means no timestamp. Other columns
-    of `record_schema` and of exported files are accepted and ignored, since the append assigns new offsets.
-    Control records are left out, since markers are not data. `with_origin`: records keep the offsets, append times,
-    leader epochs and codecs of those columns.
+    of `record_schema` and of exported files are accepted. They are ignored without `with_origin`, since the append
+    assigns new offsets. Control records are left out, since markers are not data. The column topic of a record has the
+    index of its name in `topics`.
     """
 
-    def __init__(self, now_ms: int, *, with_origin: bool = False) -> None:
+    def __init__(self, now_ms: int, *, with_origin: bool = False, topics: list[str] | None = None) -> None:
+        self._topics = [] if topics is None else topics
         self._now_ms = now_ms
         self._with_origin = with_origin
         self._records = 0
 
-    def records(self, parts: Iterable[Any]) -> Iterator[RecordRun]:
+    def records(self, parts: Iterable[Any]) -> Iterator[NewRecords]:
         """Yield all records, in order. Raises UsageError for columns that records do not have, BadInput for bad values.
 
         At most one part and some thousand records are in memory.
@@ -55,17 +53,45 @@ class ArrowReader:
             part = _without_control(given)
             for first in range(0, part.num_rows, _SLICE_ROWS):
                 for few in _small_slices(part.slice(first, _SLICE_ROWS)):
-                    yield from self._slice(few)
+                    yield self._slice(few)
 
-    def _slice(self, part: Any) -> Iterator[RecordRun]:
+    def _slice(self, part: Any) -> NewRecords:
         columns = {name: part.column(name) for name in part.schema.names}
         timestamps, headers = self._timestamps(columns.get("timestamp"), part.num_rows), columns.get("headers")
         if headers is not None:
             self._check_headers(headers)
-        origins = _Origins(columns, part.num_rows) if self._with_origin else None
-        run = _run(columns, timestamps)
-        yield from (run,) if origins is None else origins.parted(run)
+        records = _joined_columns(columns, timestamps)
+        if self._with_origin:
+            self._put_origins(records.columns, columns)
         self._records += part.num_rows
+        return records
+
+    def _put_origins(self, found: NewRecordColumns, columns: dict[str, Any]) -> None:
+        kind = columns.get("timestamp_type", columns.get("timestampType"))
+        origins = (
+            (found.offset, columns.get("offset")),
+            (found.leader_epoch, columns.get("leader_epoch")),
+            (found.is_append_time, kind),
+            (found.codec, _codec_numbers(columns.get("codec"))),
+            (found.partition, columns.get("partition")),
+            (found.topic, self._topic_numbers(columns.get("topic"))),
+            (found.is_transactional, columns.get("transactional")),
+        )
+        for target, column in origins:
+            if column is not None:
+                as_array(target)[:] = _numbers(column)
+        epochs = as_array(found.leader_epoch)
+        epochs[epochs < 0] = UNKNOWN
+
+    def _topic_numbers(self, column: Any) -> Any:
+        """Return the indexes of names in `topics`, which gets those that it does not have."""
+        if column is None:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self._topics += [name for name in pc.unique(column).to_pylist() if name not in (None, *self._topics)]
+        return pc.index_in(column, pa.array(self._topics, column.type))
 
     def _timestamps(self, column: Any, rows: int) -> Integers:
         import numpy as np
@@ -86,32 +112,6 @@ class ArrowReader:
             raise BadInput(path=f"records from {self._records + 1} on", reason="a header's key is null")
 
 
-def as_records(parts: Iterable[Any], schema: Any, now_ms: int, append_time_ms: int | None = None) -> Iterator[Any]:
-    """Yield the records of the parts as RecordBatches of `schema`, with columns of `record_schema`.
-
-    They should equal the records that `ArrowReader` makes, but are made without it, so that its results can be checked
-    against them. `append_time_ms`: the timestamp of all records, if given.
-    """
-    import pyarrow as pa
-
-    for given in parts:
-        part = _without_control(given)
-        arrays = []
-        for field in schema:
-            found = part.column(field.name) if field.name in part.schema.names else None
-            if field.name == "timestamp" and append_time_ms is not None:
-                found = pa.repeat(pa.scalar(append_time_ms, pa.int64()), part.num_rows)
-            elif found is None:
-                empty: Any = [] if field.name == "headers" else now_ms if field.name == "timestamp" else None
-                found = pa.array([empty] * part.num_rows, pa.int64() if field.name == "timestamp" else field.type)
-            if field.name == "headers" and found.null_count:
-                found = pa.array([one or [] for one in found.to_pylist()], field.type)
-            if field.name == "timestamp":
-                found = _milliseconds(found)
-            arrays.append(found.cast(field.type))
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
 def _milliseconds(column: Any) -> Any:
     """Return a column of timestamps, or of numbers in milliseconds, as milliseconds; null for no timestamp."""
     import pyarrow as pa
@@ -127,55 +127,13 @@ def _milliseconds(column: Any) -> Any:
     return pc.if_else(pc.equal(column, NO_TIMESTAMP), pa.scalar(None, pa.int64()), column)
 
 
-class _Origins:
-    """The origins of a number of records, from their columns; a missing column leaves its facts unknown."""
-
-    def __init__(self, columns: dict[str, Any], rows: int) -> None:
-        self._offset = _numbers(columns.get("offset"), rows)
-        self._epoch = _numbers(columns.get("leader_epoch"), rows)
-        kind = columns.get("timestamp_type", columns.get("timestampType"))
-        self._is_append_time = _numbers(kind, rows) == 1
-        self._codec = _numbers(_codec_numbers(columns.get("codec")), rows)
-
-    def of(self, row: int) -> RecordOrigin:
-        """Return the origin of one record."""
-        offset, epoch, codec = (int(column[row]) for column in (self._offset, self._epoch, self._codec))
-        return RecordOrigin(
-            offset=None if offset == _ABSENT else offset,
-            leader_epoch=None if epoch < 0 else epoch,
-            is_append_time=bool(self._is_append_time[row]),
-            codec=None if codec < 0 else codec,
-        )
-
-    def parted(self, run: RecordRun) -> Iterator[RecordRun]:
-        """Yield the run in parts; the records of a part have one origin and can be in one batch."""
-        import numpy as np
-
-        run.matrix[0] = self._offset
-        append_ms = np.where(self._is_append_time, run.matrix[1], _ABSENT)
-        facts = np.stack([self._epoch, self._is_append_time, append_ms, self._codec])
-        changes = np.flatnonzero((facts[:, 1:] != facts[:, :-1]).any(axis=0)) + 1
-        for begin, end in zip([0, *changes.tolist()], [*changes.tolist(), len(run)], strict=True):
-            at = begin
-            while at < end:
-                room = self._offset[at:end] - self._offset[at] <= MOST_DELTA
-                until = end if room.all() else at + max(int(room.argmin()), 1)
-                yield replace(run.part(at, until), origin=self.of(at)._replace(offset=None))
-                at = until
-
-
-_ABSENT = -1
-
-
-def _numbers(column: Any, rows: int) -> Integers:
-    """Return a column of integers as an array, with _ABSENT for nulls or if there is no column."""
+def _numbers(column: Any) -> Integers:
+    """Return a column of integers or booleans as an array, with UNKNOWN for nulls."""
     import numpy as np
     import pyarrow as pa
 
-    if column is None:
-        return np.full(rows, _ABSENT, np.int64)
-    found: Integers = column.cast(pa.int64()).fill_null(_ABSENT).to_numpy(zero_copy_only=False)
-    return found
+    found = column.cast(pa.int64()).fill_null(UNKNOWN).to_numpy(zero_copy_only=False)
+    return np.ascontiguousarray(found, np.int64)
 
 
 def _codec_numbers(column: Any) -> Any:
@@ -184,15 +142,23 @@ def _codec_numbers(column: Any) -> Any:
     Raises BadInput for an unknown name.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if column is None or pa.types.is_integer(column.type):
         return column if column is None else column.fill_null(Codec.NONE)
-    found = pc.index_in(column, pa.array([codec_name(codec) for codec in Codec]))
-    unknown = column.filter(pc.and_(found.is_null(), column.is_valid()))
-    if len(unknown):
-        raise BadInput(path="column codec", reason=f"{unknown[0].as_py()!r} is not a codec of Kafka")
-    return found.fill_null(Codec.NONE)
+    names = column.fill_null("none").dictionary_encode()
+    try:
+        numbers = pa.array([codec_number(name) for name in names.dictionary.to_pylist()], pa.int64())
+    except ValueError as error:
+        raise BadInput(path="column codec", reason=str(error)) from error
+    return numbers.take(names.indices)
+
+
+def codec_number(name: str) -> int:
+    """Return the number of a codec. Raises ValueError for an unknown name."""
+    for codec in Codec:
+        if codec_name(codec) == name:
+            return codec
+    raise ValueError(f"{name!r} is not a codec of Kafka")
 
 
 def check_columns(schema: Any) -> None:
@@ -253,14 +219,10 @@ def _is_headers(kind: Any) -> bool:
     return names == ["key", "value"] and all(_is_bytes(field.type) for field in kind.value_type)
 
 
-def _bytes(found: Any) -> Any:
-    return found.encode() if isinstance(found, str) else found
-
-
 # ---- for the kernel
 
 
-def _run(columns: dict[str, Any], timestamps: Integers) -> RecordRun:
+def _joined_columns(columns: dict[str, Any], timestamps: Integers) -> NewRecords:
     import numpy as np
 
     rows = len(timestamps)
@@ -268,11 +230,11 @@ def _run(columns: dict[str, Any], timestamps: Integers) -> RecordRun:
     ends, header_keys, header_values = _headers(columns.get("headers"), rows)
     count = len(header_values.valid)
     size = sum(int(one.ends[-1] - one.ends[0]) for one in (key, value, header_keys, header_values))
-    out, matrix = np.empty(size + _HEADER_SIZE_BYTES * count, np.uint8), np.empty((ROWS, rows), np.int64)
+    out, matrix = np.empty(size + _HEADER_SIZE_BYTES * count, np.uint8), bytearray(8 * native.NEW_COLUMNS * rows)
     fields = native.FieldColumn(*key), native.FieldColumn(*value)
     headers = native.FieldColumn(*header_keys[:2], None), native.FieldColumn(*header_values)
-    filled = native.join_columns(fields, ends, headers, timestamps, out, matrix)
-    return RecordRun(out[:filled], matrix)
+    native.join_columns(fields, ends, headers, timestamps, out, matrix)
+    return NewRecords(out.data, NewRecordColumns(matrix, rows, rows))
 
 
 def _fields(column: Any, rows: int) -> _Fields:

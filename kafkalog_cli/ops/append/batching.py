@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import (
     NO_SEQUENCE,
     RECORD_BATCH,
@@ -18,12 +19,10 @@ from kafkalog_cli.format.batch import (
     increment_sequence,
 )
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
-from kafkalog_cli.format.columns import IntColumn
+from kafkalog_cli.format.columns import column_of
 from kafkalog_cli.format.compression import Codec, codec_name, compress
 from kafkalog_cli.format.control import ABORT, COMMIT
-from kafkalog_cli.format.records import RecordColumns
-from kafkalog_cli.ops.append.columns import Arriving, PlainRun, RecordRun, joined
-from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
+from kafkalog_cli.ops.append.records import Arriving, NewRecordColumns, NewRecords, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ class BatchStyle:
     """The properties that all batches of a run have in common.
 
     `append_time_ms` is the broker's time, if the topic wants LogAppendTime. `batch_bytes` is the largest size of a
-    batch of several records before compression. `keeps_codecs`: a batch is compressed with the codec of the batch that
-    its records come from. This is also so if offsets are kept.
+    batch of several records before compression. Records keep their offsets with their append times, their leader
+    epochs, or the codec of the batch that they come from.
     """
 
     codec: int = 0
@@ -44,46 +43,43 @@ class BatchStyle:
     producer_epoch: int = -1
     is_transactional: bool = False
     keeps_offsets: bool = False
+    keeps_epochs: bool = False
     keeps_codecs: bool = False
 
     @property
-    def follows_origins(self) -> bool:
-        """Whether records from other batches keep some properties of those batches."""
-        return self.keeps_offsets or self.keeps_codecs
-
-    @property
     def attributes(self) -> int:
-        """The attributes field of the batch headers."""
+        """The attributes of batches that keep nothing of their records' origins."""
         bits = TIMESTAMP_TYPE_MASK if self.append_time_ms is not None else 0
         return self.codec | bits | (TRANSACTIONAL_MASK if self.is_transactional else 0)
 
-    def of(self, origin: RecordOrigin, timestamp: int | None) -> BatchStyle:
-        """Return the style of a batch for a record with this origin.
+    @property
+    def kept(self) -> int:
+        """What batches keep of their records' origins, as `native.batch_ends` takes it."""
+        kinds = (
+            (self.keeps_codecs, native.KEEPS_CODECS),
+            (self.keeps_epochs, native.KEEPS_EPOCHS),
+            (self.keeps_offsets, native.KEEPS_OFFSETS),
+        )
+        return sum(kind for is_kept, kind in kinds if is_kept)
 
-        If offsets are kept, its epoch, append time and codec are kept too.
-        """
-        if not self.follows_origins:
-            return self
-        if not self.keeps_offsets:
-            return self if origin.codec in (None, self.codec) else replace(self, codec=origin.codec)
-        epoch = self.leader_epoch if origin.leader_epoch is None else origin.leader_epoch
-        append_time_ms = timestamp if origin.is_append_time else None
-        codec = self.codec if origin.codec is None else origin.codec
-        if (epoch, append_time_ms, codec) == (self.leader_epoch, self.append_time_ms, self.codec):
-            return self
-        return replace(self, leader_epoch=epoch, append_time_ms=append_time_ms, codec=codec)
+    def of(self, columns: NewRecordColumns, row: int) -> BatchStyle:
+        """Return the style of the batch of a record, with what is kept of the record's origin."""
+        append_time_ms = self.append_time_ms
+        if self.keeps_offsets:
+            append_time_ms = columns.timestamp[row] if columns.is_append_time[row] == 1 else None
+        return replace(
+            self,
+            codec=columns.codec[row] if self.keeps_codecs else self.codec,
+            leader_epoch=columns.leader_epoch[row] if self.keeps_epochs else self.leader_epoch,
+            append_time_ms=append_time_ms,
+        )
 
 
 class Block(NamedTuple):
-    """Several whole batches of one style: the records and the end row of each batch.
+    """Several whole batches: the records, and the row after each batch. The offsets count only if offsets are kept."""
 
-    The offsets of the records are used only if offsets are kept.
-    """
-
-    buffer: memoryview
-    records: RecordColumns
+    records: NewRecords
     ends: list[int]
-    style: BatchStyle
 
 
 class BatchMaker:
@@ -99,22 +95,26 @@ class BatchMaker:
 
         If offsets are kept, `base_offset` is ignored.
         """
-        records, begins = block.records, [0, *block.ends[:-1]]
+        columns, begins = block.records.columns, [0, *block.ends[:-1]]
         if not self.style.keeps_offsets:
-            records = records.numbered(base_offset)
+            columns.offset[:] = column_of(range(base_offset, base_offset + len(columns)))
         headers = BatchColumns.from_rows(
-            self._header(records.offset[begin], records.offset[end - 1], block.style)
-            for begin, end in zip(begins, block.ends, strict=True)
+            self._header(columns, begin, end) for begin, end in zip(begins, block.ends, strict=True)
         )
-        return self._encoder.encode(block.buffer, records, WantedBatches(headers, begins, block.ends))
+        buffer = memoryview(block.records.buffer)
+        return self._encoder.encode(buffer, block.records.stored, WantedBatches(headers, begins, block.ends))
 
-    def _header(self, first: int, last: int, style: BatchStyle) -> Batch:
-        sequence = self.next_sequence
+    def _header(self, columns: NewRecordColumns, begin: int, end: int) -> Batch:
+        """Return the header of a batch. Its records have in common what is kept of their origins."""
+        style, sequence = self.style, self.next_sequence
+        first, last = columns.offset[begin], columns.offset[end - 1]
+        if style.kept:
+            style = style.of(columns, begin)
         if style.producer_id >= 0:
             self.next_sequence = increment_sequence(sequence, last - first + 1)
-        timestamp = -1 if style.append_time_ms is None else style.append_time_ms
+        largest = -1 if style.append_time_ms is None else style.append_time_ms
         producer = (style.producer_id, style.producer_epoch, sequence)
-        return Batch(0, 0, first, last, style.leader_epoch, 2, 0, style.attributes, -1, timestamp, *producer, 0, 1)
+        return Batch(0, 0, first, last, style.leader_epoch, 2, 0, style.attributes, -1, largest, *producer, 0, 1)
 
 
 CODECS = tuple(codec_name(codec) for codec in Codec)
@@ -187,120 +187,88 @@ class Writing:
 
 BLOCK_BYTES = 1 << 20
 BLOCK_RECORDS = 1 << 14
-MOST_DELTA = (1 << 31) - 1
-"""The largest difference between the first and the last offset of a batch."""
 
 
 def blocks(
     records: Arriving,
     style: BatchStyle,
-    now_ms: int,
     *,
     most_records: int = BLOCK_RECORDS,
     is_due: Callable[[], bool] = lambda: False,
 ) -> Iterator[Block]:
     """Gather records into batches, and yield several batches at a time.
 
-    `now_ms` is the timestamp of records without one. A batch has at most BLOCK_RECORDS records. If `most_records` is
-    less, a block ends after that many records. It ends earlier if `is_due` returns True, which is asked when no record
-    comes for a while.
+    A batch has at most BLOCK_RECORDS records. If `most_records` is less, a block ends after that many records. It ends
+    earlier if `is_due` returns True, which is asked when no record comes for a while.
     """
-    gathered = _Gathered(style, now_ms, most_records)
+    gathered = _Gathered(style, most_records)
     for found in records:
-        if found is None:
-            if is_due():
-                yield from gathered.taken(all_of_it=True)
-            continue
-        if style.follows_origins and not gathered.goes_on(found):
+        if found is not None:
+            gathered.add(found)
+            if gathered.is_worth_a_block:
+                yield from gathered.taken(all_of_it=False)
+        elif is_due():
             yield from gathered.taken(all_of_it=True)
-        if gathered.add(found):
-            yield from gathered.taken(all_of_it=False)
     yield from gathered.taken(all_of_it=True)
 
 
 class _Gathered:
-    """Records of one style that are not in a block yet."""
+    """Records that are not in a block yet."""
 
-    def __init__(self, style: BatchStyle, now_ms: int, most_records: int) -> None:
+    def __init__(self, style: BatchStyle, most_records: int) -> None:
         self._style = style
-        self._now_ms = now_ms
         self._most_records = most_records
-        self._runs: list[RecordRun | PlainRun] = []
+        self._parts: list[NewRecords] = []
         self._size_bytes = self._count = 0
         self._due_bytes, self._due_count = BLOCK_BYTES, min(BLOCK_RECORDS // 2, most_records)
-        self._first_offset = 0
+        self._current = array("q", (style.leader_epoch, style.codec))
 
-    def goes_on(self, found: NewRecord | RecordRun) -> bool:
-        """Whether a record or run may be in one batch with the records held, as far as origins decide it."""
-        if not self._count:
-            return True
-        last = found.last_offset if isinstance(found, RecordRun) else found.origin.offset or 0
-        return self._style_of(found) is self._style and last - self._first_offset <= MOST_DELTA
-
-    def _style_of(self, found: NewRecord | RecordRun) -> BatchStyle:
-        return self._style.of(found.origin, found.timestamp)
-
-    def add(self, found: NewRecord | RecordRun) -> bool:
-        """Hold more records, and return whether the records held are worth a block.
-
-        If origins are followed, `goes_on` is true for them, or all others were taken.
-        """
-        if not self._count and self._style.follows_origins:
-            self._style = self._style_of(found)
-            self._first_offset = found.first_offset if isinstance(found, RecordRun) else found.origin.offset or 0
-        if isinstance(found, RecordRun):
-            self._hold(found)
-        else:
-            run = self._runs[-1] if self._runs else None
-            if not isinstance(run, PlainRun):
-                run = PlainRun()
-                self._runs.append(run)
-            self._size_bytes += run.add(found, self._now_ms)
-            self._count += 1
+    @property
+    def is_worth_a_block(self) -> bool:
+        """Whether there are so many records that they are encoded."""
         return self._size_bytes > self._due_bytes or self._count >= self._due_count
 
-    def _hold(self, run: RecordRun | PlainRun) -> None:
-        self._runs.append(run)
-        self._size_bytes += len(run.buffer)
-        self._count += len(run)
+    def add(self, records: NewRecords) -> None:
+        """Hold more records."""
+        self._parts.append(records)
+        self._size_bytes += records.size_bytes
+        self._count += len(records)
 
     def taken(self, *, all_of_it: bool) -> Iterator[Block]:
         """Yield the full batches, or all of them; the records left over stay for the next call."""
         if not self._count:
             return
-        run, done = joined(self._runs), 0
-        for first, end, ends in self._parts(run, all_of_it=all_of_it):
-            yield Block(run.view, run.records(first, end), ends, self._style)
+        records, done = joined(self._parts), 0
+        for end, ends in self._blocks_of(self._ends(records), all_of_it=all_of_it):
+            yield Block(records.part(done, end), [row - done for row in ends])
             done = end
-        self._runs, self._size_bytes, self._count = [], 0, 0
-        if done < len(run):
-            rest = run.rest(done)
-            self._first_offset = rest.first_offset
-            self._hold(rest)
+        self._parts, self._size_bytes, self._count = [], 0, 0
+        if done < len(records):
+            self.add(records.part(done, len(records)))
         self._due_bytes = max(BLOCK_BYTES, 2 * self._size_bytes)
         self._due_count = min(max(BLOCK_RECORDS // 2, 2 * self._count), self._most_records)
 
-    def _parts(self, run: RecordRun | PlainRun, *, all_of_it: bool) -> Iterator[tuple[int, int, list[int]]]:
-        """Yield the blocks of the run: first row, end row, and the ends of its batches relative to the first row."""
-        most = self._most_records
-        if most >= BLOCK_RECORDS:
-            ends = _batch_ends(run.sizes(0, len(run)), self._style.batch_bytes)
+    def _ends(self, records: NewRecords) -> list[int]:
+        """Return the row after each batch."""
+        style = self._style
+        most = self._most_records if self._most_records < BLOCK_RECORDS else len(records)
+        room = style.batch_bytes - RECORD_BATCH.size
+        columns = native.columns_of(records.columns)
+        return native.batch_ends(columns, room, BLOCK_RECORDS, most, style.kept, self._current).tolist()
+
+    def _blocks_of(self, ends: list[int], *, all_of_it: bool) -> Iterator[tuple[int, list[int]]]:
+        """Yield the row after each block, and after its batches."""
+        if self._most_records >= BLOCK_RECORDS:
             ends = ends if all_of_it else ends[:-1]
             if ends:
-                yield 0, ends[-1], ends
+                yield ends[-1], ends
             return
-        for first in range(0, len(run), most):
-            end = min(first + most, len(run))
-            if all_of_it or end - first == most:
-                yield first, end, _batch_ends(run.sizes(first, end), self._style.batch_bytes)
-
-
-def _batch_ends(sizes: IntColumn, batch_bytes: int) -> list[int]:
-    """Return where batches end; the last batch ends with the last record. `sizes`: of all records up to each."""
-    room, begin, ends = batch_bytes - RECORD_BATCH.size, 0, []
-    while begin < len(sizes):
-        before = sizes[begin - 1] if begin else 0
-        full = bisect_left(sizes, before + room + 1)
-        begin = min(max(full, begin + 1), begin + BLOCK_RECORDS)
-        ends.append(begin)
-    return ends
+        block: list[int] = []
+        done = 0
+        for end in ends:
+            if block and end - done > self._most_records:
+                yield block[-1], block
+                block, done = [], block[-1]
+            block.append(end)
+        if block and (all_of_it or block[-1] - done == self._most_records):
+            yield block[-1], block

@@ -1,16 +1,17 @@
 """Refuse what a broker refuses to append (LogValidator, UnifiedLog.append), with a message about the record."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.batch_encoder import EncodedBatches
-from kafkalog_cli.format.columns import Integers
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.log.settings.topic_config import Settings
 from kafkalog_cli.ops.append.batching import BatchStyle
-from kafkalog_cli.ops.append.columns import Arriving, RecordRun
-from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
+from kafkalog_cli.ops.append.records import UNKNOWN, Arriving, NewRecordColumns, NewRecords
 from kafkalog_cli.ops.timestamp_units import OTHER_UNITS, other_unit_of
 
 
@@ -38,6 +39,7 @@ class Checks:
 
     def __init__(self, config: Settings, style: BatchStyle, now_ms: int, end_offset: int) -> None:
         self._keeps_offsets = style.keeps_offsets  # a follower trusts its leader, except for the checks of offsets
+        self._keeps_epochs = style.keeps_epochs
         self._next_offset = end_offset
         self._leader_epoch = style.leader_epoch
         self._needs_keys = config.is_compacted and not style.keeps_offsets
@@ -50,50 +52,73 @@ class Checks:
         self._now_ms = now_ms
         self.odd_time: OddTime | None = None
 
-    def records(self, records: Arriving) -> Iterator[NewRecord | RecordRun | None]:
+    def records(self, records: Arriving) -> Iterator[NewRecords | None]:
         """Yield the same records. Raises BadInput at the first record that a broker would refuse."""
-        number = 0
-        for record in records:
-            if record is None:
-                yield None
-                continue
-            if isinstance(record, RecordRun):
-                self._check_run(number, record)
-                number += len(record)
-                yield record
-                continue
-            number += 1
-            if self._needs_keys and record.key is None:
-                raise _no_key(number)
-            if self._keeps_offsets:
-                self._check_place(number, record.origin)
-            timestamp = record.timestamp
-            if timestamp is not None and timestamp != NO_TIMESTAMP:
-                self._notice_unit(number, timestamp)
-                if self._before_ms is not None:
-                    self._check_timestamp(number, timestamp)
-            yield record
+        number = 1
+        for found in records:
+            if found is not None:
+                self._check(number, found.columns)
+                number += len(found)
+            yield found
 
-    def _check_run(self, number: int, run: RecordRun) -> None:
-        """Check a run as `records` checks single records; `number` is the number of records before the run."""
-        import numpy as np
-
+    def _check(self, number: int, columns: NewRecordColumns) -> None:
+        """Check records, of which the first has this number."""
         if self._keeps_offsets:
-            self._check_places(number, run)
-        timestamps, key_bytes = run.matrix[1], run.matrix[4]
-        wrong = (key_bytes < 0) if self._needs_keys else np.zeros(len(run), dtype=bool)
-        given = timestamps != NO_TIMESTAMP
-        self._notice_units(number, timestamps)
-        if self._before_ms is not None:
-            wrong = wrong | (given & (self._now_ms - timestamps > self._before_ms))
-        if self._after_ms is not None:
-            wrong = wrong | (given & (timestamps - self._now_ms > self._after_ms))
-        if not wrong.any():
-            return
-        first = int(wrong.argmax())
-        if self._needs_keys and key_bytes[first] < 0:
-            raise _no_key(number + first + 1)
-        self._check_timestamp(number + first + 1, int(timestamps[first]))
+            self._check_places(number, columns)
+        times = columns.timestamp
+        if self._needs_keys or self._before_ms is not None:
+            wrong = rows_where(self._is_refused, columns.key_size, times)
+            if wrong:
+                raise self._refusal(number + wrong[0], columns.key_size[wrong[0]], times[wrong[0]])
+        if self.odd_time is None:
+            for row in rows_where(_is_in_other_unit, times)[:1]:
+                unit = other_unit_of(times[row])
+                assert unit is not None
+                self.odd_time = OddTime(number + row, times[row], unit.value)
+
+    def _is_refused(self, key_size: Any, time: Any) -> Any:
+        """Whether a broker would refuse a record, for rows_where."""
+        is_refused = (key_size < 0) & self._needs_keys
+        if self._before_ms is not None and self._after_ms is not None:
+            is_given = time != NO_TIMESTAMP
+            is_refused |= is_given & (self._now_ms - time > self._before_ms)
+            is_refused |= is_given & (time - self._now_ms > self._after_ms)
+        return is_refused
+
+    def _refusal(self, number: int, key_size: int, timestamp: int) -> BadInput:
+        if self._needs_keys and key_size < 0:
+            return BadInput(path=f"record {number}", reason="it has no key, and the topic is compacted")
+        assert self._before_ms is not None
+        is_old = self._now_ms - timestamp > self._before_ms
+        why = (
+            "too old (message.timestamp.before.max.ms)" if is_old else "in the future (message.timestamp.after.max.ms)"
+        )
+        unit = other_unit_of(timestamp)
+        hint = "" if unit is None else f"; timestamps are in milliseconds, and this one seems to be {unit.value}"
+        return BadInput(path=f"record {number}", reason=f"timestamp {timestamp} is {why}{hint}")
+
+    def _check_places(self, number: int, columns: NewRecordColumns) -> None:
+        """Check that offsets and leader epochs ascend. Raises BadInput."""
+        offsets, epochs = columns.offset, columns.leader_epoch
+        wrong = rows_where(lambda before, at: at <= before, offsets[:-1], offsets[1:])
+        row = 0 if offsets[0] < self._next_offset else wrong[0] + 1 if wrong else len(offsets)
+        if self._keeps_epochs:
+            changes = rows_where(lambda before, at: at != before, epochs[:-1], epochs[1:])
+            self._check_epochs(number, {change: epochs[change] for change in (0, *(at + 1 for at in changes))}, row)
+        if row < len(offsets):
+            next_offset, offset = offsets[row - 1] + 1 if row else self._next_offset, offsets[row]
+            found = "it has no offset" if offset == UNKNOWN else f"offset {offset} is too low"
+            reason = f"{found}: the log already ends at {next_offset}"
+            raise BadInput(path=f"record {number + row}", reason=reason)
+        self._next_offset = offsets[-1] + 1
+
+    def _check_epochs(self, number: int, changes: dict[int, int], end: int) -> None:
+        """Check the leader epochs that begin at some rows, before the row `end`. Raises BadInput."""
+        for row, epoch in changes.items():
+            if row < end and 0 <= epoch < self._leader_epoch:
+                reason = f"leader epoch {epoch} comes after {self._leader_epoch}"
+                raise BadInput(path=f"record {number + row}", reason=reason)
+            self._leader_epoch = max(epoch, self._leader_epoch)
 
     def batches(self, made: EncodedBatches) -> None:
         """Check the sizes of batches. Raises BadInput for a batch that is too large."""
@@ -104,61 +129,7 @@ class Checks:
                 reason = f"a batch of {batch.size_bytes} bytes is over {limit}"
                 raise BadInput(path=f"offset {batch.base_offset}", reason=reason)
 
-    def _check_place(self, number: int, origin: RecordOrigin) -> None:
-        offset, epoch = origin.offset, origin.leader_epoch
-        if offset is None or offset < self._next_offset:
-            found = "it has no offset" if offset is None else f"offset {offset} is too low"
-            reason = f"{found}: the log already ends at {self._next_offset}"
-            raise BadInput(path=f"record {number}", reason=reason)
-        self._next_offset = offset + 1
-        if epoch is not None and epoch >= 0:
-            if epoch < self._leader_epoch:
-                raise BadInput(path=f"record {number}", reason=f"leader epoch {epoch} comes after {self._leader_epoch}")
-            self._leader_epoch = epoch
 
-    def _check_places(self, number: int, run: RecordRun) -> None:
-        """Check the offsets and the leader epoch of a run, as `_check_place` does for a record."""
-        import numpy as np
-
-        offsets = run.matrix[0]
-        wrong = np.flatnonzero(np.diff(offsets, prepend=self._next_offset - 1) <= 0)
-        first = int(wrong[0]) if len(wrong) else 0
-        if first:
-            self._next_offset = int(offsets[first - 1]) + 1
-        self._check_place(number + first + 1, run.origin._replace(offset=int(offsets[first])))
-        self._next_offset = int(offsets[-1]) + 1
-
-    def _notice_units(self, number: int, timestamps: Integers) -> None:
-        """Note the first odd timestamp, as `_notice_unit`; `number` is the number of records before these."""
-        import numpy as np
-
-        if self.odd_time is not None:
-            return
-        is_odd = np.zeros(len(timestamps), dtype=bool)
-        for _, first, end in OTHER_UNITS:
-            is_odd |= (timestamps >= first) & (timestamps < end)
-        if is_odd.any():
-            at = int(is_odd.argmax())
-            self._notice_unit(number + at + 1, int(timestamps[at]))
-
-    def _notice_unit(self, number: int, timestamp: int) -> None:
-        unit = None if self.odd_time is not None else other_unit_of(timestamp)
-        if unit is not None:
-            self.odd_time = OddTime(number, timestamp, unit.value)
-
-    def _check_timestamp(self, number: int, timestamp: int) -> None:
-        early, late = self._now_ms - timestamp, timestamp - self._now_ms
-        if self._before_ms is not None and early > self._before_ms:
-            raise _bad_time(number, timestamp, "too old (message.timestamp.before.max.ms)")
-        if self._after_ms is not None and late > self._after_ms:
-            raise _bad_time(number, timestamp, "in the future (message.timestamp.after.max.ms)")
-
-
-def _no_key(number: int) -> BadInput:
-    return BadInput(path=f"record {number}", reason="it has no key, and the topic is compacted")
-
-
-def _bad_time(number: int, timestamp: int, why: str) -> BadInput:
-    unit = other_unit_of(timestamp)
-    hint = "" if unit is None else f"; timestamps are in milliseconds, and this one seems to be {unit.value}"
-    return BadInput(path=f"record {number}", reason=f"timestamp {timestamp} is {why}{hint}")
+def _is_in_other_unit(time: Any) -> Any:
+    """Whether a timestamp seems to be in another unit than milliseconds, for rows_where."""
+    return reduce(or_, ((time >= first) & (time < end) for _, first, end in OTHER_UNITS))

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import BadInput, UsageError
-from kafkalog_cli.ops.append.columns import RecordRun
-from kafkalog_cli.ops.append.reading import NewRecord, Piece, file_pieces
+from kafkalog_cli.ops.append.lines import Piece, file_pieces
+from kafkalog_cli.ops.append.records import NewRecords
 from kafkalog_cli.ops.session.interruptions import POLL_SECONDS, Interruptions
 from kafkalog_cli.ops.session.observer import Observer
 
@@ -94,9 +94,11 @@ def _has_descriptor(stream: Any) -> bool:
 
 
 _ITEMS_AHEAD = 2
-"""The number of runs that may wait in the queue; each holds the records of one piece of the input."""
+"""The number of items that may wait in the queue; each holds the records of one piece of the input."""
+_LARGE_BYTES = 1 << 18
+"""From so many bytes at a time on, a thread is worth its start."""
 
-Records = Generator["NewRecord | RecordRun | None", None, None]
+Records = Generator["NewRecords | None", None, None]
 
 
 class _End(NamedTuple):
@@ -108,13 +110,12 @@ class _End(NamedTuple):
 class Ahead:
     """Iterate once for what `records` yields or raises, in its order. On leaving the context the thread has ended.
 
-    A thread would not help with single records, which Python parses. It therefore starts only after the first run;
-    earlier records are read in the caller's thread.
+    It starts only after the first records of many bytes; earlier records are read in the caller's thread.
     """
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._queue: Queue[NewRecord | RecordRun | _End | None] = Queue(_ITEMS_AHEAD)
+        self._queue: Queue[NewRecords | _End | None] = Queue(_ITEMS_AHEAD)
         self._is_stopped = Event()
         self._thread: Thread | None = None
 
@@ -130,10 +131,10 @@ class Ahead:
             self._thread.join()
         self._records.close()
 
-    def __iter__(self) -> Iterator[NewRecord | RecordRun | None]:
+    def __iter__(self) -> Iterator[NewRecords | None]:
         for found in self._records:
             yield found
-            if isinstance(found, RecordRun):
+            if found is not None and found.size_bytes >= _LARGE_BYTES:
                 break
         else:
             return
@@ -192,7 +193,7 @@ def parse_skipped(words: Sequence[str]) -> SkippedRecords:
     return SkippedRecords(of_only, by_partition)
 
 
-def without_first(records: Records, count: int) -> Generator[NewRecord | RecordRun | None, None, None]:
+def without_first(records: Records, count: int) -> Records:
     """Yield the records after the first `count`.
 
     Raises BadInput if there are fewer, since it is another input then.
@@ -202,12 +203,10 @@ def without_first(records: Records, count: int) -> Generator[NewRecord | RecordR
         for found in records:
             if not left or found is None:
                 yield found
-            elif not isinstance(found, RecordRun):
-                left -= 1
             elif len(found) <= left:
                 left -= len(found)
             else:
-                yield found.rest(left)
+                yield found.part(left, len(found))
                 left = 0
     if left:
         reason = f"the input has {count - left} records, and {count} are to be skipped: it is not the same input"

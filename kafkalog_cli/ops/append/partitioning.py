@@ -1,15 +1,16 @@
 """Choose the partition of each record as producers of Kafka and librdkafka do, and sort the input by partition."""
 
 import zlib
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from kafkalog_cli.disk.temporary import SpooledFile
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.format import native
+from kafkalog_cli.format.columns import Integers, as_array, column_of
+from kafkalog_cli.format.records import field_bytes
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.append.reading import NewRecord, Parse
+from kafkalog_cli.ops.append.reading import Parse
+from kafkalog_cli.ops.append.records import NewRecord, NewRecords, read_records, write_records
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.ownership import Places
 
@@ -18,7 +19,8 @@ _MASK = 0xFFFFFFFF
 
 def murmur2(data: bytes) -> int:
     """Return the hash of `data` as an unsigned 32-bit number. Java's result is the signed one."""
-    return int.from_bytes(native.murmur2(data, array("q", [0, len(data)])), "little")
+    hashes = native.murmur2(data, column_of((0,)), column_of((len(data),)))
+    return hashes[0]
 
 
 def fnv1a(data: bytes) -> int:
@@ -29,19 +31,19 @@ def fnv1a(data: bytes) -> int:
     return found if found < 1 << 31 else (1 << 32) - found
 
 
-def partitions_of_keys(keys: Any, partitions: int, hashing: Hashing = Hashing.MURMUR2_RANDOM) -> Any:
-    """Return `partition_of_key` of each key of an Arrow array of bytes, as numbers of NumPy; a null is an empty key."""
+def partitions_of_keys(records: NewRecords, partitions: int, hashing: Hashing = Hashing.MURMUR2_RANDOM) -> Integers:
+    """Return `partition_of_key` of the key of each record; a null is an empty key."""
     import numpy as np
-    import pyarrow as pa
 
+    columns = records.columns
     if not hashing.value.startswith("murmur2"):
-        found = [partition_of_key(key or b"", partitions, hashing) for key in keys.to_pylist()]
-        return np.array(found, np.int64)
-    _, ends, data = keys.buffers()
-    kind = np.int64 if pa.types.is_large_binary(keys.type) else np.int32
-    bounds = np.frombuffer(ends, kind)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
-    hashes = np.frombuffer(native.murmur2(data or b"", bounds), np.int64)
-    return (hashes & 0x7FFFFFFF) % partitions
+        keys = (
+            field_bytes(memoryview(records.buffer), at, size) or b""
+            for at, size in zip(columns.key_position, columns.key_size, strict=True)
+        )
+        return np.array([partition_of_key(key, partitions, hashing) for key in keys], np.int64)
+    hashes = native.murmur2(records.buffer, columns.key_position, columns.key_size)
+    return (as_array(hashes) & 0x7FFFFFFF) % partitions
 
 
 def partition_of_key(key: bytes, partitions: int, hashing: Hashing = Hashing.MURMUR2_RANDOM) -> int:
@@ -66,21 +68,19 @@ class MisplacedKeys:
         self.records = 0
         self._partition, self._count = partition, count
 
-    def counted(self, parts: Iterable[Any]) -> Iterator[Any]:
-        """Yield the RecordBatches."""
-        for part in parts:
-            if self._count is not None and "key" in part.schema.names:
-                keys = part.column("key")
-                elsewhere = partitions_of_keys(keys, self._count) != self._partition
-                elsewhere &= keys.is_valid().to_numpy(zero_copy_only=False)
+    def counted(self, parts: Iterable[NewRecords]) -> Iterator[NewRecords]:
+        """Yield the records."""
+        for records in parts:
+            if self._count is not None:
+                elsewhere = partitions_of_keys(records, self._count) != self._partition
+                elsewhere &= as_array(records.columns.key_size) >= 0
                 if elsewhere.any():
-                    elsewhere &= partitions_of_keys(keys, self._count, Hashing.CRC32) != self._partition
+                    elsewhere &= partitions_of_keys(records, self._count, Hashing.CRC32) != self._partition
                 self.records += int(elsewhere.sum())
-            yield part
+            yield records
 
 
 _HELD_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 20
 
 
 class Partitioner:
@@ -112,9 +112,9 @@ class Partitioner:
             return found
         return self.without_key(record.origin.partition, len(record.value or b""))
 
-    def without_key(self, wanted: int | None, value_bytes: int) -> int:
+    def without_key(self, wanted: int, value_bytes: int) -> int:
         """Return the number of the partition of a record without a key; `wanted`: the partition it comes from."""
-        if wanted is not None and wanted in self._is_given:
+        if wanted in self._is_given:
             return wanted
         if self._sticky_bytes >= self._batch_bytes:
             self._sticky_bytes, self._sticky = 0, (self._sticky + 1) % len(self._given)
@@ -122,36 +122,39 @@ class Partitioner:
         return self._given[self._sticky]
 
 
-class SortedLines:
-    """Lines of an input, sorted by the partition of their record; large amounts are in nameless temporary files."""
+class SortedRecords:
+    """Records by partition; large amounts are in nameless temporary files."""
 
     def __init__(self, partitioner: Partitioner, numbers: Iterable[int]) -> None:
         self._partitioner = partitioner
         self._files = {number: SpooledFile(_HELD_BYTES) for number in numbers}
 
-    def sorting(self, parse: Parse) -> Callable[[bytes], None]:
-        """Return a function that parses a line and stores it for its partition.
+    def placing(self, parse: Parse) -> Parse:
+        """Return `parse` with the partition to which each record goes; it raises ValueError as the partitioner, too."""
 
-        It raises ValueError as `parse` and `Partitioner.partition_of` do, and OSError.
-        """
-
-        def sort(line: bytes) -> None:
+        def place(line: bytes) -> NewRecord | None:
             record = parse(line)
-            if record is not None:
-                self._files[self._partitioner.partition_of(record)].write(line + b"\n")
+            if record is None:
+                return None
+            origin = record.origin._replace(partition=self._partitioner.partition_of(record))
+            return record._replace(origin=origin)
 
-        return sort
+        return place
 
-    def pieces(self, number: int) -> Iterator[bytes]:
-        """Yield the lines of a partition in pieces, from the start."""
+    def add(self, records: NewRecords) -> None:
+        """Store records whose columns have their partitions. Raises OSError."""
+        for number, own in records.groups(records.columns.partition):
+            write_records(self._files[number], own)
+
+    def of(self, number: int) -> Iterator[NewRecords]:
+        """Yield the records of a partition, from the start."""
         file = self._files[number]
         file.seek(0)
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
+        return read_records(file)
 
     @property
     def size_bytes(self) -> int:
-        """The size of all lines in bytes, after all were sorted."""
+        """The size of all records in bytes, after all were sorted."""
         return sum(file.tell() for file in self._files.values())
 
     def close(self) -> None:

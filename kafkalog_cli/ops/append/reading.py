@@ -6,20 +6,19 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import BadInput, NotRecords
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import (
     MEBIBYTE,
-    MOST_INPUT_LINE_BYTES,
     MOST_JSON_LINE_BYTES,
     MOST_JSON_LINE_VALUES,
     MOST_WIDE_JSON_LINE_BYTES,
 )
 from kafkalog_cli.format.records import Header
+from kafkalog_cli.ops.append.records import NO_ORIGIN, UNKNOWN, NewRecord, RecordOrigin
 
 _SKIPPED = ("batch", "summary", "progress")
 """The types of dump-log's lines that are not records. Data of others may have such types, so the schema counts, too."""
@@ -34,127 +33,9 @@ _FIELDS = _CONTENTS | {
 _LARGEST_TIMESTAMP = (1 << 63) - 1
 _LARGEST_INT, _LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 2
 _TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
-_PIECE_BYTES = 1 << 20
-"""Threads alternate once per piece; its data is then still in a processor's cache for the other thread."""
-
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-def without_byte_order_mark(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield the pieces of a stream without the byte order mark with which Windows programs begin a file."""
-    head: bytes | None = b""
-    for piece in pieces:
-        if head is None or not piece:
-            yield piece
-            continue
-        head += bytes(piece)
-        if len(head) >= len(_BYTE_ORDER_MARK) or not _BYTE_ORDER_MARK.startswith(head):
-            yield head.removeprefix(_BYTE_ORDER_MARK)
-            head = None
-    if head:
-        yield head
-
-
-class PieceLines:
-    """Splits a stream that arrives in pieces of any size into lines without line ends; an empty piece gives None.
-
-    A line may end with a carriage return before the line feed, and the first may begin with a byte order mark. Raises
-    LineTooLong for a line that is too long to be held in memory.
-    """
-
-    def __init__(self, pieces: Iterable[Piece]) -> None:
-        self._pieces = without_byte_order_mark(pieces)
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        rest = bytearray()
-        for piece in self._pieces:
-            if not piece:
-                yield None
-                continue
-            begin = len(rest)
-            rest += piece
-            if rest.find(b"\n", begin) >= 0:
-                *lines, tail = bytes(rest).split(b"\n")
-                yield from (line.removesuffix(b"\r") for line in lines)
-                rest = bytearray(tail)
-            check_line(len(rest))
-        if rest:
-            yield bytes(rest.removesuffix(b"\r"))
-
-
-class LineTooLong(ValueError):
-    """A line has more bytes than are held in memory."""
-
-
-def check_line(size_bytes: int) -> None:
-    """Raises LineTooLong if a line has at least `size_bytes`, and that is too much."""
-    if size_bytes > MOST_INPUT_LINE_BYTES:
-        raise LineTooLong(f"it has more than {MOST_INPUT_LINE_BYTES} bytes, the most of a line that are read")
-
-
-Piece = bytes | memoryview
-"""A part of a stream, valid until the next part is requested."""
-
-
-def file_pieces(file: ReadableFile) -> Iterator[Piece]:
-    """Yield the bytes of a file, in order."""
-    position, buffer = 0, memoryview(bytearray(_PIECE_BYTES))
-    while got := file.read_into(position, buffer):
-        yield buffer[:got]
-        position += got
-
-
-class RecordOrigin(NamedTuple):
-    """Where a record comes from; a field is None if the input does not say.
-
-    `is_append_time`: the timestamp is an append time. `codec` is the number of the codec of the record's batch.
-    """
-
-    partition: int | None = None
-    offset: int | None = None
-    leader_epoch: int | None = None
-    is_append_time: bool = False
-    codec: int | None = None
-
-
-NO_ORIGIN = RecordOrigin()
-
-
-class NewRecord(NamedTuple):
-    """A record to append. `timestamp` in ms is -1 for no timestamp, None for the current time."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...] = ()
-    timestamp: int | None = None
-    origin: RecordOrigin = NO_ORIGIN
-
 
 Parse = Callable[[bytes], NewRecord | None]
 """Parses a line without its end into a record; returns None for a line that is not a record. Raises ValueError."""
-RecordT = TypeVar("RecordT")
-
-
-def read_records(
-    lines: Iterable[bytes | None], path: str, parse: Callable[[bytes], RecordT | None]
-) -> Iterator[RecordT | None]:
-    """Yield the record of each line; None stays None. Raises BadInput with the stream's name `path` and the line."""
-    number = 0
-    try:
-        for line in lines:
-            if line is None:
-                yield None
-                continue
-            number += 1
-            try:
-                record = parse(line)
-            except ValueError as error:
-                raise bad_line(path, number, error) from error
-            if record is not None:
-                yield record
-    except LineTooLong as error:
-        raise bad_line(path, number + 1, error) from error
 
 
 class NotMeantAsRecord(ValueError):
@@ -171,17 +52,17 @@ def bad_line(path: str, number: int, error: ValueError) -> BadInput:
     return kind(path=path, reason=f"line {number}: {error}")
 
 
-def parse_ndjson(line: bytes, *, with_origin: bool = False, most_bytes: int | None = None) -> NewRecord | None:
-    """Parse a record of dump-log's NDJSON; key, value and header values may also be plain strings.
+def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
+    """Parse a record of dump-log's NDJSON. Raises ValueError as `record_of_ndjson`, and for what is not JSON."""
+    return record_of_ndjson(parse_json_line(line), with_origin=with_origin) if line.strip() else None
 
-    `most_bytes`: see `check_json_line`.
+
+def record_of_ndjson(found: Any, *, with_origin: bool) -> NewRecord | None:
+    """Return the record of an object as dump-log prints it; key, value and header values may also be plain strings.
 
     Control records are left out, since markers of transactions are not data. Raises ValueError, also for a field that
     no record has, such as a misspelled name.
     """
-    if not line.strip():
-        return None
-    found = parse_json_line(line, most_bytes=most_bytes)
     if not isinstance(found, dict):
         raise NotMeantAsRecord(f"no JSON object; {LINES_HINT}")
     if is_kcat(found):
@@ -321,12 +202,13 @@ def _origin(found: dict[str, Any]) -> RecordOrigin:
     )
 
 
-def _number(found: dict[str, Any], name: str, least: int, most: int) -> int | None:
+def _number(found: dict[str, Any], name: str, least: int, most: int) -> int:
     number = found.get(name)
     if number is None:
-        return None
+        return UNKNOWN
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         raise _not(name, f"a number from {least} to {most}")
+    assert isinstance(number, int)
     return number
 
 

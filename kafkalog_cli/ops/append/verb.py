@@ -1,6 +1,6 @@
 """The verb `append`: records from files or standard input, to one partition, to a topic's, or to a new partition."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,8 +14,8 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.append.append import AppendCounts, AppendPlan, AppendRequest, apply_append, plan_append, rehearse
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import Writing
-from kafkalog_cli.ops.append.columns import Arriving, NdjsonReader, RecordRun
 from kafkalog_cli.ops.append.inputs import Ahead, AppendInputs, InputCutOff, Records, SkippedRecords, without_first
+from kafkalog_cli.ops.append.lines import records_of_lines
 from kafkalog_cli.ops.append.making import (
     is_topic_id,
     made_partition,
@@ -24,17 +24,9 @@ from kafkalog_cli.ops.append.making import (
     refused_to_make,
     topic_id_for,
 )
-from kafkalog_cli.ops.append.partitioning import Partitioner, SortedLines, number_of_partitions
-from kafkalog_cli.ops.append.reading import (
-    NewRecord,
-    Parse,
-    Piece,
-    PieceLines,
-    line_parser,
-    parse_kcat,
-    parse_ndjson,
-    read_records,
-)
+from kafkalog_cli.ops.append.partitioning import Partitioner, SortedRecords, number_of_partitions
+from kafkalog_cli.ops.append.reading import Parse, line_parser, parse_kcat, parse_ndjson
+from kafkalog_cli.ops.append.records import Arriving
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.ownership import places_of_partitions, registered_topic
 from kafkalog_cli.ops.refusals import Action
@@ -94,7 +86,7 @@ class Appending:
         self._inputs = inputs
         self._made: str | None = None
         self._made_files: Made | None = None
-        self._sorted: SortedLines | None = None
+        self._sorted: SortedRecords | None = None
         self.appended: dict[int, int] = {}
         self.end_offsets: dict[int, int] = {}
 
@@ -144,7 +136,7 @@ class Appending:
             raise UsageError(reason=f"append takes partitions of one topic, not of {', '.join(topics[:3])}")
         return found
 
-    def sort(self, partitions: Sequence[Partition]) -> SortedLines:
+    def sort(self, partitions: Sequence[Partition]) -> SortedRecords:
         """Read all of the input and sort it by partition, before any of several partitions is changed.
 
         Raises BadInput, KeyboardInterrupt, InputCutOff, and as `SettingsSource.metadata` does. Close the result.
@@ -155,22 +147,25 @@ class Appending:
         places = places_of_partitions(call.fs, call.log_dirs(partitions))
         count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
         options = self._options
-        lines = SortedLines(Partitioner(numbers, count, options.writing.batch_bytes, hashing=options.hashing), numbers)
+        found = SortedRecords(
+            Partitioner(numbers, count, options.writing.batch_bytes, hashing=options.hashing), numbers
+        )
         try:
-            self._read_into(lines)
+            self._read_into(found)
         except BaseException:
-            lines.close()
+            found.close()
             raise
-        self._sorted = lines
-        return lines
+        self._sorted = found
+        return found
 
-    def _read_into(self, lines: SortedLines) -> None:
-        sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._call.interruptions
+    def _read_into(self, found: SortedRecords) -> None:
+        parse, interruptions = found.placing(self._parse(with_origin=True)), self._call.interruptions
         self._call.observer.progress.begin("reading", self._files.total_bytes())
         with interruptions.watched(), self._call.observer.progress:
             for name, pieces in self._files.each(interruptions.safe_point):
-                for _ in read_records(PieceLines(pieces), name, sort):
-                    pass
+                for records in records_of_lines(pieces, name, self._call.clock.now_ms, parse):
+                    if records is not None:
+                        found.add(records)
             interruptions.safe_point()
 
     @property
@@ -319,25 +314,18 @@ class Appending:
 
     def _all_records(self, work: Target) -> Records:
         if self._sorted is not None:
-            yield from self._taken_apart("the input", self._sorted_pieces(work, self._sorted))
+            for found in self._sorted.of(work.partition.number):
+                self._call.observer.progress.advance(found.size_bytes, work.partition.path)
+                yield found
             return
         if isinstance(self._inputs, ArrowInput):
             yield from ArrowReader(work.clock.now_ms).records(self._inputs.parts)
             return
         safe_point = self._call.interruptions.safe_point if work.dry_run else lambda: None
+        keeps, now_ms = self._options.writing.keep_offsets, self._call.clock.now_ms
         for name, pieces in self._files.each(safe_point):
-            yield from self._taken_apart(name, pieces)
-
-    def _sorted_pieces(self, work: Target, lines: SortedLines) -> Iterator[Piece]:
-        for piece in lines.pieces(work.partition.number):
-            self._call.observer.progress.advance(len(piece), work.partition.path)
-            yield piece
-
-    def _taken_apart(self, name: str, pieces: Iterator[Piece]) -> Iterator[NewRecord | RecordRun | None]:
-        options = self._options
-        if options.is_ndjson and not options.writing.keep_offsets:
-            return NdjsonReader(self._call.clock.now_ms).records(pieces, name)
-        return read_records(PieceLines(pieces), name, self._parse(with_origin=options.writing.keep_offsets))
+            parse, is_plain = self._parse(with_origin=keeps), self._options.is_ndjson and not keeps
+            yield from records_of_lines(pieces, name, now_ms, parse, has_plain_ndjson=is_plain)
 
     def _parse(self, *, with_origin: bool) -> Parse:
         options = self._options

@@ -18,7 +18,8 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import Partition, open_partition, partitions_in
 from kafkalog_cli.log.reading.scan import Scan
-from kafkalog_cli.ops.append.reading import PieceLines, bad_line, file_pieces, parse_ndjson
+from kafkalog_cli.ops.append.lines import each_line, file_pieces
+from kafkalog_cli.ops.append.reading import bad_line, parse_ndjson
 from kafkalog_cli.ops.compact.plan import (
     MOST_OFFSETS,
     Choice,
@@ -74,7 +75,7 @@ def keys_to_erase(
     numbers: list[int] = []
     printed: list[tuple[int, str]] = []
     with fs.open_read(path) as file:
-        for number, line in enumerate(PieceLines(file_pieces(file)), 1):
+        for number, line in enumerate(each_line(file_pieces(file)), 1):
             try:
                 found = _keys_of(line, None if is_ndjson else decoding.key_format, is_ndjson=is_ndjson) if line else ()
             except (ValueError, UsageError) as error:

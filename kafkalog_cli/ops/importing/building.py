@@ -1,12 +1,11 @@
-"""Build one new partition from its rows, in a directory that no broker reads yet."""
+"""Build one new partition from its records, in a directory that no broker reads yet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
@@ -20,14 +19,14 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.append.append import AppendCounts, append_time_of, codec_of, is_codec_forced
-from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
-from kafkalog_cli.ops.append.columns import Arriving
+from kafkalog_cli.ops.append.records import NewRecords
 from kafkalog_cli.ops.plans import load_settings_of, used_settings
 
 
@@ -65,19 +64,9 @@ class TopicStyle:
         return BatchStyle(
             *codec_of(config, writing), min(writing.batch_bytes, most_bytes),
             append_time_ms=append_time_of(config, writing, self.now_ms),
-            keeps_offsets=writing.keep_offsets, keeps_codecs=self.keeps_codecs and not is_codec_forced(config),
+            keeps_offsets=writing.keep_offsets, keeps_epochs=writing.keep_offsets and self.keeps_epochs,
+            keeps_codecs=self.keeps_codecs and not is_codec_forced(config),
         )  # fmt: skip
-
-    @property
-    def ignored_columns(self) -> frozenset[str]:
-        """The columns of an input that are ignored."""
-        keeps_offsets = self.writing.keep_offsets
-        told = {
-            **dict.fromkeys(("offset", "timestamp_type", "timestampType"), keeps_offsets),
-            "codec": self.keeps_codecs and not is_codec_forced(self.config),
-            "leader_epoch": keeps_offsets and self.keeps_epochs,
-        }
-        return frozenset(name for name, counts in told.items() if not counts)
 
 
 class Built(NamedTuple):
@@ -98,85 +87,51 @@ class Built(NamedTuple):
     odd_time: OddTime | None = None
 
 
-def build(fs: WritableFilesystem, path: str, parts: Iterable[Any], style: TopicStyle) -> Built:
-    """Build the partition directory `path` from RecordBatches, in their order, and write all of it to the disk.
+def build(
+    fs: WritableFilesystem, path: str, records: Iterable[NewRecords], style: TopicStyle, base_offset: int
+) -> Built:  # fmt: skip
+    """Build the partition directory `path` from records, in their order, and write all of it to the disk.
 
-    Raises BadInput for records that a broker would refuse, and UsageError for columns that records do not have. Raises
+    `base_offset` is that of the first segment. Raises BadInput for records that a broker would refuse. Raises
     NotChanged, NoSpace, OSError, SyncFailed. After an error the incomplete directory is left there, and may be removed.
     """
-    return _Build(fs, path, style).run(parts)
+    make_partition(fs, path, None, style.now_ms, base_offset)
+    with closing(UnseenGrowth(fs, path, attributes_in(fs, path))) as growth:
+        try:
+            built = _append(fs, path, records, style, growth, base_offset)
+        except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
+            raise BadInput(path=path, reason=f"a broker would not take it: {error}") from error
+        if style.topic_id is not None:
+            found = PartitionMetadata(partition_metadata.VERSION, style.topic_id)
+            growth.put(FileKind.PARTITION_METADATA.value, partition_metadata.encode(found))
+    sync_directory(fs, path)
+    return built
 
 
-class _Build:
-    """One call of `build`."""
-
-    def __init__(self, fs: WritableFilesystem, path: str, style: TopicStyle) -> None:
-        self._fs, self._path, self._style = fs, path, style
-        self._transactional = 0
-        self._newest_ms = NO_TIMESTAMP
-
-    def run(self, parts: Iterable[Any]) -> Built:
-        style, batches = self._style, self._style.batches
-        rows = self._rows(parts)
-        first = next(rows, None)
-        base_offset = 0
-        if style.writing.keep_offsets and first is not None:
-            base_offset = max(first.column("offset")[0].as_py() or 0, 0)
-        make_partition(self._fs, self._path, None, style.now_ms, base_offset)
-        attributes = attributes_in(self._fs, self._path)
-        rows = chain(() if first is None else (first,), rows)
-        records = ArrowReader(style.now_ms, with_origin=batches.follows_origins).records(rows)
-        with closing(UnseenGrowth(self._fs, self._path, attributes)) as growth:
-            try:
-                built = self._append(records, batches, growth, base_offset)
-            except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
-                raise BadInput(path=self._path, reason=f"a broker would not take it: {error}") from error
-            if style.topic_id is not None:
-                found = PartitionMetadata(partition_metadata.VERSION, style.topic_id)
-                growth.put(FileKind.PARTITION_METADATA.value, partition_metadata.encode(found))
-        sync_directory(self._fs, self._path)
-        return built
-
-    def _append(self, records: Arriving, style: BatchStyle, growth: UnseenGrowth, base_offset: int) -> Built:
-        config, now_ms = self._style.config, self._style.now_ms
-        settings = load_settings_of(now_ms, self._style.used)
-        target = AppendTarget(OpenLog(Draft(self._fs, self._path), settings, 0, base_offset, is_clean=True))
-        limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
-        log = AppendedLog(target, growth, limits, now_ms)
-        checks, maker = Checks(config, style, now_ms, base_offset), BatchMaker(style)
-        counts = AppendCounts(base_offset, base_offset)
-        for block in blocks(checks.records(records), style, now_ms):
-            made = maker.encode(block, log.end_offset)
-            checks.batches(made)
-            log.append(made)
-            counts = counts.plus(made)
-            self._newest_ms = max(self._newest_ms, *map(int, made.batches.max_timestamp))
-        log.close()
-        return Built(
-            *(counts.first_offset, log.end_offset, counts.records, counts.batches, counts.size_bytes),
-            len(log.rolled) + 1,
-            self._transactional,
-            self._newest_ms,
-            checks.odd_time,
-        )
-
-    def _rows(self, parts: Iterable[Any]) -> Iterator[Any]:
-        """Yield the parts that have rows, without ignored columns."""
-        ignored = self._style.ignored_columns
-        for part in parts:
-            if not part.num_rows:
-                continue
-            self._transactional += _transactional(part)
-            yield part.select([name for name in part.schema.names if name not in ignored])
-
-
-def _transactional(part: Any) -> int:
-    """Return the number of records in transactions, without markers."""
-    import pyarrow.compute as pc
-
-    if "transactional" not in part.schema.names:
-        return 0
-    found = part.column("transactional").fill_null(fill_value=False)
-    if "control" in part.schema.names:
-        found = pc.and_(found, pc.invert(part.column("control").fill_null(fill_value=False)))
-    return int(found.true_count)
+def _append(  # noqa: PLR0913, PLR0917
+    fs: WritableFilesystem,
+    path: str,
+    records: Iterable[NewRecords],
+    style: TopicStyle,
+    growth: UnseenGrowth,
+    base_offset: int,
+) -> Built:
+    config, now_ms, batches = style.config, style.now_ms, style.batches
+    settings = load_settings_of(now_ms, style.used)
+    target = AppendTarget(OpenLog(Draft(fs, path), settings, 0, base_offset, is_clean=True))
+    limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
+    log = AppendedLog(target, growth, limits, now_ms)
+    checks, maker = Checks(config, batches, now_ms, base_offset), BatchMaker(batches)
+    counts, newest_ms, transactional = AppendCounts(base_offset, base_offset), NO_TIMESTAMP, 0
+    for block in blocks(checks.records(records), batches):
+        made = maker.encode(block, log.end_offset)
+        checks.batches(made)
+        log.append(made)
+        counts = counts.plus(made)
+        newest_ms = max(newest_ms, *map(int, made.batches.max_timestamp))
+        transactional += len(rows_where(lambda flag: flag == 1, block.records.columns.is_transactional))
+    log.close()
+    return Built(
+        *(counts.first_offset, log.end_offset, counts.records, counts.batches, counts.size_bytes),
+        *(len(log.rolled) + 1, transactional, newest_ms, checks.odd_time),
+    )

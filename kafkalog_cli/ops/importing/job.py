@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.synchronize import Event
 from secrets import token_hex
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from kafkalog_cli.change.new_partition import make_directory_of_partition
 from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition, staged_name
@@ -30,6 +30,7 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.append.partitioning import MisplacedKeys
+from kafkalog_cli.ops.append.records import NewRecords
 from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch, JobWatcher
 from kafkalog_cli.ops.importing.building import TopicStyle, build
 from kafkalog_cli.ops.importing.planning import (
@@ -44,8 +45,8 @@ from kafkalog_cli.ops.importing.planning import (
     prove,
     topic_of,
 )
-from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter, in_offset_order
-from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, PLACE_COLUMNS, ImportRequest, InputFile, batches
+from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter
+from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.ownership import places_of_partitions
 from kafkalog_cli.ops.read.visible import ReadNote
 
@@ -90,28 +91,19 @@ class BuildTask:
             path = f"{self.where.log_dir}/{name}"
             try:
                 misplaced = MisplacedKeys(job.partition, style.partitions)
-                built = build(fs, path, misplaced.counted(rows_of(job)), style)
+                base_offset = job.first_offset if style.writing.keep_offsets else 0
+                built = build(fs, path, misplaced.counted(job.records(style.now_ms)), style, base_offset)
             except BadInput as error:
                 raise BadInput(path=job.name, reason=str(error)) from error
             proof = None
             if self.proves:
                 proof = prove(
-                    fs, path, job.name, rows_of(job), style.now_ms,
+                    fs, path, job.name, job.records(style.now_ms),
                     with_offsets=style.writing.keep_offsets, append_time_ms=style.batches.append_time_ms,
                 )  # fmt: skip
             status = fs.status(path)
         inode = None if status is None else status.inode
         return JobDone(job.topic, job.partition, name, built, proof, inode, misplaced.records)
-
-
-def rows_of(job: Job) -> Iterator[Any]:
-    """Iterate over a partition's rows: by offset if all files have offsets, else in file order. Raises BadInput."""
-    columns = KNOWN_COLUMNS - set(PLACE_COLUMNS)
-    if all(file.has_offsets for file in job.files):
-        yield from in_offset_order(job.files, columns)
-        return
-    for file in job.files:
-        yield from batches(file, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +112,7 @@ class ScatterTask:
 
     where: Where
     places: Places
+    now_ms: int
 
     def __call__(self, item: tuple[int, InputFile]) -> list[Part]:
         """Sort the file with this number by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
@@ -127,16 +120,23 @@ class ScatterTask:
         places = replace(self.places, partition=file.partition)
         if not places.is_topic_given:
             places = replace(places, topic=file.topic)
-        return scattered(self.where, places, number, file.path, batches(file, KNOWN_COLUMNS))
+        topics: list[str] = []
+        return scattered(self.where, places, number, file.path, file.records(self.now_ms, topics), topics)
 
 
-def scattered(where: Where, places: Places, number: int, name: str, rows: Iterator[Any]) -> list[Part]:
-    """Write the rows of input `number` to files by partition and return these; error messages call the input `name`."""
+def scattered(  # noqa: PLR0913, PLR0917
+    where: Where, places: Places, number: int, name: str, records: Iterator[NewRecords], topics: Sequence[str]
+) -> list[Part]:  # fmt: skip
+    """Write the records of input `number` to files by partition and return these; error messages call the input `name`.
+
+    The column topic of a record is the index of its name in `topics`, which may grow meanwhile.
+    """
     fs = RealFilesystem()
     with where.staged(fs, _ROWS, number) as staged:
         directory = f"{where.log_dir}/{staged}"
         make_directory_of_partition(fs, directory)
-        return list(Scatter(fs, directory, attributes_in(fs, where.log_dir), places, number, name).run(rows))
+        scatter = Scatter(fs, directory, attributes_in(fs, where.log_dir), places, number, name)
+        return list(scatter.run(records, topics))
 
 
 ItemT = TypeVar("ItemT")
@@ -291,7 +291,7 @@ class Import:
                 places = Places.of(self._request, keeps_offsets=plan.keep_offsets)
                 items = list(enumerate(plan.files))
                 watch = JobWatch(watcher, "sort", [file.size_bytes for file in plan.files])
-                found = tasks(items, ScatterTask(self._where, places), watch)
+                found = tasks(items, ScatterTask(self._where, places, self._now_ms), watch)
                 plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
             return plan, self._build(plan, planner, tasks, watcher)
 

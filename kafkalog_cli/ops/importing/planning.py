@@ -7,6 +7,7 @@ new partition back, and compares it with the rows that it was built from.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from kafkalog_cli.change.new_partitions import Completed, has_no_record
@@ -19,16 +20,19 @@ from kafkalog_cli.disk.names import (
     partition_directory_name,
 )
 from kafkalog_cli.errors import ExitCode, NotSame, Refused, UsageError, counted
+from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.columns import column_of
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.ops.append.arrow import as_records
 from kafkalog_cli.ops.append.making import check_topic_id
+from kafkalog_cli.ops.append.records import NewRecords
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.importing.building import Built, TopicStyle
-from kafkalog_cli.ops.importing.scattering import Part
+from kafkalog_cli.ops.importing.scattering import Part, in_offset_order
 from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.ownership import Places, registered_topic
 from kafkalog_cli.ops.read.log_read import LogRead
@@ -43,7 +47,7 @@ class Job(NamedTuple):
 
     topic: str
     partition: int
-    files: tuple[InputFile, ...]
+    files: tuple[InputFile | Part, ...]
 
     @property
     def name(self) -> str:
@@ -59,6 +63,23 @@ class Job(NamedTuple):
     def rows(self) -> int:
         """The number of rows in the files; -1 if only reading them shows it."""
         return -1 if any(file.rows < 0 for file in self.files) else sum(file.rows for file in self.files)
+
+    @property
+    def first_offset(self) -> int:
+        """The smallest offset, 0 if the files have no rows. Raises BadInput."""
+        ranges = [found for file in self.files if (found := file.offset_range()) is not None]
+        return max(min(ranges)[0], 0) if ranges else 0
+
+    def records(self, now_ms: int) -> Iterator[NewRecords]:
+        """Iterate over the records: by offset if all files have offsets, else in file order. Raises BadInput.
+
+        `now_ms` is the timestamp of records from a file without timestamps.
+        """
+        if all(file.has_offsets for file in self.files):
+            yield from in_offset_order(self.files, now_ms)
+            return
+        for file in self.files:
+            yield from file.records(now_ms)
 
 
 class TopicId(NamedTuple):
@@ -105,10 +126,9 @@ def jobs_of_parts(parts: Iterable[Part]) -> list[Job]:
     found: dict[tuple[str, int], list[Part]] = {}
     for part in parts:
         found.setdefault((part.topic, part.partition), []).append(part)
-    return [
-        Job(*place, tuple(part.file for part in sorted(own, key=lambda one: one.order)))
-        for place, own in sorted(found.items())
-    ]
+    for own in found.values():
+        own.sort(key=lambda part: part.order)
+    return [Job(*place, tuple(own)) for place, own in sorted(found.items())]
 
 
 @dataclass(slots=True)
@@ -254,10 +274,10 @@ class Proof(NamedTuple):
 
 
 def prove(  # noqa: PLR0913
-    fs: Filesystem, path: str, name: str, expected: Iterable[Any], now_ms: int,
+    fs: Filesystem, path: str, name: str, expected: Iterable[NewRecords],
     *, with_offsets: bool, append_time_ms: int | None = None,
 ) -> Proof:  # fmt: skip
-    """Compare the partition in `path` (`name` in messages) with the rows that it was built from.
+    """Compare the partition in `path` (`name` in messages) with the records that it was built from.
 
     It compares timestamp, key, value and headers of all records in order and, with `with_offsets`, the offset.
     `append_time_ms` is the timestamp of all records if the topic has LogAppendTime, else None. Raises NotSame at the
@@ -265,7 +285,7 @@ def prove(  # noqa: PLR0913
     """
     columns = (*(("offset",) if with_offsets else ()), *_RECORD)
     schema = record_schema(columns)
-    wanted = _rows_of(as_records(expected, schema, now_ms, append_time_ms))
+    wanted = _rows_of(_arrow_of(expected, schema, append_time_ms))
     found = _rows_of(_read(fs, path, schema))
     digest, count = hashlib.sha256(), 0
     while True:
@@ -276,6 +296,15 @@ def prove(  # noqa: PLR0913
             raise NotSame(path=name, reason=_difference(one, other, count))
         count += one.num_rows
         _add(digest, one)
+
+
+def _arrow_of(parts: Iterable[NewRecords], schema: Any, append_time_ms: int | None) -> Iterator[Any]:
+    for records in parts:
+        count, no_batches = len(records), BatchColumns.from_rows([])
+        if append_time_ms is not None:
+            records.columns.timestamp[:] = column_of(repeat(append_time_ms, count))
+        buffer, ends = memoryview(records.buffer), column_of((count,))
+        yield from record_batches(RecordBlock(buffer, no_batches, 0, 0, ends, records.stored), schema)
 
 
 def _read(fs: Filesystem, path: str, schema: Any) -> Iterator[Any]:

@@ -12,15 +12,18 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, RealFilesystem
 from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError
+from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.java_text import canonical_uuid
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_IMPORTED_FIELD_BYTES
-from kafkalog_cli.ops.append.arrow import check_columns
+from kafkalog_cli.ops.append.arrow import ArrowReader, check_columns
 from kafkalog_cli.ops.append.batching import Writing
+from kafkalog_cli.ops.append.lines import file_pieces, records_of_lines
 from kafkalog_cli.ops.append.making import is_topic_id
+from kafkalog_cli.ops.append.records import NewRecords
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.export_files import LARGE_SUFFIX, too_large_field
 from kafkalog_cli.ops.export_request import FileFormat
-from kafkalog_cli.ops.importing.taking import line_batches, taken, taken_schema
+from kafkalog_cli.ops.importing.taking import line_parser_of_files, taken, taken_schema
 
 _MOST_PARTITIONS = 1 << 20
 
@@ -172,8 +175,7 @@ class InputFile(NamedTuple):
     """A file of records.
 
     `topic` comes from its metadata or directory, `partition` and `topic_id` from its metadata; None if unknown. `rows`
-    is -1 if only reading the file shows the number. `columns` are the columns used, `left_out` the others. `offsets`
-    are the smallest and the largest offset, None if only reading shows them.
+    is -1 if only reading the file shows the number. `columns` are the columns used, `left_out` the others.
     """
 
     path: str
@@ -185,12 +187,47 @@ class InputFile(NamedTuple):
     topic_id: str | None = None
     columns: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    offsets: tuple[int, int] | None = None
 
     @property
     def has_offsets(self) -> bool:
         """Whether records have offsets."""
         return "offset" in self.columns
+
+    def offset_range(self) -> tuple[int, int] | None:
+        """Return the smallest and the largest offset in a Parquet or Arrow file, None if it has no rows.
+
+        Raises BadInput.
+        """
+        import pyarrow.compute as pc
+
+        found: list[int] = []
+        for part in batches(self, ("offset",)):
+            if part.num_rows:
+                ends = pc.min_max(part.column(0)).as_py()
+                if ends["min"] is None:
+                    raise BadInput(path=self.path, reason=NO_OFFSET)
+                found += ends.values()
+        return (min(found), max(found)) if found else None
+
+    def records(self, now_ms: int, topics: list[str] | None = None) -> Iterator[NewRecords]:
+        """Yield the records of the file, in order; `topics` gets the names whose indexes the records have.
+
+        `now_ms` is the timestamp of all records if the file has no such column. Raises BadInput, UsageError.
+        """
+        names = [] if topics is None else topics
+        if self.format is not FileFormat.JSON:
+            reader = ArrowReader(now_ms, with_origin=True, topics=names)
+            for part in batches(self, KNOWN_COLUMNS):
+                try:
+                    yield from reader.records([part])
+                except BadInput as error:
+                    raise BadInput(path=self.path, reason=str(error)) from error
+            return
+        with RealFilesystem().open_read(self.path) as file:
+            parse = line_parser_of_files(names)
+            for records in records_of_lines(file_pieces(file), self.path, NO_TIMESTAMP, parse):
+                if records is not None:
+                    yield records
 
 
 def input_files(fs: Filesystem, paths: Sequence[str], *, are_lines: bool = False) -> list[InputFile]:
@@ -314,14 +351,11 @@ def _stream(fs: Filesystem, path: str) -> Any:
 
 
 def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
-    """Yield the rows of a file in order, as RecordBatches of the `columns` that it has. Raises BadInput."""
+    """Yield the rows of a Parquet or Arrow file, as RecordBatches of the `columns` that it has. Raises BadInput."""
     wanted = [name for name in file.columns if name in columns]
     parts: Iterator[Any]
     try:
-        if file.format is FileFormat.JSON:
-            parts = (part.select(wanted) for part in line_batches(file.path))
-        else:
-            parts = (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, wanted)
+        parts = (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, wanted)
         yield from (_checked(taken(part, file.path), file.path) for part in parts)
     except (OSError, ValueError) as error:
         raise BadInput(path=file.path, reason=f"it cannot be read: {error}") from error
@@ -363,22 +397,6 @@ def _arrow(path: str, columns: list[str]) -> Iterator[Any]:
             part = reader.get_batch(number).select(columns)
             for first in range(0, part.num_rows, _ROWS):
                 yield part.slice(first, _ROWS)
-
-
-def offset_range(file: InputFile) -> tuple[int, int] | None:
-    """Return the smallest and the largest offset in a file, None if it has no rows. Raises BadInput."""
-    if file.offsets is not None:
-        return file.offsets
-    import pyarrow.compute as pc
-
-    found: list[int] = []
-    for part in batches(file, ("offset",)):
-        if part.num_rows:
-            ends = pc.min_max(part.column(0)).as_py()
-            if ends["min"] is None:
-                raise BadInput(path=file.path, reason=NO_OFFSET)
-            found += ends.values()
-    return (min(found), max(found)) if found else None
 
 
 class ReadableStream(io.RawIOBase):

@@ -1,28 +1,24 @@
-"""Convert lines, or the columns of files, to the columns of records, or refuse columns that cannot be converted."""
+"""Convert the columns of files to those of records, or refuse what cannot be converted; parse lines of files."""
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
-from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.compression import Codec
 from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.log.reading.record_arrow import record_schema
+from kafkalog_cli.ops.append.arrow import codec_number
 from kafkalog_cli.ops.append.reading import (
     LINES_HINT,
-    NewRecord,
     NotMeantAsRecord,
-    PieceLines,
-    file_pieces,
+    Parse,
     is_kcat,
     parse_json_line,
-    parse_ndjson,
-    read_records,
     record_of_kcat,
+    record_of_ndjson,
     utf8_of,
 )
+from kafkalog_cli.ops.append.records import UNKNOWN, NewRecord
 
 MOST_OFFSET = (1 << 63) - 2
 """The largest offset of a record, since the log's end is one more."""
@@ -141,80 +137,40 @@ def _cast(array: Any, kind: Any) -> Any:
     return array.cast(kind)
 
 
-_ROWS, _BYTES = 1 << 13, 1 << 24
-"""The most rows of a RecordBatch, and the bytes of its keys, values and headers with which it is full."""
+def line_parser_of_files(topics: list[str]) -> Parse:
+    """Return the parser of the lines that read, export and kcat print; it adds names of topics to `topics`."""
+
+    def parse(line: bytes) -> NewRecord | None:
+        if not line.strip():
+            return None
+        if b'"payload":' in line:
+            found = parse_json_line(line, keeps_bytes=True, most_bytes=MOST_INPUT_LINE_BYTES)
+            if is_kcat(found):
+                return _with_origin(record_of_kcat(found, with_origin=True), found, topics)
+        try:
+            found = parse_json_line(line, most_bytes=MOST_INPUT_LINE_BYTES)
+            record = record_of_ndjson(found, with_origin=True)
+        except ValueError as error:  # the hint is of an option that import does not have
+            raise type(error)(str(error).removesuffix(f"; {LINES_HINT}")) from error
+        return None if record is None else _with_origin(record, found, topics)
+
+    return parse
 
 
-def line_batches(path: str) -> Iterator[Any]:
-    """Yield RecordBatches of the records of a file.
-
-    Raises BadInput with the line number, OSError, and as `open_read` does.
-    """
-    rows: list[dict[str, Any]] = []
-    size_bytes = 0
-    with RealFilesystem().open_read(path) as file:
-        for found in read_records(PieceLines(file_pieces(file)), path, _row):
-            if found is not None:
-                rows.append(found)
-                size_bytes += _size_bytes(found)
-            if len(rows) == _ROWS or size_bytes > _BYTES:
-                yield _batch(rows)
-                rows, size_bytes = [], 0
-    if rows:
-        yield _batch(rows)
-
-
-def _size_bytes(row: dict[str, Any]) -> int:
-    headers = (field for header in row["headers"] for field in header.values())
-    return sum(len(field or b"") for field in (row["key"], row["value"], *headers))
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    if b'"payload":' in line:
-        found = parse_json_line(line, keeps_bytes=True, most_bytes=MOST_INPUT_LINE_BYTES)
-        if is_kcat(found):
-            return _row_of(record_of_kcat(found, with_origin=True), found)
-    try:
-        record = parse_ndjson(line, with_origin=True, most_bytes=MOST_INPUT_LINE_BYTES)  # as export writes them
-    except ValueError as error:  # the hint is of an option that import does not have
-        raise type(error)(str(error).removesuffix(f"; {LINES_HINT}")) from error
-    if record is None:
-        return None
-    return _row_of(record, json.loads(line))
-
-
-def _row_of(record: NewRecord, fields: dict[str, Any]) -> dict[str, Any]:
-    for name in ("topic", "codec"):
-        text = fields.get(name)
+def _with_origin(record: NewRecord, fields: dict[str, Any], topics: list[str]) -> NewRecord:
+    """Return the record with what only export writes. Raises ValueError."""
+    topic, codec, is_transactional = (fields.get(name) for name in ("topic", "codec", "transactional"))
+    for name, text in (("topic", topic), ("codec", codec)):
         if not isinstance(text, str | None):
             raise NotMeantAsRecord(f"{name} must be a string")
         utf8_of(text or "")
-    if not isinstance(fields.get("transactional"), bool | None):
+    if not isinstance(is_transactional, bool | None):
         raise NotMeantAsRecord("transactional must be true, false or null")
-    origin = record.origin
-    return {
-        "key": record.key,
-        "value": record.value,
-        "headers": [header._asdict() for header in record.headers],
-        "timestamp": NO_TIMESTAMP if record.timestamp is None else record.timestamp,
-        "topic": fields.get("topic"),
-        "partition": origin.partition,
-        "offset": origin.offset,
-        "timestampType": int(origin.is_append_time),
-        "leader_epoch": origin.leader_epoch,
-        "codec": fields.get("codec"),
-        "transactional": bool(fields.get("transactional")),
-        "control": False,
-    }
-
-
-def _batch(rows: list[dict[str, Any]]) -> Any:
-    """Return a RecordBatch with the columns of `export_schema`, so that both are possible for one partition."""
-    import pyarrow as pa
-
-    known = record_schema(
-        ("key", "value", "headers", "timestamp", "offset", "leader_epoch", "transactional", "control")
+    if topic is not None and topic not in topics:
+        topics.append(topic)
+    origin = record.origin._replace(
+        topic=UNKNOWN if topic is None else topics.index(topic),
+        codec=codec_number(codec or "none"),
+        is_transactional=bool(is_transactional),
     )
-    others = {"timestampType": pa.int8(), "topic": pa.string(), "partition": pa.int32(), "codec": pa.string()}
-    types = {field.name: field.type for field in known} | others  # any of them may be null
-    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(types))
+    return record._replace(origin=origin, timestamp=NO_TIMESTAMP if record.timestamp is None else record.timestamp)

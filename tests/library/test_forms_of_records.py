@@ -53,7 +53,7 @@ def table_of(records):
 
 
 def run(*argv):
-    code, _, err = kafkalog((*argv, "--single-replica"))
+    code, _, err = kafkalog(*argv, "--single-replica")
     assert code == 0, err
 
 

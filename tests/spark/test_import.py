@@ -230,15 +230,16 @@ def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
         return lambda fs, path, parts, *more: build(fs, path, changed(parts), *more)
 
     def changed(parts):
-        (part,) = parts
-        rows = part.to_pylist()
+        (records,) = parts
         if wrong == "value":
-            rows[3]["value"] = b"w"
+            records.buffer[records.columns.value_position[3]] = ord("w")
         elif wrong == "lost":
-            rows.pop()
+            records = records.part(0, 4)
         else:
-            rows.append({**rows[-1], "offset": 9})
-        return [pa.RecordBatch.from_pylist(rows, schema=part.schema)]
+            last = records.chosen([4])
+            last.columns.offset[0] = 9
+            return [records, last]
+        return [records]
 
     replace_point(monkeypatch, "build of an imported partition", another)
     new = new_log_dir(tmp_path / "new")

@@ -11,11 +11,12 @@ from kafkalog_cli.change.new_partitions import staged_name  # noqa: E402
 from kafkalog_cli.change.removal import try_to_remove_directory  # noqa: E402
 from kafkalog_cli.log.settings.source import SettingsSource  # noqa: E402
 from kafkalog_cli.ops.append.arrow import ArrowReader  # noqa: E402
-from kafkalog_cli.ops.append.batching import Writing  # noqa: E402
+from kafkalog_cli.ops.append.batching import BatchStyle  # noqa: E402
 from kafkalog_cli.ops.export_request import FileFormat  # noqa: E402
 from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
 from kafkalog_cli.ops.importing.planning import prove  # noqa: E402
 from kafkalog_cli.ops.importing.sources import InputFile  # noqa: E402
+from kafkalog_cli.ops.plans import used_settings  # noqa: E402
 from tests.support.product import BadInput, KafkalogError  # noqa: E402
 
 ROOT, NOW_MS = "/data", 1_700_000_000_000
@@ -33,7 +34,9 @@ def empty_disk():
 
 def built(fs, **config):
     source = SettingsSource(fs, {"segment.bytes": "900", **config}, None, log_dirs=[ROOT])
-    style = TopicStyle.of(source, ROOT, "t", Writing(keep_offsets=True, batch_bytes=200), NOW_MS)
+    batches = BatchStyle(batch_bytes=200, keeps_offsets=True)
+    used = used_settings(source, ROOT, "t")
+    style = TopicStyle(source.topic_config(ROOT, "t"), used, batches, NOW_MS)
     return build(fs, PATH, records([ROWS.slice(0, 20), ROWS.slice(20)]), style, 100)
 
 

@@ -17,7 +17,7 @@ from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.importing import job
 from kafkalog_cli.ops.importing.job import BuildTask, Where, scattered
-from kafkalog_cli.ops.importing.scattering import Places
+from kafkalog_cli.ops.importing.scattering import Scatter
 from kafkalog_cli.ops.importing.sources import ImportRequest
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
@@ -40,9 +40,9 @@ def sorted_out(log_dir, partitions=5, rows=200, wrong=None):
         offsets = [0] * rows if number == wrong else list(range(rows))
         columns = {"value": [b"%d-%d" % (number, at) for at in range(rows)], "offset": offsets}
         part = pa.RecordBatch.from_pydict({**columns, "partition": pa.array([number] * rows, pa.int32())})
-        places = Places("t", is_topic_given=True, is_column_first=True, keeps_offsets=True)
+        scatter = Scatter(ImportRequest("t"), number, f"task {number}", keeps_offsets=True, is_column_first=True)
         records = ArrowReader(NOW_MS, with_origin=True).records([part])
-        found += scattered(Where(str(log_dir), "run"), places, number, f"task {number}", records, [])
+        found += scattered(Where(str(log_dir), "run"), scatter, records, [])
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
@@ -21,52 +21,27 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
-from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
-from kafkalog_cli.ops.append.append import AppendCounts, append_time_of, codec_of, is_codec_forced
-from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
+from kafkalog_cli.ops.append.append import AppendCounts
+from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.records import NewRecords
-from kafkalog_cli.ops.plans import load_settings_of, used_settings
+from kafkalog_cli.ops.plans import load_settings_of
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStyle:
     """How the partitions of a topic are made; every worker gets a copy.
 
-    `keeps_codecs`: batches keep the codec of the batches that their records come from; else `writing` decides.
-    `keeps_epochs`: the leader epochs of the input are kept, because they were assigned in this same topic; else all are
-    0.
+    `partitions` is the number by which producers look for keys. None: not known, or the records were sorted by it.
     """
 
-    topic: str
     config: Settings
     used: tuple[Setting, ...]
-    writing: Writing
+    batches: BatchStyle
     now_ms: int
     topic_id: str | None = None
-    keeps_codecs: bool = False
-    keeps_epochs: bool = False
     partitions: int | None = None
-    """The number of partitions by which producers look for keys; None: not known, or the rows were sorted by it."""
-
-    @classmethod
-    def of(cls, source: SettingsSource, log_dir: str, topic: str, writing: Writing, now_ms: int) -> TopicStyle:
-        """Return the style with the topic's settings there. Raises as `SettingsSource.metadata` does."""
-        config = source.topic_config(log_dir, topic)
-        return cls(topic, config, used_settings(source, log_dir, topic), writing, now_ms)
-
-    @property
-    def batches(self) -> BatchStyle:
-        """The style of the batches."""
-        config, writing = self.config, self.writing
-        most_bytes = min(cast("int", config["max.message.bytes"].value), config.segment_bytes)
-        return BatchStyle(
-            *codec_of(config, writing), min(writing.batch_bytes, most_bytes),
-            append_time_ms=append_time_of(config, writing, self.now_ms),
-            keeps_offsets=writing.keep_offsets, keeps_epochs=writing.keep_offsets and self.keeps_epochs,
-            keeps_codecs=self.keeps_codecs and not is_codec_forced(config),
-        )  # fmt: skip
 
 
 class Built(NamedTuple):

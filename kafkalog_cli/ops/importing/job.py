@@ -24,7 +24,6 @@ from kafkalog_cli.change.new_partition import make_directory_of_partition
 from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition, staged_name
 from kafkalog_cli.change.removal import try_to_remove_directory
 from kafkalog_cli.change.runs import new_run_id
-from kafkalog_cli.disk.durable import attributes_in
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
@@ -45,7 +44,7 @@ from kafkalog_cli.ops.importing.planning import (
     prove,
     topic_of,
 )
-from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter
+from kafkalog_cli.ops.importing.scattering import Part, Scatter
 from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.ownership import places_of_partitions
 from kafkalog_cli.ops.read.visible import ReadNote
@@ -91,7 +90,7 @@ class BuildTask:
             path = f"{self.where.log_dir}/{name}"
             try:
                 misplaced = MisplacedKeys(job.partition, style.partitions)
-                base_offset = job.first_offset if style.writing.keep_offsets else 0
+                base_offset = job.first_offset if style.batches.keeps_offsets else 0
                 built = build(fs, path, misplaced.counted(job.records(style.now_ms)), style, base_offset)
             except BadInput as error:
                 raise BadInput(path=job.name, reason=str(error)) from error
@@ -99,7 +98,7 @@ class BuildTask:
             if self.proves:
                 proof = prove(
                     fs, path, job.name, job.records(style.now_ms),
-                    with_offsets=style.writing.keep_offsets, append_time_ms=style.batches.append_time_ms,
+                    with_offsets=style.batches.keeps_offsets, append_time_ms=style.batches.append_time_ms,
                 )  # fmt: skip
             status = fs.status(path)
         inode = None if status is None else status.inode
@@ -111,32 +110,33 @@ class ScatterTask:
     """The work of a task that sorts a file by partition; it is sent to every worker."""
 
     where: Where
-    places: Places
+    request: ImportRequest
     now_ms: int
+    keeps_offsets: bool
 
     def __call__(self, item: tuple[int, InputFile]) -> list[Part]:
         """Sort the file with this number by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
         number, file = item
-        places = replace(self.places, partition=file.partition)
-        if not places.is_topic_given:
-            places = replace(places, topic=file.topic)
         topics: list[str] = []
-        return scattered(self.where, places, number, file.path, file.records(self.now_ms, topics), topics)
+        scatter = Scatter(
+            self.request, number, file.path,
+            topic=file.topic, partition=file.partition, keeps_offsets=self.keeps_offsets,
+        )  # fmt: skip
+        return scattered(self.where, scatter, file.records(self.now_ms, topics), topics)
 
 
-def scattered(  # noqa: PLR0913, PLR0917
-    where: Where, places: Places, number: int, name: str, records: Iterator[NewRecords], topics: Sequence[str]
+def scattered(
+    where: Where, scatter: Scatter, records: Iterator[NewRecords], topics: Sequence[str]
 ) -> list[Part]:  # fmt: skip
-    """Write the records of input `number` to files by partition and return these; error messages call the input `name`.
+    """Write the records of one input to files by partition and return these.
 
     The column topic of a record is the index of its name in `topics`, which may grow meanwhile.
     """
     fs = RealFilesystem()
-    with where.staged(fs, _ROWS, number) as staged:
+    with where.staged(fs, _ROWS, scatter.number) as staged:
         directory = f"{where.log_dir}/{staged}"
         make_directory_of_partition(fs, directory)
-        scatter = Scatter(fs, directory, attributes_in(fs, where.log_dir), places, number, name)
-        return list(scatter.run(records, topics))
+        return list(scatter.run(fs, directory, records, topics))
 
 
 ItemT = TypeVar("ItemT")
@@ -288,10 +288,9 @@ class Import:
         with ExitStack() as stack:
             tasks = self._here if workers is None else stack.enter_context(workers())
             if plan.jobs is None:
-                places = Places.of(self._request, keeps_offsets=plan.keep_offsets)
                 items = list(enumerate(plan.files))
                 watch = JobWatch(watcher, "sort", [file.size_bytes for file in plan.files])
-                found = tasks(items, ScatterTask(self._where, places, self._now_ms), watch)
+                found = tasks(items, ScatterTask(self._where, self._request, self._now_ms, plan.keep_offsets), watch)
                 plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
             return plan, self._build(plan, planner, tasks, watcher)
 

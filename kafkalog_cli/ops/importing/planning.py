@@ -6,9 +6,9 @@ new partition back, and compares it with the rows that it was built from.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 from kafkalog_cli.change.new_partitions import Completed, has_no_record
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
@@ -28,6 +28,8 @@ from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
 from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.ops.append.append import append_time_of, codec_of, is_codec_forced
+from kafkalog_cli.ops.append.batching import BatchStyle
 from kafkalog_cli.ops.append.making import check_topic_id
 from kafkalog_cli.ops.append.records import NewRecords
 from kafkalog_cli.ops.damage import damaged_log
@@ -35,6 +37,7 @@ from kafkalog_cli.ops.importing.building import Built, TopicStyle
 from kafkalog_cli.ops.importing.scattering import Part, in_offset_order
 from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.ownership import Places, registered_topic
+from kafkalog_cli.ops.plans import used_settings
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest, Start
 from kafkalog_cli.ops.read.visible import ReadNote
@@ -243,13 +246,21 @@ class Planner:
 
     def style(self, topic: str, topic_id: TopicId, of_files: set[str], *, keep_offsets: bool) -> TopicStyle:
         """Return how a topic's partitions are made. Raises as `SettingsSource.metadata` does."""
-        writing = self.request.writing(keep_offsets=keep_offsets)
-        style = TopicStyle.of(self.source, self.log_dir, topic, writing, self.now_ms)
-        found, keeps_codecs = topic_id.topic_id, self.request.codec is None
-        is_same = found is not None and of_files == {found}
-        registered = registered_topic(self.source.metadata(self.log_dir), topic)
-        count = None if registered is None or self.request.partitions is not None else len(registered.partitions)
-        return replace(style, topic_id=found, keeps_codecs=keeps_codecs, keeps_epochs=is_same, partitions=count)
+        request, source, found = self.request, self.source, topic_id.topic_id
+        config, writing = source.topic_config(self.log_dir, topic), request.writing(keep_offsets=keep_offsets)
+        most_bytes = min(cast("int", config["max.message.bytes"].value), config.segment_bytes)
+        is_same_topic = found is not None and of_files == {found}  # its leader epochs were assigned in this topic
+        batches = BatchStyle(
+            *codec_of(config, writing),
+            min(writing.batch_bytes, most_bytes),
+            append_time_ms=append_time_of(config, writing, self.now_ms),
+            keeps_offsets=keep_offsets,
+            keeps_epochs=keep_offsets and is_same_topic,
+            keeps_codecs=request.codec is None and not is_codec_forced(config),
+        )
+        registered = registered_topic(source.metadata(self.log_dir), topic)
+        count = None if registered is None or request.partitions is not None else len(registered.partitions)
+        return TopicStyle(config, used_settings(source, self.log_dir, topic), batches, self.now_ms, found, count)
 
 
 def ids_of_files(files: Sequence[InputFile], request: ImportRequest) -> dict[str, set[str]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from io import BufferedReader
 from typing import NamedTuple
 
-from kafkalog_cli.disk.durable import StagedFile
+from kafkalog_cli.disk.durable import StagedFile, attributes_in
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, WritableFilesystem
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format import native
@@ -57,58 +56,50 @@ class Part(NamedTuple):
             yield from read_records(file)
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The rules that assign rows to partitions.
+class Scatter:
+    """Splits the records of one input by partition.
 
-    `topic` and `partition` are for rows without such a column, or with null in it. `is_topic_given`: `topic` is for all
-    rows. `partitions`: rows go to one of that many partitions `hashing` of their key. Rows without a key go where their
-    column says, else they are spread as by a producer. With `is_column_first` the column also decides for rows with a
-    key, as in a producer.
+    `number` is that of the input, `name` is for messages. `topic` and `partition` are for records that name none. With
+    `request.partitions` records go to one of that many partitions by their keys. Records without a key go where they
+    say, else they are spread as by a producer. With `is_column_first` records with a key go where they say, too.
 
-    If all rows of a file have offsets, they are sorted by them, even if new offsets are assigned (without
-    `keeps_offsets`). Else the offsets are dropped, and the order is that of the input.
+    If all records of a file have offsets, they are sorted by them, even if new offsets are assigned (without
+    `keeps_offsets`). Else the order is that of the input.
     """
 
-    topic: str | None = None
-    partition: int | None = None
-    partitions: int | None = None
-    is_topic_given: bool = False
-    is_column_first: bool = False
-    keeps_offsets: bool = False
-    batch_bytes: int = 16_384
-    hashing: Hashing = Hashing.MURMUR2_RANDOM
-
-    @classmethod
-    def of(cls, request: ImportRequest, *, keeps_offsets: bool, is_column_first: bool = False) -> Places:
-        """Return the rules of an import, before it is known what its files say about their rows."""
-        by_key, is_given = request.partitions, request.topic is not None
-        return cls(
-            request.topic, None, by_key, is_given, is_column_first, keeps_offsets, request.batch_bytes, request.hashing
-        )
-
-
-class Scatter:
-    """Splits the records of the `number`-th input (`name` in messages) into files in `directory`."""
-
-    def __init__(  # noqa: PLR0913, PLR0917
-        self, fs: WritableFilesystem, directory: str, attributes: FileAttributes, places: Places, number: int, name: str
+    def __init__(  # noqa: PLR0913
+        self,
+        request: ImportRequest,
+        number: int,
+        name: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        keeps_offsets: bool,
+        is_column_first: bool = False,
     ) -> None:
-        self._fs = fs
-        self._directory = directory
-        self._attributes = attributes
-        self._places = places
-        self._number = number
+        self._request = request
+        self.number = number
         self._name = name
+        self._topic = topic if request.topic is None else request.topic
+        self._partition = partition
+        self._keeps_offsets = keeps_offsets
+        self._is_column_first = is_column_first
         self._held: dict[tuple[str, int], list[NewRecords]] = {}
         self._held_bytes = self._files = 0
-        count = places.partitions
+        count = request.partitions
         self._partitioner = (
-            None if count is None else Partitioner(range(count), count, places.batch_bytes, first=number)
+            None if count is None else Partitioner(range(count), count, request.batch_bytes, first=number)
         )
 
-    def run(self, records: Iterable[NewRecords], topics: Sequence[str]) -> Iterator[Part]:
-        """Yield the files made. Records have the indexes of their topics. Raises BadInput, UsageError, OSError."""
+    def run(
+        self, fs: WritableFilesystem, directory: str, records: Iterable[NewRecords], topics: Sequence[str]
+    ) -> Iterator[Part]:
+        """Yield the files made in `directory`. Records have the indexes of their topics.
+
+        Raises BadInput, UsageError, OSError, SyncFailed.
+        """
+        attributes = attributes_in(fs, directory.rpartition("/")[0])
         for found in records:
             self._check_topics(found)
             as_array(found.columns.partition)[:] = self._numbers(found)
@@ -117,22 +108,21 @@ class Scatter:
                     self._held.setdefault((topic, number), []).append(own)
             self._held_bytes += found.size_bytes + 8 * native.NEW_COLUMNS * len(found)
             if self._held_bytes >= HELD_BYTES:
-                yield from self._written()
-        yield from self._written()
+                yield from self._written(fs, directory, attributes)
+        yield from self._written(fs, directory, attributes)
 
     def _check_topics(self, records: NewRecords) -> None:
         """Raise BadInput for a record without a topic, if none is known for such records."""
-        if self._places.topic is None and UNKNOWN in records.columns.topic:
+        if self._topic is None and UNKNOWN in records.columns.topic:
             raise BadInput(path=self._name, reason="a row has no topic")
 
     def _by_topic(self, records: NewRecords, topics: Sequence[str]) -> Iterator[tuple[str, NewRecords]]:
         """Yield the records of each topic."""
-        places = self._places
-        if places.is_topic_given and places.topic is not None:
-            yield places.topic, records
+        if self._request.topic is not None:
+            yield self._request.topic, records
             return
         for index, own in records.groups(records.columns.topic):
-            yield places.topic or "" if index == UNKNOWN else topics[index], own
+            yield self._topic or "" if index == UNKNOWN else topics[index], own
 
     def _numbers(self, records: NewRecords) -> Integers:
         """Return the partition of each record."""
@@ -141,12 +131,12 @@ class Scatter:
             return self._by_key(records, own, self._partitioner)
         missing = own == UNKNOWN
         if missing.any():
-            if self._places.partition is None:
+            if self._partition is None:
                 reason = (
                     f"{self._name} does not name the partition of its rows: --partitions N chooses it by their keys"
                 )
                 raise UsageError(reason=reason)
-            own[missing] = self._places.partition
+            own[missing] = self._partition
         if not 0 <= int(own.min()) <= int(own.max()) <= _MOST_PARTITION:
             raise BadInput(path=self._name, reason=f"{own.min()} to {own.max()} are not partition numbers")
         return own
@@ -154,43 +144,43 @@ class Scatter:
     def _by_key(self, records: NewRecords, own: Integers, partitioner: Partitioner) -> Integers:
         import numpy as np
 
-        places, columns = self._places, records.columns
-        count = places.partitions
+        hashing, count, columns = self._request.hashing, self._request.partitions, records.columns
         assert count is not None
-        numbers = partitions_of_keys(records, count, places.hashing)
-        is_without_bytes = places.hashing is Hashing.RANDOM or as_array(columns.key_size) <= 0
+        numbers = partitions_of_keys(records, count, hashing)
+        is_without_bytes = hashing is Hashing.RANDOM or as_array(columns.key_size) <= 0
         for row in np.flatnonzero(np.broadcast_to(is_without_bytes, len(records))).tolist():
-            if places.hashing.is_spread(None if columns.key_size[row] < 0 else b""):
+            if hashing.is_spread(None if columns.key_size[row] < 0 else b""):
                 numbers[row] = partitioner.without_key(int(own[row]), max(columns.value_size[row], 0))
-        if not places.is_column_first:
+        if not self._is_column_first:
             return numbers
         if int(own.max()) >= count:
             raise BadInput(path=self._name, reason=f"a row is for partition {own.max()}, and there are {count}")
         return np.where(own >= 0, own, numbers)
 
-    def _written(self) -> Iterator[Part]:
+    def _written(self, fs: WritableFilesystem, directory: str, attributes: FileAttributes) -> Iterator[Part]:
         held, self._held, self._held_bytes = self._held, {}, 0
         for (topic, number), parts in held.items():
-            yield self._write(topic, number, joined(parts))
+            order = (self.number, self._files)
+            file = StagedFile(fs, f"{directory}/{self.number}-{self._files}.records", attributes)
+            try:
+                yield self._write(file, topic, number, order, joined(parts))
+            except BaseException:
+                file.drop()
+                raise
             self._files += 1
 
-    def _write(self, topic: str, number: int, records: NewRecords) -> Part:
+    def _write(
+        self, file: StagedFile, topic: str, number: int, order: tuple[int, int], records: NewRecords
+    ) -> Part:  # fmt: skip
         offsets, ends = as_array(records.columns.offset), None
         if (offsets != UNKNOWN).all():
             records = records.chosen(offsets.argsort(kind="stable").tolist())
             ends = (records.columns.offset[0], records.columns.offset[-1])
-        elif self._places.keeps_offsets:
+        elif self._keeps_offsets:
             raise BadInput(path=self._name, reason=NO_OFFSET)
-        path = f"{self._directory}/{self._number}-{self._files}.records"
-        file = StagedFile(self._fs, path, self._attributes)
-        try:
-            for first in range(0, len(records), _WRITTEN_RECORDS):
-                write_records(file, records.part(first, first + _WRITTEN_RECORDS))
-            size_bytes = file.finish(is_kept=False)
-        except BaseException:
-            file.drop()
-            raise
-        return Part(topic, number, (self._number, self._files), path, size_bytes, len(records), ends)
+        for first in range(0, len(records), _WRITTEN_RECORDS):
+            write_records(file, records.part(first, first + _WRITTEN_RECORDS))
+        return Part(topic, number, order, file.path, file.finish(is_kept=False), len(records), ends)
 
 
 def in_offset_order(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[NewRecords]:

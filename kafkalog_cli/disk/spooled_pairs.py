@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
 
 from kafkalog_cli.disk.temporary import SpooledFile
 
@@ -48,27 +50,23 @@ class SpooledPairs:
         Of pairs with the same first number, only the newest is yielded. More than MOST_SORTED pairs that are out of
         order, which only damage can give, stay as they are.
         """
-        if self._is_rising(ranges) or sum(end - begin for begin, end in ranges) > MOST_SORTED:
-            return self._of(ranges)
-        return iter(sorted(dict(self._of(ranges)).items()))
+        pairs = self._of(ranges)
+        if not self._ascends(ranges) and sum(end - begin for begin, end in ranges) <= MOST_SORTED:
+            pairs = iter(sorted(pairs, key=itemgetter(0)))  # stable: the newest of equal ones stays the last
+        return (deque(same, maxlen=1).pop() for _, same in groupby(pairs, itemgetter(0)))
 
     def last_first(self) -> Iterator[tuple[int, int]]:
         """Yield all pairs from the largest first number down, otherwise as `by_first`."""
-        ranges = [(0, len(self))]
-        if self._is_rising(ranges) or len(self) > MOST_SORTED:
-            return self.newest_first(0, len(self))
-        return iter(sorted(dict(self._of(ranges)).items(), reverse=True))
+        pairs = self.newest_first(0, len(self))
+        if not self._ascends([(0, len(self))]) and len(self) <= MOST_SORTED:
+            pairs = iter(sorted(pairs, key=itemgetter(0), reverse=True))  # stable: the newest stays the first
+        return (next(same) for _, same in groupby(pairs, itemgetter(0)))
 
     def _of(self, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         return chain.from_iterable(self.oldest_first(begin, end) for begin, end in ranges)
 
-    def _is_rising(self, ranges: Sequence[tuple[int, int]]) -> bool:
-        known = None
-        for first, _ in self._of(ranges):
-            if known is not None and first <= known:
-                return False
-            known = first
-        return True
+    def _ascends(self, ranges: Sequence[tuple[int, int]]) -> bool:
+        return all(before <= after for (before, _), (after, _) in pairwise(self._of(ranges)))
 
     def _pairs(self, begin: int, end: int) -> list[tuple[int, int]]:
         self._file.seek(begin * PAIR_BYTES)

@@ -70,5 +70,15 @@ def test_too_many_pairs_out_of_order_stay_as_they_are(monkeypatch):
     monkeypatch.setattr(spooled_pairs, "MOST_SORTED", 2)
     spool = SpooledPairs()
     spool.extend([(2, 7), (1, 5), (1, 6)])
-    assert list(spool.by_first([(0, 3)])) == [(2, 7), (1, 5), (1, 6)]
+    assert list(spool.by_first([(0, 3)])) == [(2, 7), (1, 6)]
     assert list(spool.by_first([(0, 2)])) == [(1, 5), (2, 7)]
+    assert list(spool.last_first()) == [(1, 6), (2, 7)]
+
+
+def test_any_number_of_equal_first_numbers_is_one_pair():
+    spool = SpooledPairs()
+    for _ in range(100):
+        spool.extend([(1, 1)] * 10_000)
+    spool.extend([(1, 2), (3, 4)])
+    assert list(spool.by_first([(0, len(spool))])) == [(1, 2), (3, 4)]
+    assert list(spool.last_first()) == [(3, 4), (1, 2)]

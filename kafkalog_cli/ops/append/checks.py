@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.batch_encoder import EncodedBatches
-from kafkalog_cli.format.columns import rows_where
+from kafkalog_cli.format.columns import least_and_largest, rows_where
 from kafkalog_cli.log.settings.topic_config import Settings
 from kafkalog_cli.ops.append.batching import BatchStyle
 from kafkalog_cli.ops.append.records import UNKNOWN, Arriving, NewRecordColumns, NewRecords
@@ -66,11 +66,12 @@ class Checks:
         if self._keeps_offsets:
             self._check_places(number, columns)
         times = columns.timestamp
-        if self._needs_keys or self._before_ms is not None:
+        oldest, newest = least_and_largest(times)  # most records need no look at each of them
+        if self._needs_keys or self._is_refused(0, oldest) or self._is_refused(0, newest) or oldest == NO_TIMESTAMP:
             wrong = rows_where(self._is_refused, columns.key_size, times)
             if wrong:
                 raise self._refusal(number + wrong[0], columns.key_size[wrong[0]], times[wrong[0]])
-        if self.odd_time is None:
+        if self.odd_time is None and any(first <= newest and oldest < end for _, first, end in OTHER_UNITS):
             for row in rows_where(_is_in_other_unit, times)[:1]:
                 unit = other_unit_of(times[row])
                 assert unit is not None

@@ -98,7 +98,7 @@ class _LineReader:
             text += _BEHIND_BYTES
             self._check_first_line(text)
         while at < end:
-            made, failure = RecordMaker(end - at, self._now_ms), None
+            made, failure = RecordMaker(end - at, self._now_ms, text.count(b"\n", at, end)), None
             try:
                 at = self._read(text, at, end, made)
             except ValueError as error:

@@ -136,10 +136,13 @@ _BYTES_OF_A_RECORD = 64
 
 
 class RecordMaker:
-    """Makes records from a text of `size_bytes`, which they do not exceed. `now_ms`: the time of those without one."""
+    """Makes records from a text of `size_bytes`, which they do not exceed. `now_ms`: the time of those without one.
 
-    def __init__(self, size_bytes: int, now_ms: int) -> None:
-        self._most = size_bytes // _BYTES_OF_A_RECORD + 1
+    `lines` is the most records that the text can have.
+    """
+
+    def __init__(self, size_bytes: int, now_ms: int, lines: int = 1 << 20) -> None:
+        self._most = min(lines, size_bytes // _BYTES_OF_A_RECORD + 1)
         self._now_ms = now_ms
         self._buffer = bytearray(size_bytes + _SPARE_BYTES)
         self._matrix = memoryview(bytearray(8 * native.NEW_COLUMNS * self._most)).cast("q")

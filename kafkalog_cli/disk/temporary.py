@@ -36,7 +36,7 @@ class SpooledFile:
         self._memory = io.BytesIO()
         self._file: IO[bytes] = self._memory
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Write at the position. Raises OSError if the disk of a temporary file is full."""
         if self._held_bytes is not None and self._memory.tell() + len(data) > self._held_bytes:
             self._move_out()

@@ -174,7 +174,7 @@ _rows_asked = 0
 
 
 def is_many(rows: int) -> bool:
-    """Whether a question about so many rows is asked with NumPy: few rows never are, nor the first of a process."""
+    """Whether a question about so many rows is asked with NumPy: few rows never are, nor the first without NumPy."""
     global _rows_asked  # noqa: PLW0603 - how much a process has asked
     _rows_asked += rows
     return rows > _FEW_ROWS and _rows_asked > _ROWS_WITHOUT_NUMPY
@@ -197,8 +197,10 @@ def any_row(condition: Condition, *columns: IntColumn) -> bool:
 
 def as_array(column: IntColumn) -> Integers:
     """Return a column as an array over the same memory."""
+    global _rows_asked  # noqa: PLW0603 - NumPy is imported from here on
     import numpy as np
 
+    _rows_asked = max(_rows_asked, _ROWS_WITHOUT_NUMPY)
     return np.frombuffer(column, np.int64)
 
 
@@ -213,6 +215,13 @@ def least_and_largest(column: IntColumn) -> tuple[int, int]:
         array = as_array(column)
         return int(array.min()), int(array.max())
     return min(column), max(column)
+
+
+def rows_in_order(column: IntColumn) -> IntColumn:
+    """Return the rows of a column by their integers; equal ones stay in their order."""
+    if is_many(len(column)):
+        return as_array(column).argsort(kind="stable").data
+    return column_of(sorted(range(len(column)), key=column.__getitem__))
 
 
 def ascends(column: IntColumn) -> bool:

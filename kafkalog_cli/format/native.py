@@ -407,6 +407,15 @@ def murmur2(data: Buffer, at: Buffer, sizes: Buffer) -> IntColumn:
     return memoryview(hashes).cast("q")
 
 
+def murmur2_of(key: bytes) -> int:
+    """Return the hash of one key. See kafkalog_murmur2."""
+    scratch, source, size = _scratch(), Memory(key), len(key)
+    results, at = scratch.results, scratch.results_at
+    results[0], results[1] = 0, size
+    library().kafkalog_murmur2(source.address, size, at, at + 8, 1, at + 16)
+    return results[2]
+
+
 class IndexState(ctypes.Structure):
     """The struct growing_indexes."""
 

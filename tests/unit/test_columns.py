@@ -7,7 +7,15 @@ import pytest
 
 from kafkalog_cli.format import columns as module
 from kafkalog_cli.format.batch import Batch, BatchColumns
-from kafkalog_cli.format.columns import all_set, any_row, ascends, column_of, least_and_largest, rows_where
+from kafkalog_cli.format.columns import (
+    all_set,
+    any_row,
+    ascends,
+    column_of,
+    least_and_largest,
+    rows_in_order,
+    rows_where,
+)
 from kafkalog_cli.format.records import RecordColumns
 
 COLUMNS = [(3,), (0, 0), (1, 2, 5), (5, 1, 2), (2, 2), (-1, 0, 7, 7), tuple(range(40)), (1 << 62, -(1 << 62))]
@@ -70,6 +78,13 @@ def test_batches():
         shift = 100 - rows[0].position
         assert list(one.moved(100).rows()) == [row._replace(position=row.position + shift) for row in rows]
         assert list(one.rows()) == rows  # and what was asked stays as it was
+
+
+def test_rows_in_order():
+    chosen = random.Random(6)
+    numbers = [chosen.randrange(-2, 3) for _ in range(99)]
+    assert rows_in_order(column_of(numbers)).tolist() == sorted(range(99), key=numbers.__getitem__)
+    assert rows_in_order(column_of([])).tolist() == []
 
 
 @pytest.mark.parametrize("count", [0, 9, 5000])  # 5000: in several pieces

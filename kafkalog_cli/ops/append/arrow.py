@@ -12,7 +12,8 @@ from kafkalog_cli.log.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
 from kafkalog_cli.ops.append.records import UNKNOWN, NewRecordColumns, NewRecords
 from kafkalog_cli.ops.export_files import OF_FILES
 
-_SLICE_ROWS = 1 << 14
+_SLICE_ROWS = (1 << 14) + 64
+"""With a power of two, all columns of a matrix would share a part of the cache."""
 _SLICE_BYTES = 1 << 24
 """Slices are copied several times on their way into batches."""
 _TAKEN = frozenset({*RECORD_FIELDS, *BATCH_FIELDS, *OF_FILES})
@@ -230,11 +231,14 @@ def _joined_columns(columns: dict[str, Any], timestamps: Integers) -> NewRecords
     ends, header_keys, header_values = _headers(columns.get("headers"), rows)
     count = len(header_values.valid)
     size = sum(int(one.ends[-1] - one.ends[0]) for one in (key, value, header_keys, header_values))
-    out, matrix = np.empty(size + _HEADER_SIZE_BYTES * count, np.uint8), bytearray(8 * native.NEW_COLUMNS * rows)
+    out, matrix = (
+        np.empty(size_bytes, np.uint8)  # not cleared, as a bytearray is
+        for size_bytes in (size + _HEADER_SIZE_BYTES * count, 8 * native.NEW_COLUMNS * rows)
+    )
     fields = native.FieldColumn(*key), native.FieldColumn(*value)
     headers = native.FieldColumn(*header_keys[:2], None), native.FieldColumn(*header_values)
     native.join_columns(fields, ends, headers, timestamps, out, matrix)
-    return NewRecords(out.data, NewRecordColumns(matrix, rows, rows))
+    return NewRecords(out.data, NewRecordColumns(matrix.data, rows, rows))
 
 
 def _fields(column: Any, rows: int) -> _Fields:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from errno import EIO
-from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_SEQUENCE
-from kafkalog_cli.format.columns import Column, IntColumn, Matrix
+from kafkalog_cli.format.columns import Column, IntColumn, Matrix, column_of, least_and_largest, rows_in_order
 from kafkalog_cli.format.records import Header, RecordColumns
 from kafkalog_cli.format.varint import encode_zigzag
 
@@ -92,20 +92,21 @@ class NewRecords:
         """Return the records `first` to `end` (exclusive), in the same memory."""
         return NewRecords(self.buffer, self.columns.part(first, end))
 
-    def chosen(self, rows: Sequence[int]) -> NewRecords:
+    def chosen(self, rows: IntColumn) -> NewRecords:
         """Return a copy of the records in these rows, in their order; each row is there once at most."""
-        return _copied([(self, memoryview(array("q", rows)))], self.size_bytes, len(rows))
+        return _copied([(self, rows)], self.size_bytes, len(rows))
 
-    def groups(self, numbers: Sequence[int]) -> Iterator[tuple[int, NewRecords]]:
+    def groups(self, numbers: IntColumn) -> Iterator[tuple[int, NewRecords]]:
         """Yield the records of each number, in their order; record i has numbers[i]."""
-        first = numbers[0]
-        if all(number == first for number in numbers):
-            yield first, self
+        least, largest = least_and_largest(numbers)
+        if least == largest:
+            yield least, self
             return
-        order = sorted(range(len(self)), key=numbers.__getitem__)
-        copy, begin = self.chosen(order), 0
-        for number, rows in groupby(order, key=numbers.__getitem__):
-            end = begin + sum(1 for _ in rows)
+        order, begin = rows_in_order(numbers), 0
+        copy = self.chosen(order)
+        while begin < len(order):
+            number = numbers[order[begin]]
+            end = bisect_right(order, number, begin, key=numbers.__getitem__)
             yield number, copy.part(begin, end)
             begin = end
 
@@ -147,6 +148,7 @@ class RecordMaker:
         self._buffer = bytearray(size_bytes + _SPARE_BYTES)
         self._matrix = memoryview(bytearray(8 * native.NEW_COLUMNS * self._most)).cast("q")
         self._size = self._count = 0
+        self._added: list[int] = []
 
     @property
     def is_full(self) -> bool:
@@ -158,6 +160,7 @@ class RecordMaker:
 
         Return the position after the lines, and their number. Eight bytes follow the last line.
         """
+        self._place_added()
         end, self._size, self._count, lines = native.read_lines(
             text, at, self._now_ms, self._buffer, self._size, self._matrix, self._count
         )
@@ -175,19 +178,28 @@ class RecordMaker:
             data += encode_zigzag(-1 if content is None else len(content)) + (content or b"")
         end = begin + len(data)
         self._buffer[begin:end] = data
-        key_size, value_size = (-1 if field is None else len(field) for field in (key, value))
+        key_size, value_size = -1 if key is None else len(key), -1 if value is None else len(value)
         is_append_time = origin.is_append_time and timestamp is not None  # the current time is not the time it had
-        self._matrix[self._count :: self._most] = memoryview(array("q", (
-            *(origin.offset, self._now_ms if timestamp is None else timestamp, NO_SEQUENCE),
-            *(begin, key_size, value_at, value_size, headers_at, len(headers), -1, 1, end - headers_at, begin),
-            *(origin.leader_epoch, is_append_time, origin.codec),
-            *(origin.partition, origin.topic, origin.is_transactional),
-        )))  # fmt: skip
+        self._added += (
+            origin.offset, self._now_ms if timestamp is None else timestamp, NO_SEQUENCE,
+            begin, key_size, value_at, value_size, headers_at, len(headers), -1, 1, end - headers_at, begin,
+            origin.leader_epoch, is_append_time, origin.codec,
+            origin.partition, origin.topic, origin.is_transactional,
+        )  # fmt: skip
         self._size = end
         self._count += 1
 
+    def _place_added(self) -> None:
+        """Put the columns of records that were added last in their place, many at once."""
+        rows, self._added = column_of(self._added), []
+        first = self._count - len(rows) // native.NEW_COLUMNS
+        for number in range(native.NEW_COLUMNS if rows else 0):
+            column = number * self._most
+            self._matrix[column + first : column + self._count] = rows[number :: native.NEW_COLUMNS]
+
     def records(self) -> Iterator[NewRecords]:
         """Yield the records, all at once, if there are any; no record can be added afterwards."""
+        self._place_added()
         if self._count:
             yield NewRecords(self._buffer, NewRecordColumns(self._matrix, self._most, self._count))
 
@@ -196,29 +208,28 @@ class RecordMaker:
 
 
 class _WritableStream(Protocol):
-    def write(self, data: bytes, /) -> object: ...
+    def write(self, data: memoryview, /) -> object: ...
 
 
 class _ReadableStream(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def write_records(file: _WritableStream, records: NewRecords) -> int:
-    """Write records, and return how many bytes they take in the file."""
+def write_records(file: _WritableStream, records: NewRecords) -> None:
+    """Write records."""
     if records.columns.begin[0]:
         records = _copied([(records, None)], records.size_bytes, len(records))
     size = records.size_bytes
-    head = array("q", (len(records), size))
-    data = b"".join((head, *records.columns.columns(), memoryview(records.buffer)[:size]))
-    file.write(data)
-    return len(data)
+    for column in (column_of((len(records), size)), *records.columns.columns()):
+        file.write(column.cast("B"))
+    file.write(memoryview(records.buffer)[:size])
 
 
 def read_records(file: _ReadableStream) -> Iterator[NewRecords]:
     """Yield the records of a file that `write_records` has written, in the same portions."""
     while head := file.read(16):
         count, size = array("q", head)
-        matrix, fields = bytearray(file.read(8 * count * native.NEW_COLUMNS)), bytearray(file.read(size))
+        matrix, fields = bytearray(file.read(8 * count * native.NEW_COLUMNS)), file.read(size)
         if len(matrix) + len(fields) < 8 * count * native.NEW_COLUMNS + size:
             raise OSError(EIO, "a temporary file of records is cut off")
         yield NewRecords(fields, NewRecordColumns(matrix, count, count))

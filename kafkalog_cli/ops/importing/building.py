@@ -19,7 +19,6 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP
-from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.append.append import AppendCounts
@@ -104,7 +103,7 @@ def _append(  # noqa: PLR0913, PLR0917
         log.append(made)
         counts = counts.plus(made)
         newest_ms = max(newest_ms, *map(int, made.batches.max_timestamp))
-        transactional += len(rows_where(lambda flag: flag == 1, block.records.columns.is_transactional))
+        transactional += block.records.columns.is_transactional.tolist().count(1)
     log.close()
     return Built(
         *(counts.first_offset, log.end_offset, counts.records, counts.batches, counts.size_bytes),

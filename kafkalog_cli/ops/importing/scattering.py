@@ -11,7 +11,7 @@ from kafkalog_cli.disk.durable import StagedFile, attributes_in
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, WritableFilesystem
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format import native
-from kafkalog_cli.format.columns import Integers, any_row, as_array
+from kafkalog_cli.format.columns import Integers, any_row, as_array, rows_in_order
 from kafkalog_cli.ops.append.partitioning import Partitioner, partitions_of_keys
 from kafkalog_cli.ops.append.records import UNKNOWN, NewRecords, joined, read_records, write_records
 from kafkalog_cli.ops.choices import Hashing
@@ -19,8 +19,8 @@ from kafkalog_cli.ops.importing.sources import NO_OFFSET, ImportRequest, InputFi
 
 HELD_BYTES = 64 << 20
 """The size in bytes of the records held in memory before they are written."""
-_WRITTEN_RECORDS = 1 << 14
-"""Records of a part that are written, and later read, at once."""
+_WRITTEN_RECORDS = (1 << 14) + 64
+"""Records of a part that are written, and later read, at once: as many as an ArrowReader yields."""
 _BUFFER_BYTES = 1 << 20
 _MOST_PARTITION = (1 << 31) - 1
 
@@ -163,24 +163,40 @@ class Scatter:
             order = (self.number, self._files)
             file = StagedFile(fs, f"{directory}/{self.number}-{self._files}.records", attributes)
             try:
-                yield self._write(file, topic, number, order, joined(parts))
+                yield self._write(file, topic, number, order, parts)
             except BaseException:
                 file.drop()
                 raise
             self._files += 1
 
     def _write(
-        self, file: StagedFile, topic: str, number: int, order: tuple[int, int], records: NewRecords
+        self, file: StagedFile, topic: str, number: int, order: tuple[int, int], parts: list[NewRecords]
     ) -> Part:  # fmt: skip
-        offsets, ends = as_array(records.columns.offset), None
+        import numpy as np
+
+        offsets, ends = np.concatenate([as_array(part.columns.offset) for part in parts]), None
         if (offsets != UNKNOWN).all():
-            records = records.chosen(offsets.argsort(kind="stable").tolist())
-            ends = (records.columns.offset[0], records.columns.offset[-1])
+            ends = (int(offsets.min()), int(offsets.max()))
+            if (offsets[1:] < offsets[:-1]).any():
+                parts = [_sorted(parts)]
         elif self._keeps_offsets:
             raise BadInput(path=self._name, reason=NO_OFFSET)
-        for first in range(0, len(records), _WRITTEN_RECORDS):
-            write_records(file, records.part(first, first + _WRITTEN_RECORDS))
-        return Part(topic, number, order, file.path, file.finish(is_kept=False), len(records), ends)
+        for portion in _portions(parts):
+            write_records(file, portion)
+        return Part(topic, number, order, file.path, file.finish(is_kept=False), len(offsets), ends)
+
+
+def _portions(parts: Iterable[NewRecords]) -> Iterator[NewRecords]:
+    """Yield the same records in portions that are not small; a part of a usual size is not copied."""
+    held: list[NewRecords] = []
+    for part in parts:
+        for first in range(0, len(part), _WRITTEN_RECORDS):
+            held.append(part.part(first, first + _WRITTEN_RECORDS))
+            if sum(map(len, held)) >= _WRITTEN_RECORDS // 2:
+                yield joined(held)
+                held = []
+    if held:
+        yield joined(held)
 
 
 def in_offset_order(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[NewRecords]:
@@ -253,4 +269,4 @@ class _Head:
 def _sorted(parts: list[NewRecords]) -> NewRecords:
     """Return the records in the order of offsets; of equal offsets, the earlier file's record is first."""
     records = joined(parts)
-    return records.chosen(as_array(records.columns.offset).argsort(kind="stable").tolist())
+    return records.chosen(rows_in_order(records.columns.offset))

@@ -7,7 +7,7 @@ them. Bytes are decoded by the package `format`, which knows no files.
 - `directories`, `named_places`: paths that another user cannot redirect.
 - `lock`, `posix_lock`: locks against brokers, other processes and other threads.
 - `durable`: writing and removing files so that the result survives a power cut.
-- `live_logs`: whether a broker runs, and which log is its active segment.
+- `live_logs`: whether a broker runs, and which logs are its closed segments.
 - `metered_fs`: progress and limits.
 - `cache`: the directory for the archive of Spark's classes.
 - `temporary`, `spooled_pairs`: bytes, and pairs of numbers, that do not fit in memory.

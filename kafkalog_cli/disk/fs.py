@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import stat
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from kafkalog_cli.disk.directories import (
     is_own,
     link_in_the_way,
 )
+from kafkalog_cli.disk.live_logs import ClosedSegments
 from kafkalog_cli.disk.names import INDEX_SUFFIXES, OWN_DIRECTORY, most_bytes_read
 from kafkalog_cli.disk.ownership import give
 from kafkalog_cli.disk.posix_lock import PosixLock, take_lock
@@ -56,6 +58,7 @@ READ_ONCE_BYTES = 64 << 10
 """Files up to this size are read as a whole, once: this takes about as long as reading a header."""
 MOST_REMEMBERED_BYTES = 2 << 20
 """The bytes of such files that are kept for one partition."""
+PAGE_BYTES = mmap.PAGESIZE
 PIECE_BYTES = 1 << 20
 """Bytes of a file that is read piece by piece."""
 
@@ -202,10 +205,15 @@ def check_size(path: str, size_bytes: int, limit_bytes: int | None = None) -> No
 
 
 class DiskFile(ReadableFile, WritableFile):
-    """A regular file of the disk. It is not mapped: reads of a mapped file that is truncated get SIGBUS."""
+    """A regular file of the disk. It is not mapped: reads of a mapped file that is truncated get SIGBUS.
+
+    `is_closed_segment`, of a running broker: pages that were not in memory are dropped after they were read, so that
+    they do not push the broker's pages out.
+    """
 
     def __init__(self, path: str, descriptor: int, *, most_links: int | None = None) -> None:
         self.path = path
+        self.is_closed_segment = False
         self._descriptor = descriptor
         status = os.fstat(descriptor)
         self.size_bytes = status.st_size
@@ -218,12 +226,13 @@ class DiskFile(ReadableFile, WritableFile):
             raise
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        done = 0
+        cold, done = self._cold_pages(position, len(buffer)), 0
         while done < len(buffer):
             count = os.preadv(self._descriptor, [buffer[done:]], position + done)
             if count == 0:
                 break
             done += count
+        self._drop(cold)
         return done
 
     def data_from(self, position: int) -> int:
@@ -233,7 +242,10 @@ class DiskFile(ReadableFile, WritableFile):
             return self.size_bytes if error.errno == errno.ENXIO else min(position, self.size_bytes)
 
     def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:
-        return os.sendfile(descriptor, self._descriptor, position, size_bytes)
+        cold = self._cold_pages(position, size_bytes)
+        sent = os.sendfile(descriptor, self._descriptor, position, size_bytes)
+        self._drop(cold)
+        return sent
 
     def write(self, position: int, data: bytes | memoryview) -> None:
         rest = memoryview(data).cast("B")
@@ -258,6 +270,27 @@ class DiskFile(ReadableFile, WritableFile):
     def __enter__(self) -> DiskFile:
         return self
 
+    def _cold_pages(self, position: int, size_bytes: int) -> list[int]:
+        """Return the pages of a range that are not in memory, in a closed segment of a running broker."""
+        found: list[int] = []
+        if self.is_closed_segment:
+            byte = [bytearray(1)]
+            for page in range(
+                position - position % PAGE_BYTES, min(position + size_bytes, self.size_bytes), PAGE_BYTES
+            ):
+                try:
+                    os.preadv(self._descriptor, byte, page, os.RWF_NOWAIT)
+                except BlockingIOError:
+                    found.append(page)
+                except (OSError, AttributeError):  # the system cannot tell
+                    return []
+        return found
+
+    def _drop(self, pages: list[int]) -> None:
+        for page in pages:
+            with suppress(OSError):  # only an advice, which a file system may refuse
+                os.posix_fadvise(self._descriptor, page, PAGE_BYTES, os.POSIX_FADV_DONTNEED)
+
 
 class Filesystem(Protocol):
     """Reading from a disk: the real one, or one that shows its files otherwise."""
@@ -279,13 +312,14 @@ class Filesystem(Protocol):
 class WritableFilesystem(Filesystem):
     """The disk of this machine. Log directories are read and changed in no other way; tests put others in its place.
 
-    Reads follow the links that the rule in `directories` permits. Every failure of a change is the operating system's
-    OSError. A change follows no symbolic link in the last component of a path, below a held directory, or in a
-    `.kafkalog`.
+    Reads follow the links that the rule in `directories` permits, and do not push pages of a running broker out of the
+    page cache. Every failure of a change is the operating system's OSError. A change follows no symbolic link in the
+    last component of a path, below a held directory, or in a `.kafkalog`.
     """
 
     def __init__(self) -> None:
         self.directories = HeldDirectories()
+        self._closed_segments = ClosedSegments()
 
     def open_read(self, path: str) -> ReadableFile:
         with _errors_of(path):
@@ -299,8 +333,10 @@ class WritableFilesystem(Filesystem):
                 with Directory.at(above or slash or ".") as directory:
                     descriptor = directory.open_to_read(name, path)
             file = DiskFile(path, descriptor)
-        with suppress(OSError, AttributeError):  # macOS has no such advice
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NOREUSE)  # do not push a broker's pages out of the cache
+        if self._closed_segments.contain(path):
+            file.is_closed_segment = True
+            with suppress(OSError):  # pages that are read ahead would seem to have been in memory before
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         return file
 
     def status(self, path: str) -> FileStatus | None:

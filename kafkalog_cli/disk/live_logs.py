@@ -41,3 +41,26 @@ def newest_log(directory: str) -> str:
 def parent_directory(directory: str) -> str:
     """Return the directory that contains a directory. Links are not followed."""
     return os.path.dirname(os.path.abspath(directory or "."))  # noqa: PTH100, PTH120
+
+
+class ClosedSegments:
+    """The logs of closed segments of a running broker. Each directory is looked at only once."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, bool] = {}
+        self._newest: dict[str, str] = {}
+
+    def contain(self, path: str) -> bool:
+        """Whether the file at `path` is one of them."""
+        if not path.endswith(LOG_SUFFIX):
+            return False
+        directory, _, name = path.rpartition("/")
+        parent = parent_directory(directory)
+        if parent not in self._live:
+            self._live[parent] = is_broker_running(parent)
+        if self._live[parent] and directory not in self._newest:
+            try:
+                self._newest[directory] = newest_log(directory or ".")
+            except OSError:
+                return False
+        return self._live[parent] and name < self._newest[directory]

@@ -22,7 +22,7 @@ MAY_TOUCH_DISK = {
     "format/protocol/messages.py": "reads the message definitions of the package",
     "cli/process.py": "standard descriptors: the null device where one is closed",
     "disk/fs.py": "the door",
-    "disk/live_logs.py": "the names of a directory's logs, for the end of the active segment",
+    "disk/live_logs.py": "the names of a directory's logs, for pages in memory and for the end of the active segment",
     "disk/directories.py": "the descriptors of directories, by which the door reaches what lies below",
     "disk/posix_lock.py": "descriptors that locks hang on",
     "spark/starting.py": "the cache of compiled code, which is no log directory",

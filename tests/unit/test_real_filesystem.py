@@ -299,12 +299,3 @@ def test_a_spooled_file_has_all_bytes_whether_or_not_there_is_room(monkeypatch, 
     file.seek(0)
     assert file.read(100) == b"01234XX789abcdef"
     file.close()
-
-
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system takes no advice")
-def test_pages_that_are_read_do_not_push_others_out_of_the_cache(fs, tmp_path, monkeypatch):
-    advices = []
-    monkeypatch.setattr(os, "posix_fadvise", lambda _, *advice: advices.append(advice))
-    (tmp_path / "x.log").write_bytes(b"1")
-    assert read_all(fs, str(tmp_path / "x.log")) == b"1"
-    assert advices == [(0, 0, os.POSIX_FADV_NOREUSE)]

@@ -609,7 +609,7 @@ def _(corpus):
             raise KeyboardInterrupt
 
     log_dir(DISK)
-    Path("in put.ndjson").write_text("")
+    Path("in put.ndjson").write_text('{"topic":"other","partition":0,"offset":0,"value":"v"}\n')
     words = ["kafkalog", "import", str(Path.cwd() / "in put.ndjson"), "--log-dir", str(Path.cwd() / DISK)]
     what = {"command": [words[2], "request", "()"], "repeat": shlex.join(words)}
     with CutOff(RealFilesystem(), str(DISK)) as new:

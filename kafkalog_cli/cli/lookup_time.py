@@ -67,13 +67,14 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
         # Kafka's own tools take -1 and -2 for the latest and the earliest offset.
         raise UsageError(reason="lookup-time needs a time since 1970, or --earliest, --latest, --max-timestamp")
     clock_ms = run.environment.now_ms() if now is None else now_of(run.environment, now)
+    paths = run.directories_of([path])  # which gives the run another `fs` for a single segment file
     answer_of: Callable[[Partition], Answer] = partial(_record, run.fs, time_ms)
     if before is not None:
         until_ms = time_ms if time_ms is not None else by_time.LATEST if latest else by_time.EARLIEST
         answer_of = partial(_starts_before, until_ms, before, clock_ms)
     elif earliest or latest:
         answer_of = _earliest if earliest else _latest
-    chosen = select_of_topics(run.fs, run.directories_of([path]), selection_of(topic, partition))
+    chosen = select_of_topics(run.fs, paths, selection_of(topic, partition))
     if len(chosen) == 1:
         return _print_answer(run, chosen[0], answer_of(chosen[0]))
     return _print_answers(run, chosen, answer_of, has_offsets=before is not None)

@@ -372,7 +372,7 @@ def erased_keys_that_are_still_there():
     Path("keys").write_text("k\n")
     return [
         "compact", PARTITION, "--erase-keys", "keys", "--input", "lines", "--config", "cleanup.policy=compact",
-        "--topic", "topic", "--dry-run",
+        "--remove-other-records", "--topic", "topic", "--dry-run",
     ]  # fmt: skip
 
 

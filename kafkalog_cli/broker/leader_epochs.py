@@ -60,6 +60,12 @@ class LeaderEpochs:
         self._by_epoch[epoch] = EpochEntry(epoch, start_offset)
         self.is_changed = True
 
+    def assign_later(self, entries: Iterable[EpochEntry]) -> None:
+        """Assign the epochs of later batches that are above the latest epoch, as a recovery does."""
+        for entry in entries:
+            if self.latest_epoch is None or entry.epoch > self.latest_epoch:
+                self.assign(entry.epoch, entry.start_offset)
+
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop the epochs that start at `end_offset` or above."""
         while end_offset >= 0 and (latest := self._latest()) and latest.start_offset >= end_offset:

@@ -180,6 +180,7 @@ class _Repair:
         self._log_start_offset = log_start_offset
         self._log_check = LogCheck(draft)
         self._replay: tuple[int, Rebuilt] | None = None
+        self._epochs: dict[int, LeaderEpochs] = {}
         self._since = since
         self._with_inexact = with_inexact
 
@@ -386,7 +387,7 @@ class _Repair:
                 self._warn(name, "it belongs to no segment: removed")
                 self.draft.drop(name)
                 continue
-            if not self._is_to_rebuild(report):
+            if not _is_wrong(report) and not _is_torn(report) and not (self._with_inexact and _is_inexact(report)):
                 continue
             there = None if _is_wrong(report) else self._content(name)
             kept = None if there is None else _entries_alone(report, there)
@@ -396,9 +397,6 @@ class _Repair:
             self._remark(report, "rebuilt from the log" if kept is None else "cut to its entries")
             self.recovered.add(offset)
             self.draft.put(name, data)
-
-    def _is_to_rebuild(self, report: FileReport) -> bool:
-        return _is_wrong(report) or _is_torn(report) or (self._with_inexact and _is_inexact(report))
 
     def _rebuild_missing_txn_indexes(self) -> None:
         """Rebuild transaction indexes that lack entries.
@@ -426,9 +424,11 @@ class _Repair:
                 snapshots = ProducerSnapshots(self.draft.fork(), self._settings)
                 snapshots.rebuild(self._segments(), self._log_start_offset, base_offset, from_clean_stop=False)
                 return segment.rebuild(snapshots.state, LeaderEpochs()).txn_index
-            # One replay gives both indexes, which are asked for in turn.
+            # One replay gives both indexes, which are asked for in turn, and the leader epochs for later.
             if self._replay is None or self._replay[0] != base_offset:
-                self._replay = base_offset, segment.rebuild(ProducerState(self.draft.directory), LeaderEpochs())
+                epochs = LeaderEpochs()
+                self._replay = base_offset, segment.rebuild(ProducerState(self.draft.directory), epochs)
+                self._epochs[base_offset] = epochs
         except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
             path = self.draft.path(segment_file_name(base_offset, FileKind.LOG))
             raise Impossible(Remark(path, str(error), ExitCode.REFUSED, steps=(SALVAGE,))) from error
@@ -439,21 +439,26 @@ class _Repair:
         wrong = [r for r in reports if r.kind is FileKind.LEADER_EPOCH_CHECKPOINT and _is_wrong(r)]
         if not wrong:
             return
+        name = _EPOCHS
         goes_back = any(one.kind is FindingKind.EPOCH_GOES_BACK for one in self._log_check.findings)
-        if goes_back and self._can_be_read(_EPOCHS):
-            self._warn(_EPOCHS, "the leader epochs of batches go down somewhere, so no file fits them: left as it is")
+        if goes_back and self._can_be_read(name):
+            self._warn(name, "the leader epochs of batches go down somewhere, so no file fits them: left as it is")
             return
         epochs = LeaderEpochs()
-        try:
-            for segment in self._segments():
+        for segment in self._segments():
+            known = self._epochs.get(segment.base_offset)
+            if known is not None:  # its log was replayed for its indexes
+                epochs.assign_later(known.entries)
+                continue
+            try:
                 segment.rebuild(ProducerState(self.draft.directory), epochs)
-        except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
-            raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED, steps=(SALVAGE,))) from error
+            except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
+                raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED, steps=(SALVAGE,))) from error
         epochs.truncate_from_start(self._log_start_offset)
         data = epochs.encode()
-        if self._content(_EPOCHS) != data:
+        if self._content(name) != data:
             self._remark(wrong[0], "rebuilt from the leader epochs of the batches")
-            self.draft.put(_EPOCHS, data)
+            self.draft.put(name, data)
 
     def _can_be_read(self, name: str) -> bool:
         """Whether a broker can read leader-epoch-checkpoint: it does not start with a malformed file."""
@@ -469,7 +474,7 @@ class _Repair:
 
     def _rebuild_snapshots(self, reports: Iterable[FileReport]) -> None:
         in_place = [r for r in reports if r.kind is FileKind.PRODUCER_SNAPSHOT and r.state is WorkState.IN_PLACE]
-        wrong = [report for report in in_place if self._is_to_rebuild(report)]
+        wrong = [r for r in in_place if _is_wrong(r) or (self._with_inexact and _is_inexact(r))]
         if not wrong and not self.cut:
             return
         for report in wrong:

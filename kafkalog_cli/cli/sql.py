@@ -43,10 +43,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     (
-        "Count the records of each key",
-        "kafkalog sql /var/lib/kafka 'select key, count(*) from orders group by 1'",
-    ),
-    (
         "Print the committed offsets of all groups",
         "kafkalog sql /var/lib/kafka 'select * from committed_offsets'",
     ),

@@ -1,13 +1,12 @@
 """The plans that change a partition: their base class, the fingerprints of files, and how a plan begins."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, cast
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.open_log import OpenLog
-from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
+from kafkalog_cli.change.changes import Change, Cut
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import WorkState
@@ -130,22 +129,6 @@ def check_unchanged(fs: Filesystem, plan: ChangePlan) -> None:
 
 def _fingerprint(status: FileStatus) -> Fingerprint:
     return Fingerprint(status.path.rpartition("/")[2], status.size_bytes, status.mtime_ms, status.inode)
-
-
-def describe(changes: Iterable[Change]) -> list[str]:
-    """Describe the changes as sentences."""
-    return [_sentence(change) for change in changes]
-
-
-def _sentence(change: Change) -> str:
-    if isinstance(change, Cut):
-        return f"cut {change.name} from {change.from_bytes} to {change.to_bytes} bytes"
-    if isinstance(change, Move):
-        return f"rename {change.name} to {change.new_name}"
-    if isinstance(change, Drop):
-        return f"take {change.name} away"
-    assert isinstance(change, Put)
-    return f"{'rewrite' if change.replaces else 'write'} {change.name}, {change.content.size_bytes} bytes"
 
 
 _TIERED = "remote.storage.enable"

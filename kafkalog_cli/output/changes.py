@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkalog_cli.change.changes import Change
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.errors import ExitCode, counted, shell_word
 from kafkalog_cli.log.log_dir import HighWatermarkOrigin, LineEdit
-from kafkalog_cli.ops.plans import LogPlan, Remark, describe
-from kafkalog_cli.ops.session.target import Changed
 from kafkalog_cli.output.human import setting_words, time_span
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, printable
 
 if TYPE_CHECKING:
+    from kafkalog_cli.ops.plans import LogPlan, Remark
     from kafkalog_cli.ops.session.call import Run
+    from kafkalog_cli.ops.session.target import Changed
 
 Sums = Mapping[str, Callable[[Any], int]]
 """The counts in the summary of a command: for each name, the function that returns a result's part of it."""
@@ -54,7 +54,9 @@ def changed_lines(changed: Changed[Any], what: str, undo: str, *, lists_changes:
 
 def change_details(changes: Iterable[Change], edits: Iterable[LineEdit]) -> Iterator[Detail]:
     """Yield what a plan would change: files, then lines of checkpoints."""
-    yield from (Detail(f"  would {words}") for words in (*map(printable, describe(changes)), *map(_edit_words, edits)))
+    yield from (
+        Detail(f"  would {words}") for words in (*map(printable, map(_change_words, changes)), *map(_edit_words, edits))
+    )
 
 
 def _summary(plan: LogPlan, what: str, undo: str, *, dry_run: bool) -> str:
@@ -76,6 +78,17 @@ def undo_words(changed: Changed[Any], delay_ms: int | None = None) -> str:
         return "cannot be undone"
     until = "" if delay_ms is None else f" for {time_span(delay_ms)}, and until a broker starts"
     return f"undo{until}: kafkalog undo {shell_word(plan.path)} {done.manifest.run.run_id}"
+
+
+def _change_words(change: Change) -> str:
+    if isinstance(change, Cut):
+        return f"cut {change.name} from {change.from_bytes} to {change.to_bytes} bytes"
+    if isinstance(change, Move):
+        return f"rename {change.name} to {change.new_name}"
+    if isinstance(change, Drop):
+        return f"take {change.name} away"
+    assert isinstance(change, Put)
+    return f"{'rewrite' if change.replaces else 'write'} {change.name}, {change.content.size_bytes} bytes"
 
 
 def _edit_words(edit: LineEdit) -> str:

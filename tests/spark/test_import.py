@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import warnings
+from array import array
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -236,7 +237,7 @@ def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
         elif wrong == "lost":
             records = records.part(0, 4)
         else:
-            last = records.chosen([4])
+            last = records.chosen(memoryview(array("q", [4])))
             last.columns.offset[0] = 9
             return [records, last]
         return [records]

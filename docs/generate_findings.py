@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.steps import text_of
+from kafkalog_cli.ops.steps import REPLICATE, SALVAGE, text_of
 
 TARGET = Path(__file__).with_name("findings.md")
 
@@ -18,24 +18,43 @@ A partition or log directory ends with exit code 4 if anything in it is a corrup
 warning, else with 0. A finding may be more exact than this page. The effect of a leftover depends on the files
 beside it, and the next step on the replicas in the metadata log.
 
-**Salvage or replicate** stands for: {shared}.
+{shared}
 
 | Finding | Severity | Effect on a broker | Next step |
 |---|---|---|---|
 """
 
 
+IDS = "the ids that it had"
+_, _, AFTER_IDS = text_of(FindingKind.META_PROPERTIES.steps).partition(IDS)
+
+SHARED = {
+    "salvage, replicate or skip": text_of(FindingKind.RECORD_COUNT.steps),
+    "salvage or replicate": text_of((SALVAGE,)),
+    "replicate": text_of(REPLICATE),
+    IDS: IDS + AFTER_IDS,
+}
+"""Steps of several findings, which are written out only above the table. Each text comes before those within it."""
+
+
 def render() -> str:
-    """The whole page. The next step that would take the most room, repeated, is in the header only."""
-    steps = [text_of(kind.steps) for kind in FindingKind]
-    shared = max(steps, key=lambda step: len(step) * sum(step in other for other in steps))
-    return HEADER.replace("{shared}", shared) + "".join(row(kind, shared) for kind in FindingKind)
+    """The whole page."""
+    meanings = {name: shorten(text, besides=name).removeprefix(f"{name}. ") for name, text in SHARED.items()}
+    shared = "\n\n".join(f"**{name.capitalize()}**: {meaning}." for name, meaning in meanings.items())
+    return HEADER.replace("{shared}", shared) + "".join(map(row, FindingKind))
 
 
-def row(kind: FindingKind, shared: str) -> str:
-    """One kind as a row; `shared` is the step in the header."""
-    effect, step = kind.broker_effect or "as the finding says", text_of(kind.steps) or "nothing"
-    step = step.replace(shared, "**salvage or replicate**")
+def shorten(text: str, *, besides: str | None = None) -> str:
+    """Put the names of shared steps in the place of their texts, but not the name `besides`."""
+    for name, shared in SHARED.items():
+        if name != besides:
+            text = text.replace(shared, f"**{name}**")
+    return text
+
+
+def row(kind: FindingKind) -> str:
+    """One kind as a row."""
+    effect, step = kind.broker_effect or "as the finding says", shorten(text_of(kind.steps)) or "nothing"
     return f"| `{kind.value}` | {kind.severity.value} | {effect} | {step} |\n"
 
 

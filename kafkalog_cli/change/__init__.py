@@ -7,7 +7,8 @@ Only this package and `disk` change a log directory.
   end of a run's directory.
 - `draft`: the files of a partition as they would be after the changes.
 - `manifest`: the record of a run in JSON, and the state of the files that it is compared with.
-- `run`: a run from its first file to its end: the record, and the way back after an error.
+- `run`: a run from its first file to its end: the record, and the way back after an error. `runs` finds runs on the
+  disk, and `removal` removes their files.
 - `journal`, `journal_undo`: apply the changes of a plan, and undo them.
 - `checkpoint_lines`: a partition's lines in the offset checkpoints of the log directory.
 - `clean_marker`: keeps `.kafka_cleanshutdown` away while runs change a log directory, and puts it back.

@@ -6,6 +6,7 @@ them. Bytes are decoded by the package `format`, which knows no files.
 - `names`, `directory_contents`: the names of files and directories, and what they show of a directory.
 - `directories`, `named_places`: paths that another user cannot redirect.
 - `lock`, `posix_lock`: locks against brokers, other processes and other threads.
+- `ownership`: gives new files to the user of a log directory.
 - `durable`: writing and removing files so that the result survives a power cut.
 - `live_logs`: whether a broker runs, and which logs are its closed segments.
 - `metered_fs`: progress and limits.

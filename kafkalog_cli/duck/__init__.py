@@ -1,1 +1,1 @@
-"""DuckDB: the views of `ops/scans/catalog.py` in its dialect of SQL, without Java."""
+"""DuckDB: `query` answers SQL over the views of `ops/scans/catalog.py`, without Java."""

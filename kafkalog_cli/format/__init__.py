@@ -4,6 +4,10 @@ The package is pure: it opens no files and reads no clock. It has one module per
 (segments), `index`, `txnindex`, `producer_snapshot`, `checkpoint`, `partition_metadata`, `meta_properties`, and
 `json_files` (quorum-state and `.kafka_cleanshutdown`).
 
+`scan` makes columns of batches (`columns`), `decode` reads their records, and `batch_encoder` writes them; `legacy` has
+the formats before record batches. `values` decodes what serialisers put into keys and values, and `protocol` has the
+requests that `serve` answers.
+
 Fixed binary structures are tables (`layout`), from which docs/generate_format.py makes a page of the site.
 `compression` contains the codecs, `native` the loops in C, and `internal_topics` the record schemas of
 Kafka's own topics.

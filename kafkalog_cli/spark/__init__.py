@@ -5,8 +5,10 @@ Programs use four names: `KafkalogDataSource` (to register), `session` (starts a
 
 The files are:
 
-- `source.py`, `table_source.py`, `stream.py`, `writer.py`: the data sources, over the reads of `ops/scans`.
-- `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java, its tasks and its errors.
+- `source.py`, `table_source.py`, `stream.py`, `writer.py`: the data sources, over the reads of `ops/scans`;
+  `planned_tasks.py` and `types.py`: their tasks and columns in Spark.
+- `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java, its tasks and its errors; `training.py`:
+  the queries of `warmup`.
 - `engine.py`: verify and stats of partitions, in tasks.
 - `export/`: exports as jobs; `queries/`: queries in SQL.
 

@@ -2,7 +2,8 @@
 
 A verb is a function that takes paths, keyword arguments, and the options that all verbs take (`VerbOptions`). It makes
 a `Call`, which chooses the partitions, and changes each with `change_each`: under locks, several at a time, within the
-limits of time and load. Results and notes go to an `Observer`, in the order of the partitions.
+limits of time and load. `read_each` does tasks that only read. Results and notes go to an `Observer`, in the order of
+the partitions.
 
     def roll(paths, *, force=False, **options):
         def roll_one(target): ...  # plans the change of one partition (`Target`), checks refusals, applies the plan

@@ -80,7 +80,7 @@ class GrowingRun:
         replace_file(self._fs, path, data, attributes, temporary=f"{self._run.path}/new")
 
     def change_lines(self, edits: Sequence[LineEdit]) -> None:
-        """Change the partition's lines in the checkpoints. Raises the errors of `checkpoints.change_lines`."""
+        """Change the partition's lines in the checkpoints. Raises the errors of `checkpoint_lines.change_lines`."""
         if edits and self._log_dir is not None:
             with turn_of(self._log_dir):
                 self._run.change_lines(tuple(edits))

@@ -83,7 +83,7 @@ class Run:
         write_manifest(self._fs, self.directory, self.manifest, self.attributes)
 
     def change_lines(self, edits: tuple[LineEdit, ...]) -> None:
-        """Change the partition's lines in the checkpoints. Raises the errors of `checkpoints.change_lines`."""
+        """Change the partition's lines in the checkpoints. Raises the errors of `checkpoint_lines.change_lines`."""
         if edits and self._log_dir is not None:
             change_lines(self._fs, self._log_dir, edits)
 

@@ -161,6 +161,15 @@ select\tjava_method\t({java})
 select identifier('reflect')({java})
 select identifier(concat('ref', 'lect'))({java})
 select identifier('val' || 'ue') from orders
+select * from identifier('explode')(array(xpath_string('<!DOCTYPE a SYSTEM "file://{file}"><a/>', 'a')))
+select * from identifier('inline')(array(from_xml('<a/>', 'b int', map('rowValidationXSDPath', '{file}'))))
+select * from orders, lateral identifier('explode')(xpath('<!DOCTYPE a SYSTEM "file://{file}"><a/>', 'a'))
+select * from identifier('range')(length(xpath_string('<!DOCTYPE a SYSTEM "file://{file}"><a/>', 'a')))
+select * from identifier('range')(3)
+select * from identifier('text.' || '`{file}`')
+select * from identifier(lower('TEXT.`') || '{file}' || '`')
+with a as (select 'text.`{file}`' as n) select * from identifier(a.n)
+select * from identifier((select 'text.`{file}`'))
 """,
     "sql runs queries": """
 create temporary view v using text options (path '{file}')
@@ -289,8 +298,6 @@ insert overwrite local directory '{made}' row format delimited select 1
 select transform(value) row format serde 'x.Y' using 'touch {made}' as (a) from orders
 select * from (insert into text.`{made}` select 1)
 with a as (insert into text.`{made}` select 1) select * from a
-with a as (select 'text.`{file}`' as n) select * from identifier(a.n)
-select * from identifier((select 'text.`{file}`'))
 select * from orders tablesample (bucket 1 out of 2 on java_method({java}))
 select * from orders version as of (select reflect({java}))
 select {{fn reflect({java})}}
@@ -317,12 +324,10 @@ call spark_catalog.default.p(a => 1)
 select 1 into outfile '{made}'
 """,
     "there is no view": """
-select * from identifier('text.' || '`{file}`')
 select * from kafkalog.`{file}`
 select * from text with (path = '{file}')
 select * from `{file}`
 select * from `text.{file}`
-select * from identifier(lower('TEXT.`') || '{file}' || '`')
 """,
 }  # fmt: skip
 REFUSED = [(query, said) for said, queries in FILES.items() for query in queries.strip().splitlines()]
@@ -330,7 +335,6 @@ REFUSED = [(query, said) for said, queries in FILES.items() for query in queries
 ANSWERED = [
     "select /*+ mapjoin(text.`{file}`), repartition(2) */ value from orders",
     "select value from orders with (path = '{file}', location = '{file}')",
-    "select * from identifier('range')(3)",
     "select from_csv('a', 'b string', map('path', '{file}', 'columnNameOfCorruptRecord', 'c')) x",
     "select from_json('a', 'b string', map('path', '{file}')) x",
     "select input_file_name() from orders",

@@ -44,7 +44,7 @@ def in_a_process(folder, *words):
         ("describe orders", 2, "`select * from NAME limit 0` shows the columns of one"),
         ("select count(*) from orders where offset in (1, 2)", 2, "write `where (offset in …)`, with parentheses"),
         ("select 1 from orders version as of 1", 2, "`orders` has no versions, and no expression may make its name"),
-        ("select 1 from identifier('or' || 'ders')", 2, "`orders` has no versions, and no expression may make its name"),
+        ("select 1 from identifier('or' || 'ders')", 2, "no expression may make the name of a view"),
         ("select cast('x' as int)", 1, "to tolerate malformed input and return NULL instead.\n"),
         ("set spark.sql.ansi.enabled = false", 2, "sql runs queries"),
         ("cache table orders", 2, "sql runs queries"),

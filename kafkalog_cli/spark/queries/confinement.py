@@ -62,6 +62,9 @@ _CHANGES = (
 _RUNS_OTHERS = ("CompoundBody", "ExecuteImmediateQuery", "UnresolvedExecuteImmediate", "ScriptTransformation")
 """Nodes that are not commands but may contain them: scripts, executed text, and programs (`transform … using`)."""
 
+_MAKES_NAMES = ("ExpressionWithUnresolvedIdentifier", "PlanWithUnresolvedIdentifier")
+"""Nodes of `identifier(…)`, which hide the function of that name and its arguments from the check before analysis."""
+
 NO_QUERY = UsageError(reason="sql runs queries: nothing is created, set or written by a statement")
 
 
@@ -90,13 +93,11 @@ def check_parsed(spark: SparkSession, plan: Any, allowed: frozenset[Allowed]) ->
             _check_function(list(elements(node.name())), node.functionArgs().size(), allowed)
         elif kind == "UnresolvedGenerator":
             _check_function([node.name().funcName()], node.children().size(), allowed)
-        elif kind == "ExpressionWithUnresolvedIdentifier" and Allowed.JAVA not in allowed:
+        elif kind in _MAKES_NAMES and Allowed.JAVA not in allowed:
             raise UsageError(
-                reason="no expression may make the name of a function or of a column here: write the name itself,"
+                reason="no expression may make the name of a view, a function or a column here: write the name itself,"
                 " without identifier(…)"
             )
-        elif kind == "PlanWithUnresolvedIdentifier" and Allowed.FILES not in allowed:
-            _check_files_are_no_tables(spark)
 
 
 def check_analysed(plan: Any, allowed: frozenset[Allowed]) -> None:
@@ -140,12 +141,6 @@ def nodes(plan: Any) -> Iterator[Any]:
     for child in (*elements(plan.children()), *elements(plan.subqueries()), *elements(plan.innerChildren())):
         if hasattr(child, "subqueries"):
             yield from nodes(child)
-
-
-def _check_files_are_no_tables(spark: SparkSession) -> None:
-    """Raise UsageError unless Spark takes no name for a file: a name from an expression cannot be checked before."""
-    if spark.conf.get(FILES_AS_TABLES) != "false":
-        raise UsageError(reason=f"no expression may make the name of a view where {FILES_AS_TABLES} is true")
 
 
 def _more(allowed: Allowed) -> str:

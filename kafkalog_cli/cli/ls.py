@@ -33,7 +33,6 @@ from kafkalog_cli.output.progress import size_or_0, sized
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.listing.listing import PartitionListing
     from kafkalog_cli.ops.session.options import VerbOptions
 
 EXAMPLES = (

@@ -1,7 +1,7 @@
 """`kafkalog warmup`: archive Spark's classes, so that Spark starts sooner."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Context, Option
 
@@ -10,9 +10,6 @@ from kafkalog_cli.cli.exit_codes import ANY
 from kafkalog_cli.disk.cache import cache_directory
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.output.stream import ResultStream
-
-if TYPE_CHECKING:
-    from kafkalog_cli.output.stream import ResultStream
 
 EXAMPLES = (
     ("Prepare now, for example while building an image", "kafkalog warmup"),
@@ -39,7 +36,7 @@ def warmup(
     return _prepare_spark(environment, out, errors, quiet=quiet)
 
 
-def _prepare_spark(environment: Environment, out: "ResultStream", errors: "ResultStream", *, quiet: bool) -> int:
+def _prepare_spark(environment: Environment, out: ResultStream, errors: ResultStream, *, quiet: bool) -> int:
     """Make the archive of Spark's classes where Spark and Java are installed; return the exit code."""
     from kafkalog_cli.output.progress import Waiting
     from kafkalog_cli.spark.starting import has_archive, java_environment, make_archive, need_pyspark

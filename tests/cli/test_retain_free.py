@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -11,8 +12,8 @@ import pytest
 
 from tests.support.commands import kafkalog
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
-from tests.support.product import ExitCode
-from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
+from tests.support.product import ExitCode, RealFilesystem
+from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem, WatchedFilesystem
 
 NOW_MS = 1795228795800
 NOW = ("--now", str(NOW_MS))
@@ -311,6 +312,25 @@ def test_a_lock_that_a_broker_holds_is_told_by_its_own_code(root, targets):
         code, _, err = kafkalog("retain", *(root / name for name in targets), *NOW, *DELETES, "--free-bytes", "900TB")
         broker.stdin.close()
     assert (code, logs_in(root) == before) == (11, True), err
+
+
+def test_an_interruption_while_waiting_for_a_lock_leaves_no_partition_out(root):
+    class Held(WatchedFilesystem):
+        def lock(self, path, *, first_byte, exclusive):
+            raise BlockingIOError(11, "held", path)
+
+    def interrupt(_):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    argv = ("retain", root, *NOW, *DELETES, "--free-bytes", "900TB", "--wait", 600, "--format", "json")
+    before = logs_in(root)
+    code, out, _ = kafkalog(*argv, fs=Held(RealFilesystem()), sleep=interrupt)
+    *results, summary = map(json.loads, out.splitlines())
+    assert (code, logs_in(root) == before) == (130, True)
+    assert [(one["topic"], one["removed"]) for one in results] == [
+        ("__consumer_offsets", []), ("old", []), ("older", [])
+    ]  # fmt: skip
+    assert summary["partitions"] == len(results)
 
 
 def test_metrics_are_written(corpus, tmp_path):

@@ -264,25 +264,24 @@ class _Freeing:
 
     def free(self) -> list[ExitCode]:
         """Remove segments, record that, and show the results. Return exit codes beside those of the results."""
-        interruptions, unlocked = self._call.interruptions, list[Freed]()
+        interruptions = self._call.interruptions
         with interruptions.watched(), self._locks:
             with suppress(KeyboardInterrupt):  # raised while waiting for a lock
-                unlocked += self._lock_log_dirs()
-                for device in dict.fromkeys(freed.device for freed in unlocked):
-                    self._free_on(device, [freed for freed in unlocked if freed.device == device])
+                self._lock_log_dirs()
+                for device in dict.fromkeys(freed.device for freed in self._found):
+                    self._free_on(device, [freed for freed in self._found if freed.device == device])
             if interruptions.are_asked_for:
                 self._codes.append(ExitCode.INTERRUPTED)
-            for freed in () if self._is_dry_run else unlocked:
+            for freed in () if self._is_dry_run else self._found:
                 if freed.segments and freed.path not in self._unsynced:
                     self._record(freed)
-        for freed in unlocked:
+        for freed in self._found:
             self._call.observer.show(freed)
         return self._codes
 
-    def _lock_log_dirs(self) -> list[Freed]:
-        """Lock the log directories; return the partitions but those in directories that cannot be locked."""
-        found, failed = self._found, dict[str | None, KafkalogError]()
-        for log_dir in dict.fromkeys(freed.source.log_dir for freed in found if not self._is_dry_run):
+    def _lock_log_dirs(self) -> None:
+        """Lock the log directories. The partitions in directories that cannot be locked fail, and are left out."""
+        for log_dir in dict.fromkeys(freed.source.log_dir for freed in self._found if not self._is_dry_run):
             if log_dir is None:
                 continue
             try:
@@ -291,13 +290,10 @@ class _Freeing:
                 self._locks.enter_context(hold(self._fs, log_dir))
                 self._note("no-lock", "there is no room for the lock, so nobody else has it", log_dir)
             except KafkalogError as error:
-                failed[log_dir] = error
-        told: set[str | None] = set()
-        for freed in (freed for freed in found if freed.source.log_dir in failed):
-            log_dir = freed.source.log_dir
-            self._fail(freed, failed[log_dir], is_told=log_dir in told)
-            told.add(log_dir)
-        return [freed for freed in found if freed.source.log_dir not in failed]
+                failed = [freed for freed in self._found if freed.source.log_dir == log_dir]
+                for freed in failed:
+                    self._fail(freed, error, is_told=freed is not failed[0])
+                self._found = [freed for freed in self._found if freed.source.log_dir != log_dir]
 
     def _free_on(self, device: int, found: list[Freed]) -> None:
         room = self._fs.room(found[0].path).free_bytes

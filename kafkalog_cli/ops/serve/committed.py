@@ -78,7 +78,8 @@ class CommittedStore:
     def commit(self, commits: dict[OffsetKey, Commit]) -> None:
         """Commit offsets. Raises Refused for too many offsets: none of them is committed then."""
         with self._changing:
-            if len(self._offsets.keys() | commits.keys()) - self._on_disk > _MOST_OFFSETS:
+            new = sum(key not in self._offsets for key in commits)
+            if len(self._offsets) + new - self._on_disk > _MOST_OFFSETS:
                 raise Refused(path=CONSUMER_OFFSETS, reason=f"more than {_MOST_OFFSETS} offsets were committed")
             self._offsets |= commits
 

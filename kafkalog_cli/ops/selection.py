@@ -82,7 +82,8 @@ def selection_of(
         pattern = None if topic_pattern is None else re.compile(topic_pattern)
     except re.error as error:
         raise UsageError(reason=f"--topic-pattern {topic_pattern}: {error}") from error
-    return Selection(frozenset(topics or ()), frozenset(partitions or ()), pattern)
+    numbers = () if partitions is None else partitions  # 0 is no list, and must not choose all
+    return Selection(frozenset(topics or ()), frozenset(numbers), pattern)
 
 
 def expand(fs: Filesystem, paths: list[str]) -> list[str]:

@@ -182,6 +182,8 @@ def test_several_paths_and_a_selection(tmp_path):
     assert [one.plan.path.rpartition("/")[2] for one in run.results] == ["mixed-0", "mixed-1"]
     assert [one.plan.topic for one in kl.recover(place, topics=["levels"], dry_run=True).results] == ["levels"]
     assert [one.plan.partition for one in kl.recover(place, partitions=[1], dry_run=True).results] == [1]
+    with pytest.raises(TypeError):
+        kl.recover(place, partitions=0, dry_run=True)
 
 
 def test_a_dry_run_of_recover_reports_a_checkpoint_that_would_be_rebuilt(tmp_path):

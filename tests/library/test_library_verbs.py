@@ -186,6 +186,14 @@ def test_several_paths_and_a_selection(tmp_path):
         kl.recover(place, partitions=0, dry_run=True)
 
 
+@pytest.mark.parametrize("verb", ["recover", "roll", "retain", "compact", "undo", "purge"])
+def test_a_misspelt_option_changes_nothing(tmp_path, verb):
+    place = copies(tmp_path)()
+    arguments = (place / "mixed-0", "last") if verb == "undo" else (place,)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'dryrun'"):
+        getattr(kl, verb)(*arguments, dryrun=True)
+
+
 def test_a_dry_run_of_recover_reports_a_checkpoint_that_would_be_rebuilt(tmp_path):
     place = copies(tmp_path)()
     (place / "recovery-point-offset-checkpoint").write_bytes(b"0\n5\nmixed 0 0\n")

@@ -100,6 +100,8 @@ class Call:
     def __init__(
         self, verb: str, paths: Paths, options: VerbOptions, *, reads: bool = False, engine: Engine = THREADS
     ) -> None:
+        if unknown := options.keys() - VerbOptions.__annotations__.keys():  # a misspelt dry_run would change logs
+            raise TypeError(f"{verb}() got an unexpected keyword argument {min(unknown)!r}")
         observer = options.get("observer") or Observer()
         context, self.observer, self.interruptions = observer.context, observer, observer.interruptions
         self.verb, self.paths, self.context = verb, path_texts(paths), context

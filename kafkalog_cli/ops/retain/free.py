@@ -371,11 +371,11 @@ class _Freeing:
         path, start_offset = freed.path, freed.new_start
         if freed.source.segments[-1].is_seven or start_offset is None:
             return
-        draft = Draft(self._fs, path)
         try:
             if self._held.get(path) is None:
                 self._held.pop(path, None)
                 self._lock(path)  # removed segments may have made room for the lock
+            draft = Draft(self._fs, path)
             try:
                 with changed_epochs(draft) as epochs:
                     epochs.truncate_from_start(start_offset)

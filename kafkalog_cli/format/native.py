@@ -158,9 +158,9 @@ def library() -> Any:
     return _library
 
 
-def _untouched(size_bytes: int) -> Memory:
+def _untouched(size_bytes: int) -> mmap.mmap:
     """Return memory of which only the pages that a call writes to are taken. A fork does not share them."""
-    return Memory(mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 class _Scratch:
@@ -169,7 +169,7 @@ class _Scratch:
     def __init__(self) -> None:
         self.results = (ctypes.c_int64 * 8)()
         self.results_at = ctypes.addressof(self.results)
-        self.batches = _untouched(BATCH_COLUMNS * SCAN_ROWS * 8)
+        self.batches = Memory(_untouched(BATCH_COLUMNS * SCAN_ROWS * 8))
 
 
 def _scratch() -> _Scratch:
@@ -237,7 +237,7 @@ class BatchSearch:
     """A search for the first right batch, see kafkalog_search. The bytes of the next `add` begin at `position`."""
 
     def __init__(self, position: int, capacity: int, **given: int) -> None:
-        self._heaps = [_untouched(_CANDIDATE_BYTES * capacity) for _ in range(2)]
+        self._heaps = [Memory(_untouched(_CANDIDATE_BYTES * capacity)) for _ in range(2)]
         lanes = [_SearchLane(heap=heap.address) for heap in self._heaps]
         self._state = _Search(position=position, found=-1, resume=-1, capacity=capacity, lanes=tuple(lanes), **given)
 
@@ -285,6 +285,13 @@ def new_matrix(columns: int, rows: int) -> tuple[bytearray, Columns]:
     data = bytearray(8 * columns * rows)
     memory = Memory(data)
     return data, Columns(memory, memory.address, rows, rows)
+
+
+def new_record_rows() -> tuple[mmap.mmap, Columns]:
+    """Return memory for RECORD_ROWS records, and the matrix in it; a merge has one for each partition."""
+    data = _untouched(8 * RECORD_COLUMNS * RECORD_ROWS)
+    memory = Memory(data)
+    return data, Columns(memory, memory.address, RECORD_ROWS, RECORD_ROWS)
 
 
 def columns_of(matrix: Matrix) -> Columns:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.format import legacy, native
 from kafkalog_cli.format.batch import (
@@ -82,7 +82,7 @@ class RecordReader:
         decode = _decode_strictly if strict else _decode
         self._decode: _Decode = partial(decode, timestamps_only=timestamps_only)
         self._arena = bytearray()
-        self._rows: tuple[bytearray, native.Columns] | None = None
+        self._rows: tuple[Any, native.Columns] | None = None
 
     def blocks(
         self, chunk: Chunk, first_row: int = 0, end_row: int | None = None, *, ahead: bool = False
@@ -120,7 +120,7 @@ class RecordReader:
 
     def _matrix(self) -> native.Columns:
         if self._rows is None:
-            self._rows = native.new_matrix(native.RECORD_COLUMNS, native.RECORD_ROWS)
+            self._rows = native.new_record_rows()
         return self._rows[1]
 
     def _block(self, chunk: Chunk, view: memoryview, first: int, found: native.DecodedRows) -> RecordBlock:
@@ -142,6 +142,8 @@ class RecordReader:
         """Decompress batches into the arena, and decode them whenever it is full."""
         starts, ends = array("q"), array("q")
         filled, first = 0, begin
+        if not self._arena:  # small for a small chunk: a merge has an arena for each of its partitions
+            self._arena = bytearray(min(2 * ARENA_BYTES, 32 * len(chunk.view)))
         for row, batch in enumerate(chunk.batches.rows(begin, end), begin):
             start = batch.position - chunk.position
             stored_end = start + (batch.size_bytes if batch.records_count > 0 else RECORD_BATCH.size)
@@ -166,8 +168,6 @@ class RecordReader:
         """
         if not len(data):
             return 0
-        if not self._arena:
-            self._arena = bytearray(2 * ARENA_BYTES)
         try:
             written = decompress_into(codec, data, self._arena, filled, magic=2, limits=self._small)
         except BufferError:  # the arena must grow while a block of it is still in use

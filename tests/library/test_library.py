@@ -121,6 +121,7 @@ def test_opening():
 
 
 def test_the_page(monkeypatch):
+    pytest.importorskip("duckdb", reason="the extra `duckdb` is not installed: the page asks it")
     monkeypatch.chdir(ROOT)
     page = str(ROOT / "docs" / "library.md")
     failed, tried = doctest.testfile(page, module_relative=False, optionflags=doctest.ELLIPSIS)

@@ -283,15 +283,18 @@ class Columns(NamedTuple):
 def new_matrix(columns: int, rows: int) -> tuple[bytearray, Columns]:
     """Return memory for `rows` rows, and the matrix in it."""
     data = bytearray(8 * columns * rows)
-    memory = Memory(data)
-    return data, Columns(memory, memory.address, rows, rows)
+    return data, _columns_in(data, rows)
 
 
-def new_record_rows() -> tuple[mmap.mmap, Columns]:
+def new_record_rows() -> tuple[memoryview, Columns]:
     """Return memory for RECORD_ROWS records, and the matrix in it; a merge has one for each partition."""
-    data = _untouched(8 * RECORD_COLUMNS * RECORD_ROWS)
+    data = memoryview(_untouched(8 * RECORD_COLUMNS * RECORD_ROWS))
+    return data, _columns_in(data, RECORD_ROWS)
+
+
+def _columns_in(data: bytearray | memoryview, rows: int) -> Columns:
     memory = Memory(data)
-    return data, Columns(memory, memory.address, RECORD_ROWS, RECORD_ROWS)
+    return Columns(memory, memory.address, rows, rows)
 
 
 def columns_of(matrix: Matrix) -> Columns:

@@ -100,6 +100,8 @@ def test_a_wrong_value_names_its_option_and_the_choices():
         (["verify", ".", "--level", "all"], "'--level': 'all' is not one of 'quick', 'normal', 'deep'"),
         (["purge", ".", "--jobs", "many"], "'--jobs': "),
         (["truncate", ".", "--to", "-1"], "'--to': "),
+        (["append", ".", "--batch-bytes", "0"], "'--batch-bytes': "),
+        (["dump-log", "--max-bytes", "x", "--files", "."], "'--max-bytes': "),
     ):
         code, _, err = kafkalog(*words)
         assert code == 2

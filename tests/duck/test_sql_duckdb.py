@@ -6,23 +6,26 @@ import importlib.util
 import json
 import re
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-import crc32c
 import pytest
 
 import kafkalog_cli as kl
 from tests.spark.conftest import shop  # noqa: F401 fixture
-from tests.spark.querying import ORDERS, kafkalog, log
+from tests.spark.querying import (
+    ORDERS,
+    check_counting_decompresses_nothing,
+    kafkalog,
+    log_of_unreadable_records,
+)
 from tests.spark.querying import rows as rows_of
 from tests.spark.querying import sql as sql_of
 from tests.spark.sql_fuzz import AskedOfDuckDB, fuzz_sql
-from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.logs import BASE_TIME_MS
 from tests.support.product import DamagedLog, KafkalogError, UsageError
 
 pytest.importorskip("duckdb", reason="the extra `duckdb` is not installed: nothing of DuckDB is tested")
@@ -86,20 +89,8 @@ def test_the_documented_queries_are_answered(corpus):
 
 
 def test_counting_decompresses_nothing(tmp_path):
-    """Good headers and CRCs over bytes that no decompressor takes."""
-    good = batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 50) for i in range(7)], 4)
-    tail = good[21:61] + b"no frame of zstd at all"
-    bad = struct.pack(">qiibI", 0, len(tail) + 9, 0, 2, crc32c.crc32c(tail)) + tail
-    folder = log(tmp_path, "orders", bad)
-    assert rows(folder, 'select count(*), max("offset"), count(distinct codec) from orders') == [(7, 6, 1)]
-    assert rows(folder, "select count(*) from (select * from orders)") == [(7,)]
-    code, out, err = sql(folder, "select count(key) from orders")
-    assert (code, out) == (4, "")
-    assert err.startswith(f"kafkalog: {folder}/orders-0/{0:020d}.log: at byte 0: ")
-    assert err.count("\n") == 1
-    assert rows(folder, "select count(key) from orders", "--mode", "dropmalformed") == [(0,)]
-    ((key, offset, fault),) = rows(folder, 'select key, "offset", _fault from orders', "--mode", "permissive")
-    assert (key, offset, "at byte 0" in fault) == (None, 0, True)
+    folder = log_of_unreadable_records(tmp_path)
+    check_counting_decompresses_nothing(folder, *DUCKDB, offset='"offset"')
     with pytest.raises(DamagedLog):
         kl.sql(folder, "select key from orders").read_all()
 

@@ -1,6 +1,9 @@
 """Queries through the real command, `kafkalog sql`, and logs to ask."""
 
 import json
+import struct
+
+import crc32c
 
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
@@ -41,6 +44,27 @@ def log(folder, topic, data, partition=0):
     (folder / f"{topic}-{partition}").mkdir(parents=True)
     (folder / f"{topic}-{partition}" / f"{0:020d}.log").write_bytes(data)
     return folder
+
+
+def log_of_unreadable_records(folder):
+    """A topic orders with one batch: a good header and CRC over bytes that no decompressor takes."""
+    good = batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 50) for i in range(7)], 4)
+    tail = good[21:61] + b"no frame of zstd at all"
+    return log(folder, "orders", struct.pack(">qiibI", 0, len(tail) + 9, 0, 2, crc32c.crc32c(tail)) + tail)
+
+
+def check_counting_decompresses_nothing(folder, *engine, offset="offset"):
+    """Ask for a `log_of_unreadable_records`; `offset` is the column's name in the dialect of the engine."""
+    assert rows(folder, f"select count(*), max({offset}), count(distinct codec) from orders", *engine) == [(7, 6, 1)]
+    assert rows(folder, "select count(*) from (select * from orders)", *engine) == [(7,)]
+    code, out, err = sql(folder, "select count(key) from orders", *engine)
+    assert (code, out) == (4, "")
+    assert err.startswith(f"kafkalog: {folder}/orders-0/{0:020d}.log: at byte 0: ")
+    assert err.count("\n") == 1
+    assert rows(folder, "select count(key) from orders", "--mode", "dropmalformed", *engine) == [(0,)]
+    told = rows(folder, f"select key, {offset}, _fault from orders", "--mode", "permissive", *engine)
+    assert [found[:2] for found in told] == [(None, 0)]
+    assert "at byte 0" in told[0][2]
 
 
 def make_shop(folder):

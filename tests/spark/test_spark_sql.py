@@ -6,7 +6,16 @@ from collections import Counter
 import pytest
 
 import kafkalog_cli as kl
-from tests.spark.querying import ORDERS, OTHER, kafkalog, log, rows, sql
+from tests.spark.querying import (
+    ORDERS,
+    OTHER,
+    check_counting_decompresses_nothing,
+    kafkalog,
+    log,
+    log_of_unreadable_records,
+    rows,
+    sql,
+)
 from tests.spark.spark_reading import pa
 from tests.support.commands import Terminal
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
@@ -117,25 +126,7 @@ def test_only_the_columns_that_a_query_uses_are_read(shop, spark, query, wanted,
 
 
 def test_counting_decompresses_nothing(tmp_path):
-    """Good headers and CRCs over bytes that no decompressor takes."""
-    import struct
-
-    import crc32c
-
-    good = batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 50) for i in range(7)], 4)
-    tail = good[21:61] + b"no frame of zstd at all"
-    bad = struct.pack(">qiibI", 0, len(tail) + 9, 0, 2, crc32c.crc32c(tail)) + tail
-    folder = log(tmp_path, "orders", bad)
-    assert rows(folder, "select count(*), max(offset), count(distinct codec) from orders") == [(7, 6, 1)]
-    assert rows(folder, "select count(*) from (select * from orders)") == [(7,)]
-    code, out, err = sql(folder, "select count(key) from orders")
-    assert (code, out) == (4, "")
-    assert err.startswith(f"kafkalog: {folder}/orders-0/{0:020d}.log: at byte 0: ")
-    assert err.count("\n") == 1
-    assert rows(folder, "select count(key) from orders", "--mode", "dropmalformed") == [(0,)]
-    told = rows(folder, "select key, offset, _fault from orders", "--mode", "permissive")
-    assert [(key, offset) for key, offset, _ in told] == [(None, 0)]
-    assert "at byte 0" in told[0][2]
+    check_counting_decompresses_nothing(log_of_unreadable_records(tmp_path))
 
 
 CASES = ("format-0.7", "v0", "v1", "v2-mixed", "v2-zstd", "txn", "compact-edge", "compact-tx")

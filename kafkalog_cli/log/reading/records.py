@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.format import legacy, native
 from kafkalog_cli.format.batch import (
@@ -82,7 +82,7 @@ class RecordReader:
         decode = _decode_strictly if strict else _decode
         self._decode: _Decode = partial(decode, timestamps_only=timestamps_only)
         self._arena = bytearray()
-        self._rows: tuple[Any, native.Columns] | None = None
+        self._rows: tuple[memoryview, native.Columns] | None = None
 
     def blocks(
         self, chunk: Chunk, first_row: int = 0, end_row: int | None = None, *, ahead: bool = False

@@ -135,8 +135,8 @@ def _written(path: str, scratch: str) -> int:
 
     from kafkalog_cli.disk.fs import RealFilesystem
     from kafkalog_cli.disk.named_places import StagedFile
-    from kafkalog_cli.ops.export_files import ParquetWriter
-    from kafkalog_cli.ops.export_request import ExportRequest
+    from kafkalog_cli.ops.move.export_files import ParquetWriter
+    from kafkalog_cli.ops.move.export_request import ExportRequest
 
     fs, records = RealFilesystem(), 0
     out = StagedFile(fs, f"{scratch}/{Path(path).stem}.parquet", None)

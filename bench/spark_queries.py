@@ -165,7 +165,7 @@ def exported(given: dict[str, Any], spark: Any, topic: str, out: str, file_forma
 
     from kafkalog_cli.disk.fs import RealFilesystem
     from kafkalog_cli.log.partition import open_partition
-    from kafkalog_cli.ops.export_request import ExportRequest, FileFormat
+    from kafkalog_cli.ops.move.export_request import ExportRequest, FileFormat
     from kafkalog_cli.spark.export.job import Export
 
     fs, now_ms = RealFilesystem(), time.time_ns() // 1_000_000

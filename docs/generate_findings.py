@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.steps import REPLICATE, SALVAGE, text_of
 
 TARGET = Path(__file__).with_name("findings.md")
@@ -13,7 +13,7 @@ HEADER = """\
 # Findings of verify
 
 Every finding of `verify`: its severity, its effect on a broker, the next step. `docs/generate_findings.py`
-writes this page from the table in `kafkalog_cli/ops/checks/finding_kinds.py`: change the table, not this page.
+writes this page from the table in `kafkalog_cli/ops/check/checks/finding_kinds.py`: change the table, not this page.
 A partition or log directory ends with exit code 4 if anything in it is a corruption, with 3 if anything is a
 warning, else with 0. A finding may be more exact than this page. The effect of a leftover depends on the files
 beside it, and the next step on the replicas in the metadata log.

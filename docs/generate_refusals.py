@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkalog_cli.ops.refusals import RULES, Action, Rule, RuleOutcome
+from kafkalog_cli.ops.change.refusals import RULES, Action, Rule, RuleOutcome
 
 TARGET = Path(__file__).with_name("refusals.md")
 
@@ -12,7 +12,7 @@ HEADER = """\
 # When a writer refuses a partition
 
 Every rule by which a writer refuses a partition, and the option that lifts it. `docs/generate_refusals.py`
-writes this page from the table in `kafkalog_cli/ops/refusals.py`: change the table, not this page. A refused
+writes this page from the table in `kafkalog_cli/ops/change/refusals.py`: change the table, not this page. A refused
 partition ends with exit code 14 and stays unchanged, an unsupported partition with 12. The run continues with
 the other partitions. The flag that lifts a refusal turns it into a warning with the same reason.
 

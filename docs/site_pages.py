@@ -9,7 +9,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from kafkalog_cli.ops.doctor.broker_pages import messages
+from kafkalog_cli.ops.check.doctor.broker_pages import messages
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -220,7 +220,9 @@ class Locked(KafkalogError, exit_code=ExitCode.LOCKED):  # a broker or another k
     """{path}: locked: {reason}"""
 
 
-class Refused(KafkalogError, exit_code=ExitCode.REFUSED):  # a rule of ops/refusals.py applies, or the log has changed
+class Refused(
+    KafkalogError, exit_code=ExitCode.REFUSED
+):  # a rule of ops/change/refusals.py applies, or the log has changed
     """{path}: refused: {reason}"""
 
 

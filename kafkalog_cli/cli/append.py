@@ -17,10 +17,10 @@ from kafkalog_cli.cli.options import CodecName, Metrics, OnePartition, Partition
 from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings
 from kafkalog_cli.errors import ExitCode, as_typed, counted
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.append.append import AppendPlan
-from kafkalog_cli.ops.append.batching import Writing
-from kafkalog_cli.ops.append.inputs import AppendInputs, InputCutOff, parse_skipped, paths_and_files
-from kafkalog_cli.ops.append.verb import Appending, AppendOptions
+from kafkalog_cli.ops.change.append.append import AppendPlan
+from kafkalog_cli.ops.change.append.batching import Writing
+from kafkalog_cli.ops.change.append.inputs import AppendInputs, InputCutOff, parse_skipped, paths_and_files
+from kafkalog_cli.ops.change.append.verb import Appending, AppendOptions
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.session.call import Call
 from kafkalog_cli.ops.session.observer import Note

@@ -21,8 +21,8 @@ from kafkalog_cli.cli.options import (
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
-from kafkalog_cli.ops.cluster import ClusterDescription, ClusterState, LocalBroker, describe_cluster
-from kafkalog_cli.ops.cluster_entries import ClusterPart, Entry, EntryChange, text_of
+from kafkalog_cli.ops.cluster.cluster import ClusterDescription, ClusterState, LocalBroker, describe_cluster
+from kafkalog_cli.ops.cluster.cluster_entries import ClusterPart, Entry, EntryChange, text_of
 from kafkalog_cli.ops.option_values import is_date
 from kafkalog_cli.output.human import NOTHING, Column, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import JsonLines

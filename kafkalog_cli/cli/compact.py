@@ -18,12 +18,12 @@ from kafkalog_cli.cli.options import Delay, Input, KeyFormatOption, Metrics, Par
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.errors import ExitCode, UsageError, counted, shell_word
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
-from kafkalog_cli.ops.compact.erasing import KeyFile, keys_to_erase, keys_to_explain
-from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
-from kafkalog_cli.ops.compact.verb import compact_each
+from kafkalog_cli.ops.change.compact.erasing import KeyFile, keys_to_erase, keys_to_explain
+from kafkalog_cli.ops.change.compact.plan import Choice, Compaction, CompactPlan
+from kafkalog_cli.ops.change.compact.verb import compact_each
+from kafkalog_cli.ops.change.retain.plan import RetainPlan
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.option_values import parse_size_bytes
-from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.ops.session.call import Call
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.target import Changed

@@ -12,8 +12,8 @@ from kafkalog_cli.cli.option_groups import OneTopic
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, OnePartition, SingleReplica, delay_ms_of
 from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings
 from kafkalog_cli.errors import counted
-from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
-from kafkalog_cli.ops.delete_records import delete_records as move_start
+from kafkalog_cli.ops.change.delete_records import DeleteRecordsPlan
+from kafkalog_cli.ops.change.delete_records import delete_records as move_start
 from kafkalog_cli.ops.session.target import Changed
 from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
 from kafkalog_cli.output.progress import sized

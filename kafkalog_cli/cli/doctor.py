@@ -15,13 +15,13 @@ from kafkalog_cli.cli.verify import LevelChoice
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import ExitCode, counted, shell_word
 from kafkalog_cli.log.log_dir import Shutdown
-from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.finding_kinds import Severity, StartAction
+from kafkalog_cli.ops.check.checks.diagnose import Finding
+from kafkalog_cli.ops.check.checks.finding_kinds import Severity, StartAction
+from kafkalog_cli.ops.check.doctor.broker_pages import Recognised
+from kafkalog_cli.ops.check.doctor.commands import Effect, NextCommand
+from kafkalog_cli.ops.check.doctor.examination import Examination, StartStep, examine_all
 from kafkalog_cli.ops.choices import Level
-from kafkalog_cli.ops.doctor.broker_pages import Recognised
-from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
-from kafkalog_cli.ops.doctor.examination import Examination, StartStep, examine_all
-from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.look.listing.root import LogDirRoot
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.session.options import VerbOptions
 from kafkalog_cli.output.ndjson import JsonLines

@@ -12,9 +12,9 @@ from kafkalog_cli.cli.options import Format, OutputFormat, PathsArgument
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, UsageError, counted
-from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict, counts_of
-from kafkalog_cli.ops.checks.partition_check import ReadContext
-from kafkalog_cli.ops.checks.root_reports import Ignored, Trouble, index_reports
+from kafkalog_cli.ops.check.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict, counts_of
+from kafkalog_cli.ops.check.checks.partition_check import ReadContext
+from kafkalog_cli.ops.check.checks.root_reports import Ignored, Trouble, index_reports
 from kafkalog_cli.output.index_view import write_report
 from kafkalog_cli.output.stream import printable
 

@@ -22,7 +22,7 @@ from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import directory_name, segment_of_file
-from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, SegmentDump
+from kafkalog_cli.ops.look.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, JsonPrinter, SegmentPrinter, SevenPrinter, TextPrinter
@@ -266,7 +266,7 @@ class Dump:
             run.codes[-1] = ExitCode.FAILURE
 
     def _sidecar(self, path: str, suffix: str) -> None:
-        from kafkalog_cli.ops.dump_indexes import GivesUp
+        from kafkalog_cli.ops.look.dump_indexes import GivesUp
         from kafkalog_cli.output.dump_sidecars import Corrupt, Sidecars
 
         run, tool = self._run, self._tool
@@ -290,9 +290,9 @@ class Dump:
 
         With --verify-index-only only wrong entries are printed, with --index-sanity-check only the object of the file.
         """
-        from kafkalog_cli.ops.checks.file_report import FileReport
-        from kafkalog_cli.ops.checks.partition_check import ReadContext
-        from kafkalog_cli.ops.checks.root_reports import index_reports
+        from kafkalog_cli.ops.check.checks.file_report import FileReport
+        from kafkalog_cli.ops.check.checks.partition_check import ReadContext
+        from kafkalog_cli.ops.check.checks.root_reports import index_reports
         from kafkalog_cli.output.index_view import write_report
 
         tool = self._tool

@@ -13,7 +13,7 @@ from kafkalog_cli.cli.session_groups import OnSpark
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.ops.choices import Isolation, OnDamage
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.export_request import ExportRequest, FileFormat
+from kafkalog_cli.ops.move.export_request import ExportRequest, FileFormat
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.output.export_view import ExportLines, export_counts, export_lines
 from kafkalog_cli.output.ndjson import JsonLines

@@ -20,10 +20,16 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.keys import WantedKey, bytes_as_given, bytes_of
-from kafkalog_cli.ops.read.conditions import Conditions, FindRequest, HeaderCondition, parse_json_condition, parse_regex
-from kafkalog_cli.ops.read.events import FoundRecords
-from kafkalog_cli.ops.read.request import ReadRequest
-from kafkalog_cli.ops.read.search import SearchedPartition, find_records
+from kafkalog_cli.ops.look.read.conditions import (
+    Conditions,
+    FindRequest,
+    HeaderCondition,
+    parse_json_condition,
+    parse_regex,
+)
+from kafkalog_cli.ops.look.read.events import FoundRecords
+from kafkalog_cli.ops.look.read.request import ReadRequest
+from kafkalog_cli.ops.look.read.search import SearchedPartition, find_records
 from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.line_program import record
 from kafkalog_cli.output.progress import Progress

@@ -18,10 +18,10 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import UsageError, counted
-from kafkalog_cli.ops.coordinators import Copies
-from kafkalog_cli.ops.group_assignment import assign_ranges
-from kafkalog_cli.ops.group_history import OffsetChange, OffsetVerdict, group_history
-from kafkalog_cli.ops.groups import (
+from kafkalog_cli.ops.cluster.coordinators import Copies
+from kafkalog_cli.ops.cluster.group_assignment import assign_ranges
+from kafkalog_cli.ops.cluster.group_history import OffsetChange, OffsetVerdict, group_history
+from kafkalog_cli.ops.cluster.groups import (
     GroupDescription,
     GroupOffset,
     GroupsRequest,
@@ -29,7 +29,7 @@ from kafkalog_cli.ops.groups import (
     describe_groups,
     offsets_retention,
 )
-from kafkalog_cli.ops.tables.groups import CLASSIC
+from kafkalog_cli.ops.cluster.tables.groups import CLASSIC
 from kafkalog_cli.output.human import Column, NumberColumn, iso_time, write_table
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 

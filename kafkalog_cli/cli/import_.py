@@ -21,9 +21,9 @@ from kafkalog_cli.log.reading.record_arrow import need_pyarrow
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.importing.job import Import, Tasks
-from kafkalog_cli.ops.importing.planning import ImportResult
-from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files, topic_ids
+from kafkalog_cli.ops.move.importing.job import Import, Tasks
+from kafkalog_cli.ops.move.importing.planning import ImportResult
+from kafkalog_cli.ops.move.importing.sources import ImportRequest, command_of, input_files, topic_ids
 from kafkalog_cli.output.import_view import import_lines
 
 if TYPE_CHECKING:

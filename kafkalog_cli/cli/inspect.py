@@ -14,8 +14,8 @@ from kafkalog_cli.cli.run import Run
 from kafkalog_cli.cli.session_groups import Safety, SettingSources
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.ops.inspect import InspectedPartition, InspectedSegment, common_span
-from kafkalog_cli.ops.inspect import inspect as inspect_partitions
+from kafkalog_cli.ops.look.inspect import InspectedPartition, InspectedSegment, common_span
+from kafkalog_cli.ops.look.inspect import inspect as inspect_partitions
 from kafkalog_cli.output.human import (
     Column,
     CountColumn,

@@ -29,7 +29,7 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     an index, or with a wrong one, the segment is read from its start, and the answer reports that.
     """
     from kafkalog_cli.cli.run import Run
-    from kafkalog_cli.ops.lookup_offset import lookup_offset as find_offset
+    from kafkalog_cli.ops.look.lookup_offset import lookup_offset as find_offset
     from kafkalog_cli.ops.selection import select_one, selection_of
     from kafkalog_cli.output.lookup_view import found_lines, write_found
 

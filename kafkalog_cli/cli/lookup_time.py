@@ -15,9 +15,9 @@ from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, NoTimestamps, UsageError
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops import lookup_time as by_time
-from kafkalog_cli.ops.lookup_offset import Found, LookupOffset
-from kafkalog_cli.ops.lookup_time import BrokerAnswer, joined_errors
+from kafkalog_cli.ops.look import lookup_time as by_time
+from kafkalog_cli.ops.look.lookup_offset import Found, LookupOffset
+from kafkalog_cli.ops.look.lookup_time import BrokerAnswer, joined_errors
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.selection import select_of_topics, selection_of
 from kafkalog_cli.output.human import iso_time

@@ -22,10 +22,10 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
 from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.partition import PartitionFile, open_partition
 from kafkalog_cli.ops.choices import SortKey
-from kafkalog_cli.ops.listing.listing import BytesByKind, Freeable, PartitionListing, SegmentListing
-from kafkalog_cli.ops.listing.paths import Lister, Listing, LogDirListing
-from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
-from kafkalog_cli.ops.listing.usage import TopicUsage, Usage, by_log_dir, by_topic, in_order, usage_of
+from kafkalog_cli.ops.look.listing.listing import BytesByKind, Freeable, PartitionListing, SegmentListing
+from kafkalog_cli.ops.look.listing.paths import Lister, Listing, LogDirListing
+from kafkalog_cli.ops.look.listing.root import LocatedFault, LogDirRoot
+from kafkalog_cli.ops.look.listing.usage import TopicUsage, Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.ops.selection import expand, nothing_selected
 from kafkalog_cli.ops.session.observer import lock_sentence
 from kafkalog_cli.output.human import NOTHING, Column, CountColumn, NumberColumn, cell, iso_time, write_table
@@ -272,7 +272,7 @@ class UsageOfListed:
         """Return what each partition would free, by path; note INTERRUPTED if not all partitions were planned."""
         if self._planning is None or not self._found:
             return {}
-        from kafkalog_cli.ops.listing.freeable import freeable_of
+        from kafkalog_cli.ops.look.listing.freeable import freeable_of
         from kafkalog_cli.ops.session.call import Call
 
         run = self._run

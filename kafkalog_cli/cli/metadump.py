@@ -9,8 +9,8 @@ from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
 from kafkalog_cli.cli.options import Format, OutputFormat
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, UsageError, counted, shell_word
-from kafkalog_cli.ops.metadump.copying import Metadump
-from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
+from kafkalog_cli.ops.move.metadump.copying import Metadump
+from kafkalog_cli.ops.move.metadump.copying import metadump as copy_without_data
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 

@@ -29,8 +29,8 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from kafkalog_cli.ops.decoding import Decoding
     from kafkalog_cli.ops.keys import WantedKey
+    from kafkalog_cli.ops.look.read.request import Start
     from kafkalog_cli.ops.ranges import Range
-    from kafkalog_cli.ops.read.request import Start
     from kafkalog_cli.ops.selection import Selection
 
 
@@ -102,7 +102,7 @@ class RangeOptions(NamedTuple):
         return start, from_ms, self.to_offset, until_ms
 
     def _first_offset(self) -> "int | Start":
-        from kafkalog_cli.ops.read.request import Start
+        from kafkalog_cli.ops.look.read.request import Start
 
         if self.start in (Start.EARLIEST.value, Start.LATEST.value):
             return Start(self.start)

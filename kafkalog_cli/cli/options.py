@@ -55,8 +55,8 @@ def _partitions(ctx: Any) -> set[tuple[str, int]]:
 
 def _groups(paths: list[str]) -> Iterator[str]:
     from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.ops.coordinators import Copies
-    from kafkalog_cli.ops.groups import GroupsRequest, consumer_offsets, describe_groups
+    from kafkalog_cli.ops.cluster.coordinators import Copies
+    from kafkalog_cli.ops.cluster.groups import GroupsRequest, consumer_offsets, describe_groups
 
     log_dirs = Copies(RealFilesystem(), paths)
     topic = consumer_offsets(log_dirs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.ops.read.events import DamagedPart, FoundRecords, NotRead, ReadEvent
+from kafkalog_cli.ops.look.read.events import DamagedPart, FoundRecords, NotRead, ReadEvent
 from kafkalog_cli.output.kcat_text import kcat_form, parse_kcat_format
 from kafkalog_cli.output.read_printer import FIELDS, consumer_form
 from kafkalog_cli.output.rendering import BlockLines, LineForm

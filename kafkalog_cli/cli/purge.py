@@ -11,9 +11,9 @@ from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import IfOffline, Jobs, PathsArgument, TimeBudget
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety
 from kafkalog_cli.errors import counted
+from kafkalog_cli.ops.change.purge import PurgePlan
+from kafkalog_cli.ops.change.purge import purge as purge_files
 from kafkalog_cli.ops.option_values import parse_duration_ms
-from kafkalog_cli.ops.purge import PurgePlan
-from kafkalog_cli.ops.purge import purge as purge_files
 from kafkalog_cli.output.changes import Detail, Sums
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable

@@ -23,10 +23,10 @@ from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, worst_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.choices import Isolation
-from kafkalog_cli.ops.lookup_time import joined_errors
-from kafkalog_cli.ops.read.events import FoundRecords, read_events
-from kafkalog_cli.ops.read.log_read import LogRead, fetches
-from kafkalog_cli.ops.read.request import ReadRequest, merged_by_time
+from kafkalog_cli.ops.look.lookup_time import joined_errors
+from kafkalog_cli.ops.look.read.events import FoundRecords, read_events
+from kafkalog_cli.ops.look.read.log_read import LogRead, fetches
+from kafkalog_cli.ops.look.read.request import ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.output.read_printer import write_fetch
 

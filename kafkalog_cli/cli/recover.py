@@ -14,11 +14,11 @@ from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.errors import UsageError, counted, shell_word
 from kafkalog_cli.format.internal_topics.schema import NEWEST
-from kafkalog_cli.ops.plans import Remark
-from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.recover import Recovered
-from kafkalog_cli.ops.recover.recover import recover as repair
-from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvage, salvage_to
+from kafkalog_cli.ops.change.plans import Remark
+from kafkalog_cli.ops.check.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.ops.check.recover.recover import Recovered
+from kafkalog_cli.ops.check.recover.recover import recover as repair
+from kafkalog_cli.ops.check.recover.salvage import LostOffsets, Salvage, salvage_to
 from kafkalog_cli.ops.steps import command_line, text_of
 from kafkalog_cli.output.changes import CHANGED, Detail, Sums, change_details, remark_lines
 from kafkalog_cli.output.human import setting_words

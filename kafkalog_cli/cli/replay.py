@@ -26,12 +26,12 @@ from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, counted
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
 from kafkalog_cli.ops.choices import Hashing, Isolation
+from kafkalog_cli.ops.look.read.request import ReadRequest
+from kafkalog_cli.ops.move.replay.kafka_cluster import KafkaCluster
+from kafkalog_cli.ops.move.replay.plan import ReplayPlan, ReplayRequest
+from kafkalog_cli.ops.move.replay.sending import Replay, ReplayedOffset, ReplayedPartition
+from kafkalog_cli.ops.move.replay.state import SentProgress
 from kafkalog_cli.ops.option_values import parse_size_bytes
-from kafkalog_cli.ops.read.request import ReadRequest
-from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
-from kafkalog_cli.ops.replay.plan import ReplayPlan, ReplayRequest
-from kafkalog_cli.ops.replay.sending import Replay, ReplayedOffset, ReplayedPartition
-from kafkalog_cli.ops.replay.state import SentProgress
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 

@@ -14,10 +14,10 @@ from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.errors import UsageError, counted
 from kafkalog_cli.log.log_end import TimestampOrigin
+from kafkalog_cli.ops.change.retain.free import Freed, free
+from kafkalog_cli.ops.change.retain.plan import RetainPlan, SegmentFate, Stay
+from kafkalog_cli.ops.change.retain.retain import retain as remove_segments
 from kafkalog_cli.ops.option_values import parse_size_bytes
-from kafkalog_cli.ops.retain.free import Freed, free
-from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
-from kafkalog_cli.ops.retain.retain import retain as remove_segments
 from kafkalog_cli.ops.session.target import Changed
 from kafkalog_cli.output.changes import CHANGED, UNLINKED, Sums, changed_lines, undo_words
 from kafkalog_cli.output.human import Column, NumberColumn, iso_time, setting_words, table_lines

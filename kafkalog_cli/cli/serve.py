@@ -24,9 +24,9 @@ from kafkalog_cli.cli.options import (
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.choices import DamageAnswer
+from kafkalog_cli.ops.move.serve.options import ServeOptions, ServerLimits
+from kafkalog_cli.ops.move.serve.serving import Serving
 from kafkalog_cli.ops.selection import selection_of
-from kafkalog_cli.ops.serve.options import ServeOptions, ServerLimits
-from kafkalog_cli.ops.serve.serving import Serving
 from kafkalog_cli.ops.session.observer import LockWarnings, Note
 
 EXAMPLES = (

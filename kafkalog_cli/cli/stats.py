@@ -23,9 +23,9 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.engine import log_bytes
-from kafkalog_cli.ops.key_counts import KeyTotal
-from kafkalog_cli.ops.log_contents import LogContents
-from kafkalog_cli.ops.stats import MeasuredPartition, Stats, measure_partitions, sums_of
+from kafkalog_cli.ops.look.key_counts import KeyTotal
+from kafkalog_cli.ops.look.log_contents import LogContents
+from kafkalog_cli.ops.look.stats import MeasuredPartition, Stats, measure_partitions, sums_of
 from kafkalog_cli.ops.values import json_of
 from kafkalog_cli.output.human import Column, CountColumn, NumberColumn, bars_text, iso_time, write_table
 from kafkalog_cli.output.progress import sized

@@ -10,8 +10,8 @@ from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import Format, LogDirPaths, MetadataOption, Now, OutputFormat, selection_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.coordinators import Copies as Directories
-from kafkalog_cli.ops.open_transactions import IdState, InLog, OpenInLog, TransactionalId, find_transactions
+from kafkalog_cli.ops.cluster.coordinators import Copies as Directories
+from kafkalog_cli.ops.cluster.open_transactions import IdState, InLog, OpenInLog, TransactionalId, find_transactions
 from kafkalog_cli.output.human import Column, NumberColumn, iso_time, write_table
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import spent

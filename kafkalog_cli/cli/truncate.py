@@ -11,9 +11,9 @@ from kafkalog_cli.cli.option_groups import OneTopic
 from kafkalog_cli.cli.options import Metrics, OnePartition, SingleReplica, safety_option
 from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings
 from kafkalog_cli.errors import counted
+from kafkalog_cli.ops.change.truncate import TruncatePlan
+from kafkalog_cli.ops.change.truncate import truncate as cut_log
 from kafkalog_cli.ops.session.target import Changed
-from kafkalog_cli.ops.truncate import TruncatePlan
-from kafkalog_cli.ops.truncate import truncate as cut_log
 from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable

@@ -10,10 +10,10 @@ from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.session_groups import Printing, Safety
 from kafkalog_cli.errors import shell_word
-from kafkalog_cli.ops.policy_rules import Action
-from kafkalog_cli.ops.undo.plan import UndoResult, UndoStep
-from kafkalog_cli.ops.undo.verb import Undone
-from kafkalog_cli.ops.undo.verb import undo as undo_run
+from kafkalog_cli.ops.change.policy_rules import Action
+from kafkalog_cli.ops.change.undo.plan import UndoResult, UndoStep
+from kafkalog_cli.ops.change.undo.verb import Undone
+from kafkalog_cli.ops.change.undo.verb import undo as undo_run
 from kafkalog_cli.output.changes import Sums
 from kafkalog_cli.output.stream import printable
 

@@ -26,14 +26,14 @@ from kafkalog_cli.cli.session_groups import (
 )
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
-from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.finding_kinds import Severity
+from kafkalog_cli.ops.check.checks.diagnose import Finding
+from kafkalog_cli.ops.check.checks.finding_kinds import Severity
+from kafkalog_cli.ops.check.verify.task import LocatedFinding, TargetKind, Verification
+from kafkalog_cli.ops.check.verify.verify import VerifyPlanner, verify_against
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.session.call import Call
 from kafkalog_cli.ops.session.call import Run as Outcome
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.verify.task import LocatedFinding, TargetKind, Verification
-from kafkalog_cli.ops.verify.verify import VerifyPlanner, verify_against
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 from kafkalog_cli.output.verify_view import (

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.temporary import temporary_directory
 from kafkalog_cli.errors import KafkalogError, UsageError
-from kafkalog_cli.ops.read.visible import ReadNote
+from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, ResultColumn, View
 from kafkalog_cli.ops.scans.offsets import partitions_of, ranges_of
 from kafkalog_cli.ops.scans.options import read_options

@@ -39,7 +39,7 @@ class FaultKind(Enum):
 
 
 class Fault(NamedTuple):
-    """One fact about damage, without advice (`ops.checks.diagnose` turns it into a finding).
+    """One fact about damage, without advice (`ops.check.checks.diagnose` turns it into a finding).
 
     `position` is in bytes from the start of the file. `size_bytes` is the known extent of the damage in bytes, 0 if
     unknown. `expected` and `got` are text for the user. `base_offset` and `last_offset` are the affected offsets, -1 if

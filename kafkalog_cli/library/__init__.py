@@ -21,17 +21,17 @@ from kafkalog_cli.library.queries import sql
 from kafkalog_cli.library.reading import FoundRecord, LogServer, find, replay, serve, stats
 from kafkalog_cli.library.verbs import cluster, doctor, group_history, groups, metadump, transactions, verify
 from kafkalog_cli.log.reading.record_arrow import record_schema
-from kafkalog_cli.ops.compact.verb import compact
-from kafkalog_cli.ops.delete_records import delete_records
-from kafkalog_cli.ops.inspect import inspect
+from kafkalog_cli.ops.change.compact.verb import compact
+from kafkalog_cli.ops.change.delete_records import delete_records
+from kafkalog_cli.ops.change.purge import purge
+from kafkalog_cli.ops.change.retain.retain import retain
+from kafkalog_cli.ops.change.roll import roll
+from kafkalog_cli.ops.change.truncate import truncate
+from kafkalog_cli.ops.change.undo.verb import undo
+from kafkalog_cli.ops.check.recover.recover import recover
 from kafkalog_cli.ops.log_warning import LogWarning
-from kafkalog_cli.ops.purge import purge
-from kafkalog_cli.ops.recover.recover import recover
-from kafkalog_cli.ops.retain.retain import retain
-from kafkalog_cli.ops.roll import roll
+from kafkalog_cli.ops.look.inspect import inspect
 from kafkalog_cli.ops.session.call import Run
-from kafkalog_cli.ops.truncate import truncate
-from kafkalog_cli.ops.undo.verb import undo
 
 __all__ = [
     "Appended",

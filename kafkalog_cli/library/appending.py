@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.append.batching import Writing
-from kafkalog_cli.ops.append.making import is_left_empty, is_topic_id, partition_to_make
-from kafkalog_cli.ops.append.verb import Appending, AppendOptions, ArrowInput
+from kafkalog_cli.ops.change.append.batching import Writing
+from kafkalog_cli.ops.change.append.making import is_left_empty, is_topic_id, partition_to_make
+from kafkalog_cli.ops.change.append.verb import Appending, AppendOptions, ArrowInput
 from kafkalog_cli.ops.session.call import Call
 from kafkalog_cli.ops.session.observer import Observer
 from kafkalog_cli.ops.session.options import Context, VerbOptions

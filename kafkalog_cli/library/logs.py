@@ -15,24 +15,24 @@ from kafkalog_cli.library.appending import append_arrow
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.partition import open_partition as listed_partition
 from kafkalog_cli.log.reading.record_arrow import arrow_of_batches, record_batches, record_schema
-from kafkalog_cli.ops.append.batching import Writing
-from kafkalog_cli.ops.compact.verb import compact
+from kafkalog_cli.ops.change.append.batching import Writing
+from kafkalog_cli.ops.change.compact.verb import compact
+from kafkalog_cli.ops.change.delete_records import delete_records
+from kafkalog_cli.ops.change.purge import purge
+from kafkalog_cli.ops.change.retain.retain import retain
+from kafkalog_cli.ops.change.roll import roll
+from kafkalog_cli.ops.change.truncate import truncate
+from kafkalog_cli.ops.change.undo.verb import undo
+from kafkalog_cli.ops.check.recover.recover import recover
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.delete_records import delete_records
-from kafkalog_cli.ops.inspect import inspect
 from kafkalog_cli.ops.log_warning import warn
-from kafkalog_cli.ops.purge import purge
-from kafkalog_cli.ops.read.log_read import LogRead
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
-from kafkalog_cli.ops.recover.recover import recover
-from kafkalog_cli.ops.retain.retain import retain
-from kafkalog_cli.ops.roll import roll
+from kafkalog_cli.ops.look.inspect import inspect
+from kafkalog_cli.ops.look.read.log_read import LogRead
+from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions
 from kafkalog_cli.ops.session.options import VerbOptions
 from kafkalog_cli.ops.times import Time, epoch_ms
-from kafkalog_cli.ops.truncate import truncate
-from kafkalog_cli.ops.undo.verb import undo
 from kafkalog_cli.ops.values import DECODED, NEEDED, DecodedColumns
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.log_warning import warn
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_served
 from kafkalog_cli.ops.session.call import Run, path_texts
 from kafkalog_cli.ops.session.observer import Note
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from kafkalog_cli.log.partition import Partition
     from kafkalog_cli.ops.keys import WantedKey
-    from kafkalog_cli.ops.read.conditions import FindRequest
-    from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
-    from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
-    from kafkalog_cli.ops.serve.options import ServeOptions
-    from kafkalog_cli.ops.stats import MeasuredPartition
+    from kafkalog_cli.ops.look.read.conditions import FindRequest
+    from kafkalog_cli.ops.look.stats import MeasuredPartition
+    from kafkalog_cli.ops.move.replay.kafka_cluster import KafkaCluster
+    from kafkalog_cli.ops.move.replay.sending import ReplayedOffset, ReplayedPartition
+    from kafkalog_cli.ops.move.serve.options import ServeOptions
 
 
 class FoundRecord(NamedTuple):
@@ -94,7 +94,7 @@ def find(  # noqa: PLR0913
     `schemas` is a directory of schemas. Raises UsageError, NothingSelected, PathNotFound, NotKafkaLayout, Unreadable,
     OSError.
     """
-    from kafkalog_cli.ops.read.conditions import (
+    from kafkalog_cli.ops.look.read.conditions import (
         Conditions,
         FindRequest,
         HeaderCondition,
@@ -147,8 +147,8 @@ def _as_bytes(text: bytes | str | None) -> bytes | None:
 
 
 def _found(fs: RealFilesystem, chosen: Sequence[Partition], request: FindRequest, jobs: int) -> Iterator[FoundRecord]:
-    from kafkalog_cli.ops.read.events import DamagedPart, FoundRecords, NotRead
-    from kafkalog_cli.ops.read.search import SearchedPartition, find_records
+    from kafkalog_cli.ops.look.read.events import DamagedPart, FoundRecords, NotRead
+    from kafkalog_cli.ops.look.read.search import SearchedPartition, find_records
 
     done, decoder = 0, request.decoder
     for event in find_records(fs, chosen, request, jobs=jobs):
@@ -189,7 +189,7 @@ def stats(  # noqa: PLR0913
     The results are in the order of the partitions. `top` is the number of the largest records, most frequent keys and
     producers in each. Damage is a LogWarning too. Raises NothingSelected, PathNotFound, NotKafkaLayout, Unreadable.
     """
-    from kafkalog_cli.ops.stats import measure_partitions
+    from kafkalog_cli.ops.look.stats import measure_partitions
 
     fs = RealFilesystem()
     chosen = select_served(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
@@ -230,9 +230,9 @@ def replay(  # noqa: PLR0913
     librdkafka. Damage is a LogWarning too. Raises UsageError, ClusterError, Refused, Locked, BadInput, NothingSelected,
     PathNotFound, NotKafkaLayout, Unreadable, OSError.
     """
-    from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
-    from kafkalog_cli.ops.replay.plan import ReplayRequest
-    from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
+    from kafkalog_cli.ops.move.replay.kafka_cluster import KafkaCluster
+    from kafkalog_cli.ops.move.replay.plan import ReplayRequest
+    from kafkalog_cli.ops.move.replay.sending import Replay, ReplayedPartition
 
     read = ReadRequest(
         Start.EARLIEST if from_offset is None else from_offset, epoch_ms(from_time), to_offset, epoch_ms(until),
@@ -284,7 +284,7 @@ class LogServer:
         self._stack = ExitStack()
 
     def __enter__(self) -> LogServer:
-        from kafkalog_cli.ops.serve.serving import Serving
+        from kafkalog_cli.ops.move.serve.serving import Serving
 
         with ExitStack() as opened:
             serving = opened.enter_context(Serving(Context(), self._options, self.notes.append))
@@ -320,7 +320,7 @@ def serve(  # noqa: PLR0913
     of a time, in epoch ms or as a datetime. `on_damage` is stop or skip. Entering the block raises NothingSelected,
     UsageError, PathNotFound, NotKafkaLayout, Unreadable, BadInput, and KafkalogError if the port is taken.
     """
-    from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
+    from kafkalog_cli.ops.move.serve.options import DamageAnswer, ServeOptions
 
     return LogServer(
         ServeOptions(

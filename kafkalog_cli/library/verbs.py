@@ -16,14 +16,14 @@ from kafkalog_cli.ops.session.options import Context, Paths, VerbOptions
 from kafkalog_cli.ops.times import Time, epoch_ms
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.cluster import ClusterDescription
-    from kafkalog_cli.ops.coordinators import Copies
-    from kafkalog_cli.ops.doctor.examination import Examination
-    from kafkalog_cli.ops.group_history import OffsetChange
-    from kafkalog_cli.ops.groups import GroupDescription
-    from kafkalog_cli.ops.metadump.copying import Metadump
-    from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
-    from kafkalog_cli.ops.verify.task import Verification
+    from kafkalog_cli.ops.check.doctor.examination import Examination
+    from kafkalog_cli.ops.check.verify.task import Verification
+    from kafkalog_cli.ops.cluster.cluster import ClusterDescription
+    from kafkalog_cli.ops.cluster.coordinators import Copies
+    from kafkalog_cli.ops.cluster.group_history import OffsetChange
+    from kafkalog_cli.ops.cluster.groups import GroupDescription
+    from kafkalog_cli.ops.cluster.open_transactions import OpenInLog, TransactionalId
+    from kafkalog_cli.ops.move.metadump.copying import Metadump
 
 
 ResultT = TypeVar("ResultT")
@@ -36,8 +36,8 @@ def verify(
 
     Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
     """
-    from kafkalog_cli.ops.verify.task import Level
-    from kafkalog_cli.ops.verify.verify import VerifyPlanner
+    from kafkalog_cli.ops.check.verify.task import Level
+    from kafkalog_cli.ops.check.verify.verify import VerifyPlanner
 
     call = Call("verify", paths, {"topics": topics, "partitions": partitions}, reads=True)
     return call.read_each(VerifyPlanner(call, Level(level)).tasks(call.paths))
@@ -56,7 +56,7 @@ def cluster(
     `at` and `since` are points: an offset, below which all records count, or a time (without a zone: UTC). Raises
     NothingSelected, PathNotFound, NotKafkaLayout, Unreadable.
     """
-    from kafkalog_cli.ops.cluster import describe_cluster
+    from kafkalog_cli.ops.cluster.cluster import describe_cluster
 
     found = describe_cluster(
         RealFilesystem(), path_texts(paths), text_of(metadata), _point(at), _point(since),
@@ -80,7 +80,7 @@ def metadump(paths: Paths, out: str | PathLike[str], *, hash_names: bool = False
 
     Raises UsageError, Refused, UnsupportedFormat, PathNotFound, NotKafkaLayout, Unreadable, NoSpace.
     """
-    from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
+    from kafkalog_cli.ops.move.metadump.copying import metadump as copy_without_data
 
     return copy_without_data(RealFilesystem(), path_texts(paths), fspath(out), hash_names=hash_names)
 
@@ -98,8 +98,8 @@ def doctor(  # noqa: PLR0913 options
 
     The commands of the Examination are lists of words. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError.
     """
-    from kafkalog_cli.ops.doctor.examination import examine
-    from kafkalog_cli.ops.verify.task import Level
+    from kafkalog_cli.ops.check.doctor.examination import examine
+    from kafkalog_cli.ops.check.verify.task import Level
 
     options: VerbOptions = {"broker_config": broker_config, "metadata": metadata, "now": now}
     found = examine(Context(), options, fspath(path), text, Level(level))
@@ -121,8 +121,8 @@ def groups(
     `groups` and `topics` choose; empty: all. Raises NothingSelected, UsageError, PathNotFound, NotKafkaLayout,
     Unreadable.
     """
-    from kafkalog_cli.ops.coordinators import Copies
-    from kafkalog_cli.ops.groups import GroupsRequest, describe_groups, offsets_retention
+    from kafkalog_cli.ops.cluster.coordinators import Copies
+    from kafkalog_cli.ops.cluster.groups import GroupsRequest, describe_groups, offsets_retention
 
     log_dirs = Copies(RealFilesystem(), path_texts(paths), text_of(metadata))
     retention = offsets_retention(log_dirs.fs, text_of(broker_config))
@@ -142,9 +142,9 @@ def group_history(
 
     `groups` and `topics` choose; empty: all. Raises as `groups`.
     """
-    from kafkalog_cli.ops.coordinators import Copies
-    from kafkalog_cli.ops.group_history import group_history as changes
-    from kafkalog_cli.ops.groups import GroupsRequest, offsets_retention
+    from kafkalog_cli.ops.cluster.coordinators import Copies
+    from kafkalog_cli.ops.cluster.group_history import group_history as changes
+    from kafkalog_cli.ops.cluster.groups import GroupsRequest, offsets_retention
 
     log_dirs = Copies(RealFilesystem(), path_texts(paths), text_of(metadata))
     retention = offsets_retention(log_dirs.fs, text_of(broker_config))
@@ -164,8 +164,8 @@ def transactions(
     A transaction hangs only if its last batch is older than `max_transaction_timeout_ms` at `now`, epoch ms or a
     datetime. Raises PathNotFound, NotKafkaLayout, Unreadable.
     """
-    from kafkalog_cli.ops.coordinators import Copies
-    from kafkalog_cli.ops.open_transactions import find_transactions
+    from kafkalog_cli.ops.cluster.coordinators import Copies
+    from kafkalog_cli.ops.cluster.open_transactions import find_transactions
 
     log_dirs = Copies(RealFilesystem(), path_texts(paths), text_of(metadata))
     now_ms = epoch_ms(now, is_clock=True)

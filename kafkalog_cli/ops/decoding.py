@@ -12,7 +12,7 @@ from kafkalog_cli.format.values.value_format import ValueFormat
 if TYPE_CHECKING:
     from kafkalog_cli.disk.fs import Filesystem
     from kafkalog_cli.format.values.decoder import ValueDecoder
-    from kafkalog_cli.ops.read.visible import ReadNote
+    from kafkalog_cli.ops.look.read.visible import ReadNote
 
 
 class Decoding(NamedTuple):

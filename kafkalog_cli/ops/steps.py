@@ -13,7 +13,7 @@ from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.ownership import Replication
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.plans import Remark
+    from kafkalog_cli.ops.change.plans import Remark
 
 
 @unique

@@ -17,9 +17,9 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
 from kafkalog_cli.log.partition import directory_name, open_partition
-from kafkalog_cli.ops.read.log_read import LogRead
-from kafkalog_cli.ops.read.request import ReadRequest
-from kafkalog_cli.ops.read.visible import ReadNote
+from kafkalog_cli.ops.look.read.log_read import LogRead
+from kafkalog_cli.ops.look.read.request import ReadRequest
+from kafkalog_cli.ops.look.read.visible import ReadNote
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.value_format import ValueFormat

@@ -13,7 +13,7 @@ from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, printable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.plans import LogPlan, Remark
+    from kafkalog_cli.ops.change.plans import LogPlan, Remark
     from kafkalog_cli.ops.session.call import Run
     from kafkalog_cli.ops.session.target import Changed
 

@@ -13,7 +13,7 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.ops.dump_indexes import GivesUp, check_offset_index, check_time_index
+from kafkalog_cli.ops.look.dump_indexes import GivesUp, check_offset_index, check_time_index
 from kafkalog_cli.output.dump_printer import DumpReports
 from kafkalog_cli.output.dump_text import aborted_txn_line, java_absolute_path, producer_line
 

@@ -17,7 +17,7 @@ from kafkalog_cli.output.rendering import BlockLines
 from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.export_files import MadeFile
+    from kafkalog_cli.ops.move.export_files import MadeFile
 
 
 def export_counts(files: Sequence[MadeFile]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.importing.planning import ImportPlan, ImportResult
+    from kafkalog_cli.ops.move.importing.planning import ImportPlan, ImportResult
 
 
 def import_lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ from kafkalog_cli.format.index import OffsetIndexEntry, TimeIndexEntry
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
-from kafkalog_cli.ops.checks.file_report import FileReport, StyleNames, Verdict, names_of
+from kafkalog_cli.ops.check.checks.file_report import FileReport, StyleNames, Verdict, names_of
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.results import FLAT, Before, Count, PathName, result
 

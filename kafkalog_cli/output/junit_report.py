@@ -11,9 +11,9 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
-from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.verify.task import Verification
+from kafkalog_cli.ops.check.checks.diagnose import Finding
+from kafkalog_cli.ops.check.checks.finding_kinds import Severity
+from kafkalog_cli.ops.check.verify.task import Verification
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.verify_view import finding_lines
 

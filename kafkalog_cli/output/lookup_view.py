@@ -6,7 +6,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.lookup_offset import Found, LookupRecord
+from kafkalog_cli.ops.look.lookup_offset import Found, LookupRecord
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.line_program import (
     TIME_TYPE,

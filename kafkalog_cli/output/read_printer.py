@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.format.batch import encode_start
-from kafkalog_cli.ops.read.log_read import Fetch
+from kafkalog_cli.ops.look.read.log_read import Fetch
 from kafkalog_cli.output.line_program import (
     TIME_TYPE,
     Branch,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.ops.checks.diagnose import Finding
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
-from kafkalog_cli.ops.verify.task import TargetKind, Verification
+from kafkalog_cli.ops.check.checks.diagnose import Finding
+from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.check.verify.task import TargetKind, Verification
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, printable
 

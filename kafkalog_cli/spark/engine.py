@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.ops.engine import InOrder, Sized
-from kafkalog_cli.ops.same_place import PartitionIdentities
+from kafkalog_cli.ops.move.same_place import PartitionIdentities
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.sessions import Sessions, command_session
 

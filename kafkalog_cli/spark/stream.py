@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.read.request import growing_end
+from kafkalog_cli.ops.look.read.request import growing_end
 from kafkalog_cli.ops.scans.offset_limits import TopicPartition, is_latest
 from kafkalog_cli.ops.scans.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
 from kafkalog_cli.ops.scans.options import SourceOptions

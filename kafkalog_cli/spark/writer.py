@@ -14,11 +14,11 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_imports
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings
-from kafkalog_cli.ops.append.arrow import ArrowReader
-from kafkalog_cli.ops.importing.job import Import, Where, scattered
-from kafkalog_cli.ops.importing.scattering import Part, Scatter
-from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
-from kafkalog_cli.ops.importing.taking import taken
+from kafkalog_cli.ops.change.append.arrow import ArrowReader
+from kafkalog_cli.ops.move.importing.job import Import, Where, scattered
+from kafkalog_cli.ops.move.importing.scattering import Part, Scatter
+from kafkalog_cli.ops.move.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
+from kafkalog_cli.ops.move.importing.taking import taken
 from kafkalog_cli.ops.scans.options import flag, local_path, positive
 from kafkalog_cli.spark.jobs import without_traceback
 

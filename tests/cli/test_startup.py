@@ -51,7 +51,7 @@ def test_a_small_read_imports_nothing_heavy():
 def test_a_small_log_of_a_coordinator_imports_nothing_heavy(tmp_path, command):
     coordinator_partition_at(tmp_path, 0, commits((commit_key("g"), commit(1))))
     modules = modules_after(*command, str(tmp_path))
-    assert "kafkalog_cli.ops.coordinators" in modules
+    assert "kafkalog_cli.ops.cluster.coordinators" in modules
     assert not top_level(modules) & {"numpy", "pyarrow", "rich", "pyspark"}
     assert not any(name.startswith("kafkalog_cli.library") for name in modules)
 
@@ -76,8 +76,8 @@ def test_a_small_dump_imports_no_numpy():
 def test_verify_of_a_sound_log_imports_no_loader():
     """A step for a stray directory once imported all of recover, a fifth of the start."""
     modules = modules_after("verify", str(EXAMPLE))
-    assert "kafkalog_cli.ops.verify.partition" in modules
-    others = ("kafkalog_cli.broker", "kafkalog_cli.ops.recover")
+    assert "kafkalog_cli.ops.check.verify.partition" in modules
+    others = ("kafkalog_cli.broker", "kafkalog_cli.ops.check.recover")
     assert not [name for name in modules if name.startswith(others)]
 
 
@@ -88,15 +88,19 @@ def test_a_dump_imports_nothing_that_changes_logs_or_decodes_values():
     others = (
         "kafkalog_cli.change",
         "kafkalog_cli.ops.values",
-        "kafkalog_cli.ops.read",
-        "kafkalog_cli.ops.listing",
+        "kafkalog_cli.ops.look.read",
+        "kafkalog_cli.ops.look.listing",
         "kafkalog_cli.output.ndjson",
         "kafkalog_cli.output.dump_sidecars",
     )
     assert not {name for name in modules if name.startswith(others)}
 
 
-WORKERS = {"verify": "ops.verify.verify", "recover": "ops.recover.recover", "compact": "ops.compact.verb"}
+WORKERS = {
+    "verify": "ops.check.verify.verify",
+    "recover": "ops.check.recover.recover",
+    "compact": "ops.change.compact.verb",
+}
 
 
 @pytest.mark.parametrize("command", WORKERS)

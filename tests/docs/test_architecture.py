@@ -33,7 +33,7 @@ def run(place, *argv):
 
 def test_the_change_is_of_the_result_and_of_its_text():
     assert re.findall(r"^\+\+\+ b/(.*)$", CHANGE, re.MULTILINE) == [
-        "kafkalog_cli/ops/log_contents.py", "kafkalog_cli/cli/stats.py",
+        "kafkalog_cli/ops/look/log_contents.py", "kafkalog_cli/cli/stats.py",
     ]  # fmt: skip
 
 

@@ -348,7 +348,7 @@ def test_partitions_with_many_matches_are_printed_in_order(tmp_path, monkeypatch
     one_job = kafkalog("find", tmp_path, "--jobs", "1")
     assert len(one_job[1].splitlines()) == 600
     assert kafkalog("find", tmp_path, "--jobs", "4") == one_job
-    monkeypatch.setattr("kafkalog_cli.ops.read.search.KEPT_BYTES", 1000)
+    monkeypatch.setattr("kafkalog_cli.ops.look.read.search.KEPT_BYTES", 1000)
     assert kafkalog("find", tmp_path, "--jobs", "4") == one_job
 
 

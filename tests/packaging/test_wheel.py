@@ -43,7 +43,8 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel):
     assert {"kafkalog_cli/py.typed", "kafkalog_cli/format/internal_topics/schemas.json"} <= names
     assert "kafkalog_cli/format/native.lib" in names
     pages = {
-        f"kafkalog_cli/ops/doctor/{path.relative_to(ROOT / 'docs')}" for path in ROOT.glob("docs/broker-messages/*.md")
+        f"kafkalog_cli/ops/check/doctor/{path.relative_to(ROOT / 'docs')}"
+        for path in ROOT.glob("docs/broker-messages/*.md")
     }
     assert pages <= names
     assert {name.split("/")[0] for name in names} == {"kafkalog_cli", INFO, DATA.split("/", maxsplit=1)[0]}

@@ -69,14 +69,14 @@ from kafkalog_cli.format.internal_topics.schema import definitions, message_sche
 from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis, apis_for_old_clients
 
 # `serve` in a thread of the test, and the cluster that `replay` sends to.
-from kafkalog_cli.ops.serve.options import DamageAnswer, ServeOptions
-from kafkalog_cli.ops.serve.serving import Serving
+from kafkalog_cli.ops.move.serve.options import DamageAnswer, ServeOptions
+from kafkalog_cli.ops.move.serve.serving import Serving
 from kafkalog_cli.ops.session.options import Context
 
 # The same at its limits.
-from kafkalog_cli.ops.replay.kafka_cluster import ClusterTopic, KafkaCluster
-from kafkalog_cli.ops.replay.state import FORMAT, ReplayState
-from kafkalog_cli.ops.serve.options import ServerLimits
+from kafkalog_cli.ops.move.replay.kafka_cluster import ClusterTopic, KafkaCluster
+from kafkalog_cli.ops.move.replay.state import FORMAT, ReplayState
+from kafkalog_cli.ops.move.serve.options import ServerLimits
 
 # Locks as another program takes them, and what an import builds before it has its place.
 from kafkalog_cli.change.new_partitions import is_staged, staged_name
@@ -87,22 +87,22 @@ from kafkalog_cli.change.changes import Cut, Drop, Move, Put
 
 # Tables whose every row must have a case, or be in the help.
 from kafkalog_cli.cli.commands import EXAMPLES, GROUPS
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
-from kafkalog_cli.ops.refusals import RULES, Action, RuleOutcome
+from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.change.refusals import RULES, Action, RuleOutcome
 from kafkalog_cli.ops.steps import text_of
 
 # The partition of a key, which append, import and replay share.
-from kafkalog_cli.ops.append.partitioning import partition_of_key
+from kafkalog_cli.ops.change.append.partitioning import partition_of_key
 from kafkalog_cli.ops.choices import Hashing
 
 # Limits that a test lowers, so that it needs neither gigabytes nor millions of rows.
 from kafkalog_cli.broker import producer_state
-from kafkalog_cli.ops import coordinators
-from kafkalog_cli.ops.append import lines
-from kafkalog_cli.ops.checks import log_questions
-from kafkalog_cli.ops.replay import kafka_cluster
-from kafkalog_cli.ops import stats
-from kafkalog_cli.ops.serve import committed, groups
+from kafkalog_cli.ops.cluster import coordinators
+from kafkalog_cli.ops.change.append import lines
+from kafkalog_cli.ops.check.checks import log_questions
+from kafkalog_cli.ops.move.replay import kafka_cluster
+from kafkalog_cli.ops.look import stats
+from kafkalog_cli.ops.move.serve import committed, groups
 from kafkalog_cli.output import ci_report, junit_report
 
 _LIMITS = {
@@ -129,9 +129,9 @@ def lower_limit(monkeypatch, name, value):
 
 # Points of the product at which a test plants a bug or a delay, to see that it is noticed.
 from kafkalog_cli.cli import replay
-from kafkalog_cli.ops.append.partitioning import SortedRecords
-from kafkalog_cli.ops.coordinators import CoordinatorTopic
-from kafkalog_cli.ops.lookup_time import TimeSearch
+from kafkalog_cli.ops.change.append.partitioning import SortedRecords
+from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic
+from kafkalog_cli.ops.look.lookup_time import TimeSearch
 from kafkalog_cli.ops.session.target import Target
 
 _POINTS = {

@@ -37,9 +37,9 @@ from kafkalog_cli.cli import import_
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.library import appending
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.append.batching import Writing
-from kafkalog_cli.ops.importing import job
-from kafkalog_cli.ops.importing.sources import input_files
+from kafkalog_cli.ops.change.append.batching import Writing
+from kafkalog_cli.ops.move.importing import job
+from kafkalog_cli.ops.move.importing.sources import input_files
 from kafkalog_cli.ops.session import observer
 from kafkalog_cli.ops.session.options import Context, VerbOptions
 
@@ -82,11 +82,11 @@ def import_on(monkeypatch, fs):
 # Bugs that a test plants in a change, to see that it finds them.
 from kafkalog_cli.change import growing_run, journal_undo, new_partition, removal
 from kafkalog_cli.disk import durable
-from kafkalog_cli.ops import apply_changes
-from kafkalog_cli.ops.recover import salvage
-from kafkalog_cli.ops.retain import free
+from kafkalog_cli.ops.change import apply_changes
+from kafkalog_cli.ops.check.recover import salvage
+from kafkalog_cli.ops.change.retain import free
 from kafkalog_cli.ops.session.interruptions import AGAIN_SECONDS, Interruptions
-from kafkalog_cli.ops.undo import plan as undo_plan
+from kafkalog_cli.ops.change.undo import plan as undo_plan
 
 _BUGS = {
     "announce a file of a growing run": (growing_run.GrowingRun, "announce"),
@@ -118,9 +118,9 @@ from kafkalog_cli.change import journal
 from kafkalog_cli.change import journal_undo
 from kafkalog_cli.cli import app, changes
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.ops import roll, undo
-from kafkalog_cli.ops.append import verb
-from kafkalog_cli.ops.recover import recover
-from kafkalog_cli.ops.retain import retain
+from kafkalog_cli.ops.change import roll, undo
+from kafkalog_cli.ops.change.append import verb
+from kafkalog_cli.ops.check.recover import recover
+from kafkalog_cli.ops.change.retain import retain
 """
 """For the source of a process that is killed at work: what it would else import then."""

@@ -24,18 +24,18 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.batch_encoder import encode_end_marker
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.append.append import AppendRequest, apply_append, next_sequence, plan_append
-from kafkalog_cli.ops.append.batching import BatchMaker, Writing, blocks
-from kafkalog_cli.ops.append.records import NewRecord, RecordMaker
-from kafkalog_cli.ops.apply_changes import MarkerState, MarkerUse, apply_changes
-from kafkalog_cli.ops.compact.cleaning import Cleaning
-from kafkalog_cli.ops.compact.plan import plan_compact
-from kafkalog_cli.ops.compact.verb import apply_compact
-from kafkalog_cli.ops.delete_records import plan_delete_records
-from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.ops.roll import plan_roll
+from kafkalog_cli.ops.change.append.append import AppendRequest, apply_append, next_sequence, plan_append
+from kafkalog_cli.ops.change.append.batching import BatchMaker, Writing, blocks
+from kafkalog_cli.ops.change.append.records import NewRecord, RecordMaker
+from kafkalog_cli.ops.change.apply_changes import MarkerState, MarkerUse, apply_changes
+from kafkalog_cli.ops.change.compact.cleaning import Cleaning
+from kafkalog_cli.ops.change.compact.plan import plan_compact
+from kafkalog_cli.ops.change.compact.verb import apply_compact
+from kafkalog_cli.ops.change.delete_records import plan_delete_records
+from kafkalog_cli.ops.change.retain.retain import apply_retain, plan_retain
+from kafkalog_cli.ops.change.roll import plan_roll
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.ops.truncate import TruncatePlan, plan_truncate
+from kafkalog_cli.ops.change.truncate import TruncatePlan, plan_truncate
 from tests.support.plain_changes import make
 
 # Rules, tables and formats that are compared with Kafka's own one by one.
@@ -59,12 +59,12 @@ from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.settings.cluster_metadata import read_cluster_metadata
 from kafkalog_cli.log.settings.topic_config import Origin, read_broker_properties, resolve
 from kafkalog_cli.log.settings.topic_config_table import BROKER_KEYS, TOPIC_KEYS, NumberRange, config_text, parse_config
-from kafkalog_cli.ops.append.partitioning import murmur2, partition_of_key
-from kafkalog_cli.ops.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
+from kafkalog_cli.ops.change.append.partitioning import murmur2, partition_of_key
+from kafkalog_cli.ops.check.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
 from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.plans import load_settings
-from kafkalog_cli.ops.lookup_time import lookup_time
+from kafkalog_cli.ops.change.plans import load_settings
+from kafkalog_cli.ops.look.lookup_time import lookup_time
 
 FS = RealFilesystem()
 

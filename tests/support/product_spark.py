@@ -15,14 +15,14 @@ from pyspark.serializers import CloudPickleSerializer
 # Sessions, Java, and the work of tasks.
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.ops.engine import JobWatch, log_bytes
-from kafkalog_cli.ops.same_place import PartitionIdentities
+from kafkalog_cli.ops.move.same_place import PartitionIdentities
 from kafkalog_cli.spark import session, sessions
 from kafkalog_cli.spark.jobs import attempt, plain_error, plain_errors, run_tasks
 from kafkalog_cli.spark.queries.query import SETTINGS
 from kafkalog_cli.spark.starting import java_environment
 
 # The data source, and the columns that it has.
-from kafkalog_cli.ops.read.request import Isolation, growing_end
+from kafkalog_cli.ops.look.read.request import Isolation, growing_end
 from kafkalog_cli.ops.scans.schema import BY_NAME, arrow_schema, columns_named
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.ops.decoding import Decoding
@@ -46,11 +46,11 @@ from kafkalog_cli.ops.scans.tables import TABLES
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.ops.choices import OnDamage
-from kafkalog_cli.ops.export_files import CORE, NO_DAY, export_schema
-from kafkalog_cli.ops.export_request import ExportRequest, FileFormat
-from kafkalog_cli.ops.importing import job as import_job
-from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files
-from kafkalog_cli.ops.append.partitioning import Partitioner
+from kafkalog_cli.ops.move.export_files import CORE, NO_DAY, export_schema
+from kafkalog_cli.ops.move.export_request import ExportRequest, FileFormat
+from kafkalog_cli.ops.move.importing import job as import_job
+from kafkalog_cli.ops.move.importing.sources import ImportRequest, command_of, input_files
+from kafkalog_cli.ops.change.append.partitioning import Partitioner
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.log.settings.source import SettingsSource
@@ -100,9 +100,9 @@ def import_into(log_dir, *inputs, fs=None, run_tasks=tasks_here, config=None, me
 # Limits and points of the product, as in product.py.
 from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.ops import export_files
-from kafkalog_cli.ops.importing import planning, scattering
-from kafkalog_cli.ops.read.request import ReadRequest
+from kafkalog_cli.ops.move import export_files
+from kafkalog_cli.ops.move.importing import planning, scattering
+from kafkalog_cli.ops.look.read.request import ReadRequest
 from kafkalog_cli.output import progress
 from kafkalog_cli.ops.scans import rows, splits
 from kafkalog_cli.spark.queries import views as views_module

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkalog_cli.format.records import field_bytes, read_headers
-from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks
-from kafkalog_cli.ops.append.lines import records_of_lines
-from kafkalog_cli.ops.append.reading import parse_ndjson
-from kafkalog_cli.ops.append.records import NewRecord
+from kafkalog_cli.ops.change.append.batching import BatchMaker, BatchStyle, blocks
+from kafkalog_cli.ops.change.append.lines import records_of_lines
+from kafkalog_cli.ops.change.append.reading import parse_ndjson
+from kafkalog_cli.ops.change.append.records import NewRecord
 from tests.support.logs import BASE_TIME_MS
 from tests.support.product import BadInput
 from tests.support.strategies import contents, headers, timestamps

@@ -10,11 +10,11 @@ from tests.support.strategies import contents, headers
 pa = pytest.importorskip("pyarrow")
 
 from kafkalog_cli.log.settings.topic_config import resolve  # noqa: E402
-from kafkalog_cli.ops.append import arrow  # noqa: E402
-from kafkalog_cli.ops.append.arrow import ArrowReader  # noqa: E402
-from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks  # noqa: E402
-from kafkalog_cli.ops.append.checks import Checks  # noqa: E402
-from kafkalog_cli.ops.append.records import UNKNOWN  # noqa: E402
+from kafkalog_cli.ops.change.append import arrow  # noqa: E402
+from kafkalog_cli.ops.change.append.arrow import ArrowReader  # noqa: E402
+from kafkalog_cli.ops.change.append.batching import BatchMaker, BatchStyle, blocks  # noqa: E402
+from kafkalog_cli.ops.change.append.checks import Checks  # noqa: E402
+from kafkalog_cli.ops.change.append.records import UNKNOWN  # noqa: E402
 from tests.support.product import BadInput  # noqa: E402
 
 STYLE = BatchStyle(batch_bytes=300, keeps_offsets=True, keeps_epochs=True, keeps_codecs=True)

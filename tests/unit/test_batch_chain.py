@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.ops.dump_indexes import BatchChain
+from kafkalog_cli.ops.look.dump_indexes import BatchChain
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
 
 

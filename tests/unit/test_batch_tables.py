@@ -4,7 +4,7 @@ import pytest
 
 from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.tables.batches import batches, segments
+from kafkalog_cli.ops.cluster.tables.batches import batches, segments
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message_set
 from tests.support.product import RealFilesystem
 

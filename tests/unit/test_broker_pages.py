@@ -11,9 +11,9 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
-from kafkalog_cli.ops.doctor.commands import LOG_DIR, METADATA_DIR, PARTITION
+from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.check.doctor.broker_pages import JAVA, OPERATING_SYSTEM, messages
+from kafkalog_cli.ops.check.doctor.commands import LOG_DIR, METADATA_DIR, PARTITION
 from tests.support.metadata_logs import batches, partition, topic_id, value
 
 ROOT = Path(__file__).parents[2]

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.group_assignment import uniform_of
-from kafkalog_cli.ops.serve import consumer_groups
-from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator
-from kafkalog_cli.ops.serve.groups import LiveState
+from kafkalog_cli.ops.cluster.group_assignment import uniform_of
+from kafkalog_cli.ops.move.serve import consumer_groups
+from kafkalog_cli.ops.move.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator
+from kafkalog_cli.ops.move.serve.groups import LiveState
 from tests.serve.test_serve_fetch import batches, log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving

@@ -30,7 +30,7 @@ MAY_TOUCH_DISK = {
     "output/stream.py": "writes to the standard streams",
     "cli/app.py": "points the closed standard output at the null device",
     "ops/demo.py": "reads an archive of the package itself, through importlib.resources",
-    "ops/doctor/broker_pages.py": "reads pages of the package itself, through importlib.resources",
+    "ops/check/doctor/broker_pages.py": "reads pages of the package itself, through importlib.resources",
     "output/inspect_page/__init__.py": "reads files of the package itself, through importlib.resources",
     "format/internal_topics/schema.py": "reads a file of the package itself, through importlib.resources",
 }
@@ -51,10 +51,10 @@ MAY_CHANGE_THE_DISK = {
     "cli/process.py": "opens the null device where a standard descriptor is closed",
 }
 MAY_ASK_FOR_CHANGES = {
-    "ops/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
+    "ops/check/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
     "ops/demo.py": "makes a log directory of its own",
-    "ops/metadump/copying.py": "writes into a directory that it makes, outside of any log directory",
-    "ops/metadump/files.py": "writes the files of that directory",
+    "ops/move/metadump/copying.py": "writes into a directory that it makes, outside of any log directory",
+    "ops/move/metadump/files.py": "writes the files of that directory",
 }
 THE_DOORS_CHANGES = {
     *("create", "open_write", "rename", "link", "unlink", "make_directory", "remove_directory", "sync_directory"),

@@ -6,8 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafkalog_cli.ops.doctor.broker_pages import messages, recognised
-from kafkalog_cli.ops.doctor.commands import Effect, MessagePlaces, _with_places, commands_in, effect_of, in_safe_order
+from kafkalog_cli.ops.check.doctor.broker_pages import messages, recognised
+from kafkalog_cli.ops.check.doctor.commands import (
+    Effect,
+    MessagePlaces,
+    _with_places,
+    commands_in,
+    effect_of,
+    in_safe_order,
+)
 from kafkalog_cli.ops.steps import Step, nothing
 from tests.support.archives import FIXTURES
 

@@ -4,7 +4,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from kafkalog_cli.ops.export_files import NO_DAY, by_day, escaped  # noqa: E402
+from kafkalog_cli.ops.move.export_files import NO_DAY, by_day, escaped  # noqa: E402
 
 
 def test_the_day_of_any_time():

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve import groups
-from kafkalog_cli.ops.serve.groups import GroupCoordinator, LiveState
+from kafkalog_cli.ops.move.serve import groups
+from kafkalog_cli.ops.move.serve.groups import GroupCoordinator, LiveState
 from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kafkalog_cli.ops.same_place import PartitionIdentities
+from kafkalog_cli.ops.move.same_place import PartitionIdentities
 from kafkalog_cli.ops.selection import Selection
 from tests.support.product import PathNotFound, RealFilesystem, Refused
 

@@ -10,13 +10,13 @@ pa = pytest.importorskip("pyarrow")
 from kafkalog_cli.change.new_partitions import staged_name  # noqa: E402
 from kafkalog_cli.change.removal import try_to_remove_directory  # noqa: E402
 from kafkalog_cli.log.settings.source import SettingsSource  # noqa: E402
-from kafkalog_cli.ops.append.arrow import ArrowReader  # noqa: E402
-from kafkalog_cli.ops.append.batching import BatchStyle  # noqa: E402
-from kafkalog_cli.ops.export_request import FileFormat  # noqa: E402
-from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
-from kafkalog_cli.ops.importing.planning import prove  # noqa: E402
-from kafkalog_cli.ops.importing.sources import InputFile  # noqa: E402
-from kafkalog_cli.ops.plans import used_settings  # noqa: E402
+from kafkalog_cli.ops.change.append.arrow import ArrowReader  # noqa: E402
+from kafkalog_cli.ops.change.append.batching import BatchStyle  # noqa: E402
+from kafkalog_cli.ops.change.plans import used_settings  # noqa: E402
+from kafkalog_cli.ops.move.export_request import FileFormat  # noqa: E402
+from kafkalog_cli.ops.move.importing.building import TopicStyle, build  # noqa: E402
+from kafkalog_cli.ops.move.importing.planning import prove  # noqa: E402
+from kafkalog_cli.ops.move.importing.sources import InputFile  # noqa: E402
 from tests.support.product import BadInput, KafkalogError  # noqa: E402
 
 ROOT, NOW_MS = "/data", 1_700_000_000_000

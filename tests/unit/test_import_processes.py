@@ -14,11 +14,11 @@ from pyarrow import feather
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.ops.append.arrow import ArrowReader
-from kafkalog_cli.ops.importing import job
-from kafkalog_cli.ops.importing.job import BuildTask, Where, scattered
-from kafkalog_cli.ops.importing.scattering import Scatter
-from kafkalog_cli.ops.importing.sources import ImportRequest
+from kafkalog_cli.ops.change.append.arrow import ArrowReader
+from kafkalog_cli.ops.move.importing import job
+from kafkalog_cli.ops.move.importing.job import BuildTask, Where, scattered
+from kafkalog_cli.ops.move.importing.scattering import Scatter
+from kafkalog_cli.ops.move.importing.sources import ImportRequest
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
 from tests.spark.test_export_command import ROOT
@@ -145,7 +145,7 @@ def test_they_end_with_the_one_that_began_them(tmp_path):
 _SLOW_IMPORT = """
 import os, sys, time
 from kafkalog_cli.cli.app import run
-from kafkalog_cli.ops.importing import job as imports
+from kafkalog_cli.ops.move.importing import job as imports
 imports.LEAST_BYTES, imports._cores = 0, lambda: 2
 imports.BuildTask.__call__ = lambda _, job: (os.write(1, b"builds\\n"), time.sleep(600 * job.partition))
 sys.exit(run(sys.argv[1:]))

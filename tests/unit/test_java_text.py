@@ -31,8 +31,8 @@ from kafkalog_cli.format.varint import (
     encode_unsigned,
     encode_zigzag,
 )
-from kafkalog_cli.ops.append.arrow import ArrowReader
-from kafkalog_cli.ops.append.partitioning import murmur2, partition_of_key, partitions_of_keys
+from kafkalog_cli.ops.change.append.arrow import ArrowReader
+from kafkalog_cli.ops.change.append.partitioning import murmur2, partition_of_key, partitions_of_keys
 
 # -- Java's numbers, lines and properties
 

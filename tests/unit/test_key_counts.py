@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.ops import key_counts as module
-from kafkalog_cli.ops.key_counts import SHOWN_BYTES, KeyStatistics, StoredKeys, hash_keys
+from kafkalog_cli.ops.look import key_counts as module
+from kafkalog_cli.ops.look.key_counts import SHOWN_BYTES, KeyStatistics, StoredKeys, hash_keys
 
 few_keys = st.sampled_from([None, b"", b"a", b"b", b"\x00", b"\x00\x00", b"a" * 8, b"a" * 9, b"x" * 2000, b"x" * 2001])
 rows = st.lists(st.tuples(few_keys | st.none() | st.binary(max_size=3), st.integers(-1, 300)), max_size=60)

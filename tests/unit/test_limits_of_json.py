@@ -4,9 +4,9 @@ import pytest
 
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format import strict_json
-from kafkalog_cli.ops.append import lines
-from kafkalog_cli.ops.append.lines import records_of_lines
-from kafkalog_cli.ops.append.reading import parse_ndjson
+from kafkalog_cli.ops.change.append import lines
+from kafkalog_cli.ops.change.append.lines import records_of_lines
+from kafkalog_cli.ops.change.append.reading import parse_ndjson
 
 
 @pytest.mark.parametrize("text", [b"[],", b'{"a":1},', b'"ab",'])

@@ -7,7 +7,7 @@ from kafkalog_cli.change.new_partition import make_partition
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import BadInput, UsageError
-from kafkalog_cli.ops.append.making import made_partition
+from kafkalog_cli.ops.change.append.making import made_partition
 from tests.library.test_library_append import GIVEN
 
 pa = pytest.importorskip("pyarrow")

@@ -7,8 +7,8 @@ import pytest
 
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.ops.metadump import files
-from kafkalog_cli.ops.metadump.internal_records import InternalRecords, NameKind, Pseudonyms, filler
+from kafkalog_cli.ops.move.metadump import files
+from kafkalog_cli.ops.move.metadump.internal_records import InternalRecords, NameKind, Pseudonyms, filler
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import R, batch_v2, message
 from tests.support.naive_reader import read_batches, read_records

@@ -10,13 +10,13 @@ import pytest
 import kafkalog_cli as kl
 from kafkalog_cli.errors import NotSent
 from kafkalog_cli.format.records import Header
-from kafkalog_cli.ops.append.partitioning import partition_of_key
+from kafkalog_cli.ops.change.append.partitioning import partition_of_key
 from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest
-from kafkalog_cli.ops.replay.kafka_cluster import SentRecord
-from kafkalog_cli.ops.replay.plan import ReplayRequest
-from kafkalog_cli.ops.replay.sending import Replay, ReplayedOffset, ReplayedPartition
-from kafkalog_cli.ops.replay.state import ReplayState
+from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest
+from kafkalog_cli.ops.move.replay.kafka_cluster import SentRecord
+from kafkalog_cli.ops.move.replay.plan import ReplayRequest
+from kafkalog_cli.ops.move.replay.sending import Replay, ReplayedOffset, ReplayedPartition
+from kafkalog_cli.ops.move.replay.state import ReplayState
 from kafkalog_cli.ops.selection import Selection
 from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, write_segment

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from kafkalog_cli.log.reading import scan
-from kafkalog_cli.ops.serve import segment_map
-from kafkalog_cli.ops.serve.segment_map import SegmentMap, Slice
+from kafkalog_cli.ops.move.serve import segment_map
+from kafkalog_cli.ops.move.serve.segment_map import SegmentMap, Slice
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 from tests.support.product import RealFilesystem
 

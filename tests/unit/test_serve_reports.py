@@ -1,6 +1,6 @@
 """Why `serve` closed connections, as it reports it: of each reason once, of many reasons the newest."""
 
-from kafkalog_cli.ops.serve import server as server_module
+from kafkalog_cli.ops.move.serve import server as server_module
 
 
 def test_reports_of_many_reasons_are_forgotten(monkeypatch):

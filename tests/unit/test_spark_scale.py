@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
-from kafkalog_cli.ops.export_request import ExportRequest
+from kafkalog_cli.ops.move.export_request import ExportRequest
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark import planned_tasks

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.log.reading.budget import started_pool
-from kafkalog_cli.ops.append import inputs
-from kafkalog_cli.ops.append.inputs import Ahead
-from kafkalog_cli.ops.append.records import NewRecord, RecordMaker
+from kafkalog_cli.ops.change.append import inputs
+from kafkalog_cli.ops.change.append.inputs import Ahead
+from kafkalog_cli.ops.change.append.records import NewRecord, RecordMaker
 from kafkalog_cli.ops.engine import AHEAD, InOrder
 
 

@@ -10,9 +10,9 @@ import pytest
 from kafkalog_cli.cli.import_ import shell_line
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.errors import HalfChanged, MarkerKept, as_typed, shell_word
-from kafkalog_cli.ops.checks.diagnose import finding, with_path
-from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.importing.sources import repeated_command
+from kafkalog_cli.ops.check.checks.diagnose import finding, with_path
+from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.move.importing.sources import repeated_command
 from kafkalog_cli.ops.steps import Step, Word, all_of, path_word
 from tests.attacks.test_commands_to_paste import HOSTILE
 

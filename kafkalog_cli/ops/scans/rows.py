@@ -18,10 +18,10 @@ from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, 
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.damage import damaged_log
-from kafkalog_cli.ops.export_files import codec_names
-from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
-from kafkalog_cli.ops.read.request import ReadRequest
-from kafkalog_cli.ops.read.visible import ReadNote, VisibleChunk
+from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
+from kafkalog_cli.ops.look.read.request import ReadRequest
+from kafkalog_cli.ops.look.read.visible import ReadNote, VisibleChunk
+from kafkalog_cli.ops.move.export_files import codec_names
 from kafkalog_cli.ops.scans.options import SourceOptions
 from kafkalog_cli.ops.scans.schema import (
     FAULT,

@@ -13,11 +13,10 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.metadata_image import BrokerState
 from kafkalog_cli.ops.choices import Mode
-from kafkalog_cli.ops.coordinators import HeldMemory
-from kafkalog_cli.ops.scans.schema import MOST_MS, SourceColumn, arrow_schema
-from kafkalog_cli.ops.tables import cluster
-from kafkalog_cli.ops.tables.batches import BatchRow, SegmentRow, batches, segments
-from kafkalog_cli.ops.tables.coordinator_log import (
+from kafkalog_cli.ops.cluster.coordinators import HeldMemory
+from kafkalog_cli.ops.cluster.tables import cluster
+from kafkalog_cli.ops.cluster.tables.batches import BatchRow, SegmentRow, batches, segments
+from kafkalog_cli.ops.cluster.tables.coordinator_log import (
     CommittedOffset,
     CoordinatorEntry,
     OffsetCommit,
@@ -28,7 +27,8 @@ from kafkalog_cli.ops.tables.coordinator_log import (
     offset_commits,
     transactions,
 )
-from kafkalog_cli.ops.tables.groups import Group, GroupMember, group_members, groups
+from kafkalog_cli.ops.cluster.tables.groups import Group, GroupMember, group_members, groups
+from kafkalog_cli.ops.scans.schema import MOST_MS, SourceColumn, arrow_schema
 
 MOST_ROWS = 1 << 13
 

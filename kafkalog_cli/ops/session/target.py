@@ -17,10 +17,10 @@ from kafkalog_cli.ops.session.observer import Note
 
 if TYPE_CHECKING:
     from kafkalog_cli.change.manifest import RunInfo
-    from kafkalog_cli.ops.apply_changes import Applied
+    from kafkalog_cli.ops.change.apply_changes import Applied
+    from kafkalog_cli.ops.change.plans import ChangePlan
+    from kafkalog_cli.ops.change.refusals import Action, AppliedRule
     from kafkalog_cli.ops.ownership import Replication
-    from kafkalog_cli.ops.plans import ChangePlan
-    from kafkalog_cli.ops.refusals import Action, AppliedRule
     from kafkalog_cli.ops.session.call import Call
 
 
@@ -156,7 +156,7 @@ class Target:
 
     def note_unread_run(self) -> None:
         """Note a manifest of the partition's last run that is not one of kafkalog's: nothing is done by it."""
-        from kafkalog_cli.ops.undo.last_run import unread_run
+        from kafkalog_cli.ops.change.undo.last_run import unread_run
 
         found = unread_run(self.fs, self.partition)
         if found is not None:
@@ -180,7 +180,7 @@ class Target:
         if self.dry_run or log_dir is None:
             return
         from kafkalog_cli.change.clean_marker import settled_runs
-        from kafkalog_cli.ops.apply_changes import settle_marker
+        from kafkalog_cli.ops.change.apply_changes import settle_marker
 
         if not settled_runs(fs, partition.path, partition.name, log_dir):
             return
@@ -195,8 +195,8 @@ class Target:
         A dry run only notes that the run would be undone. A run that cannot be undone, or read, is noted too. Raises
         KafkalogError.
         """
-        from kafkalog_cli.ops.undo.last_run import cut_off_run
-        from kafkalog_cli.ops.undo.plan import take_back
+        from kafkalog_cli.ops.change.undo.last_run import cut_off_run
+        from kafkalog_cli.ops.change.undo.plan import take_back
 
         self.note_unread_run()
         run_id = cut_off_run(self.fs, self.partition)
@@ -224,8 +224,8 @@ class Target:
 
         Raises Refused, UnsupportedFormat, and as `SettingsSource.metadata` does.
         """
+        from kafkalog_cli.ops.change.refusals import Intent, judge, raise_refusals
         from kafkalog_cli.ops.ownership import replication_of
-        from kafkalog_cli.ops.refusals import Intent, judge, raise_refusals
 
         call, partition = self.call, self.partition
         if partition.entries:  # the check is on the files of now
@@ -248,7 +248,7 @@ class Target:
         self.warn(verdicts)
 
     def _with_next_steps(self, result: ResultT) -> ResultT:
-        from kafkalog_cli.ops.plans import ChangePlan
+        from kafkalog_cli.ops.change.plans import ChangePlan
 
         plan = getattr(result, "plan", None)
         if not isinstance(plan, ChangePlan) or not plan.remarks:
@@ -303,7 +303,7 @@ class Target:
 
     def changed(self, plan: PlanT, done: Applied | None) -> Changed[PlanT]:
         """Return the result, and note if the clean shutdown marker was not restored."""
-        from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, MarkerState
+        from kafkalog_cli.ops.change.apply_changes import MARKER_STAYS_AWAY, MarkerState
 
         if done is not None and done.marker is MarkerState.AWAY:
             self.note("marker", MARKER_STAYS_AWAY, plan.log_dir)

@@ -12,7 +12,7 @@ from importlib import resources
 from itertools import islice
 from typing import Any
 
-from kafkalog_cli.ops.inspect import InspectedPartition, InspectedSegment, common_span
+from kafkalog_cli.ops.look.inspect import InspectedPartition, InspectedSegment, common_span
 from kafkalog_cli.output.stream import printable
 
 _MOST_SEGMENTS = 50_000

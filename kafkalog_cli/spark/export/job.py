@@ -23,11 +23,11 @@ from kafkalog_cli.errors import (
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, text
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import JobWatch, JobWatcher
-from kafkalog_cli.ops.export_files import MadeFile
-from kafkalog_cli.ops.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
-from kafkalog_cli.ops.read.request import growing_end
-from kafkalog_cli.ops.read.visible import ReadNote
-from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity, check_outside
+from kafkalog_cli.ops.look.read.request import growing_end
+from kafkalog_cli.ops.look.read.visible import ReadNote
+from kafkalog_cli.ops.move.export_files import MadeFile
+from kafkalog_cli.ops.move.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
+from kafkalog_cli.ops.move.same_place import PartitionIdentities, PartitionIdentity, check_outside
 from kafkalog_cli.ops.scans.offset_limits import RecordRange
 from kafkalog_cli.ops.scans.offsets import OffsetRange, unique, wanted_part
 from kafkalog_cli.ops.scans.splits import TIMES_OF_FILES, Task, tasks_of

@@ -17,12 +17,20 @@ from kafkalog_cli.log.reading.record_arrow import record_batches
 from kafkalog_cli.ops.choices import OnDamage
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.export_files import MadeFile, PartitionFiles, Source, Target, core_schema, export_schema, exported
-from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, record_digest
-from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
-from kafkalog_cli.ops.read.request import ReadRequest
-from kafkalog_cli.ops.read.visible import ReadNote
-from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity
+from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
+from kafkalog_cli.ops.look.read.request import ReadRequest
+from kafkalog_cli.ops.look.read.visible import ReadNote
+from kafkalog_cli.ops.move.export_files import (
+    MadeFile,
+    PartitionFiles,
+    Source,
+    Target,
+    core_schema,
+    export_schema,
+    exported,
+)
+from kafkalog_cli.ops.move.export_request import ExportRequest, FileFormat, record_digest
+from kafkalog_cli.ops.move.same_place import PartitionIdentities, PartitionIdentity
 from kafkalog_cli.ops.scans.rows import capped
 from kafkalog_cli.ops.scans.splits import Piece, Task
 from kafkalog_cli.ops.values import DecodedColumns

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.ops.choices import Allowed
-from kafkalog_cli.ops.read.visible import ReadNote
+from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, Reading, ResultColumn, chosen
 from kafkalog_cli.ops.scans.options import local_path
 from kafkalog_cli.ops.scans.rows import undecoded_notes

@@ -1,0 +1,112 @@
+"""Follows transactions through a log: aborted transactions that an index lacks, and invalid markers."""
+
+from array import array
+from collections.abc import Iterator
+
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.control import ABORT
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.log.open_transactions import TransactionReplay
+from kafkalog_cli.log.reading.header import control_record_at
+from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.check.checks.finding_kinds import MAX_TOLD, FindingKind
+from kafkalog_cli.ops.check.checks.segment_walk import BatchRun
+
+NO_MARKER = "control batch has no transaction marker (IllegalArgumentException)"
+
+
+_NO_RECORDS = -1
+
+
+class _Markers:
+    """Control batches of producers, packed, since a segment of a gigabyte may have millions.
+
+    Each is its position in bytes, its producer id, and the first and last offset of the transaction that it ends.
+    The first offset is -1 if the log has no record of the transaction.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = array("q")
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 4
+
+    def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
+        numbers = iter(self._numbers)
+        return zip(numbers, numbers, numbers, numbers, strict=True)
+
+    def append(self, position: int, producer_id: int, first_offset: int, last_offset: int) -> None:
+        self._numbers.extend((position, producer_id, first_offset, last_offset))
+
+
+class AbortedCheck:
+    """Follows transactions through the segments of a partition; `see` takes their runs of batches, in order.
+
+    Call `findings` after each segment. A transaction without records in the log (compacted away) needs no entry. With
+    `tells_markers`, control batches at which a broker fails that replays them are found, too.
+    """
+
+    def __init__(self, fs: Filesystem, *, tells_markers: bool = False) -> None:
+        self._fs = fs
+        self._tells_markers = tells_markers
+        self._replay = TransactionReplay()
+        self._ended = _Markers()
+
+    def see(self, batch_run: BatchRun) -> bool:
+        """Note the batches that belong to transactions, and return whether any ends one."""
+        batches, has_marker = batch_run.batches.of_transactions(only_valid=True), False
+        for marker, found in self._replay.ended(batches, only_records=True):
+            has_marker = True
+            first = _NO_RECORDS if found is None else found
+            if first != _NO_RECORDS or (self._tells_markers and not marker.codec):
+                self._ended.append(marker.position, marker.producer_id, first, marker.last_offset)
+        return has_marker
+
+    def findings(self, log: ReadableFile) -> Iterator[Finding]:
+        """Yield a finding per invalid marker, and one if the index of the segment `log` lacks aborted transactions."""
+        ended, self._ended = self._ended, _Markers()
+        aborted = _Markers()
+        invalid = 0
+        for position, producer, first, last in ended:
+            record = control_record_at(log, position)
+            if isinstance(record, Fault) or not record.is_marker:
+                invalid += 1
+                if self._tells_markers and invalid <= MAX_TOLD:
+                    message = record.message if isinstance(record, Fault) else f"a producer's {NO_MARKER}"
+                    yield finding(
+                        FindingKind.CONTROL_RECORD, log.path, message, position=position, offsets=(last, last)
+                    )
+            elif record.type_id == ABORT and first != _NO_RECORDS:
+                aborted.append(position, producer, first, last)
+        if self._tells_markers and invalid > MAX_TOLD:
+            message = f"{invalid - MAX_TOLD} more batches of the same kind"
+            yield finding(FindingKind.CONTROL_RECORD, log.path, message)
+        if not len(aborted):
+            return
+        path = log.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value
+        known = self._indexed(path)
+        if known is None:
+            return
+        missing = (marker for marker in aborted if (marker[1], marker[3]) not in known)
+        for _, producer, first, last in missing:
+            more = sum(1 for _ in missing)
+            message = f"no entry for an aborted transaction of producer {producer}, offsets {first} to {last}"
+            if more:
+                message += f"; {more} more are missing"
+            yield finding(FindingKind.TXN_INDEX_WRONG, path, message, offsets=(first, last))
+
+    def _indexed(self, path: str) -> set[tuple[int, int]] | None:
+        """Return the producer id and last offset of each entry.
+
+        None if the file cannot be read, which another check reports.
+        """
+        try:
+            if self._fs.status(path) is None:
+                return set()
+            entries, _ = txnindex.decode(read_all(self._fs, path), 0)
+        except (KafkalogError, OSError):
+            return None
+        return {(entry.producer_id, entry.last_offset) for entry in entries}

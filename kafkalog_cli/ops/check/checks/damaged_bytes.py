@@ -1,0 +1,129 @@
+"""Findings about bytes that are not batches, and about batches whose checksums do not match."""
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.errors import counted
+from kafkalog_cli.format.batch import (
+    HEADER_SIZE_UP_TO_MAGIC_BYTES,
+    MESSAGE_SEVEN_MAGIC0,
+    MESSAGE_SEVEN_MAGIC1,
+    MESSAGE_V0,
+    RECORD_BATCH,
+    RECORD_BATCH_MAGIC,
+)
+from kafkalog_cli.format.crc import crc32c
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.log.reading.readable import read_readable, unreadable_ranges
+from kafkalog_cli.ops.check.checks.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
+
+_CRC = struct.Struct(">I")
+_SEVEN = (MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1)
+
+
+class BadBatch(NamedTuple):
+    """A batch whose checksums differ: its position and size in bytes, and the offsets concerned.
+
+    `is_seven`: the batch is a message of Kafka 0.7, whose `magic` means another layout.
+    """
+
+    position: int
+    size_bytes: int
+    magic: int
+    offsets: tuple[int, int] | None = None
+    is_seven: bool = False
+
+    @property
+    def crc_position(self) -> int | None:
+        """The position of the checksum within the batch, in bytes. None if no format has this magic."""
+        if self.is_seven:
+            return _SEVEN[self.magic].offset["crc"] if 0 <= self.magic < len(_SEVEN) else None
+        if self.magic < 0:
+            return None
+        return (RECORD_BATCH if self.is_record_batch else MESSAGE_V0).offset["crc"]
+
+    @property
+    def is_record_batch(self) -> bool:
+        """Whether a broker takes the batch for format v2."""
+        return not self.is_seven and self.magic >= RECORD_BATCH_MAGIC
+
+
+def checksums_of(file: ReadableFile, bad: BadBatch) -> tuple[str, str]:
+    """Read the batch again, and return the checksum of its bytes and that in its header, as text.
+
+    Both are "" if the device does not return all of its bytes.
+    """
+    at = bad.crc_position
+    if at is None or bad.size_bytes < at + _CRC.size:
+        return "", ""
+    buffer = bytearray(bad.size_bytes)
+    got, _ = read_readable(file, bad.position, memoryview(buffer))
+    if got < bad.size_bytes:
+        return "", ""
+    (stored,) = _CRC.unpack_from(buffer, at)
+    crc = crc32c if bad.is_record_batch else zlib.crc32
+    return str(crc(memoryview(buffer)[at + _CRC.size :])), str(stored)
+
+
+def crc_findings(
+    file: ReadableFile, bad: Sequence[BadBatch], count: int, kind_of: Callable[[BadBatch], FindingKind]
+) -> Iterator[Finding]:
+    """Yield a finding per batch of `bad`, and one about the rest of `count` batches."""
+    for one in bad:
+        message = f"the CRC of a {'message' if one.is_seven else 'batch'} of {one.size_bytes} bytes does not match"
+        expected, got = checksums_of(file, one)
+        position, offsets = one.position, one.offsets
+        yield finding(kind_of(one), file.path, message, position=position, expected=expected, got=got, offsets=offsets)
+    if count > len(bad):
+        what = "messages" if bad[0].is_seven else "batches"
+        yield finding(FindingKind.CRC_MISMATCH, file.path, f"{count - len(bad)} more {what} whose CRC does not match")
+
+
+def range_kind(file: ReadableFile, start: int, end: int, *, is_tail: bool = False) -> FindingKind:
+    """Return the kind of finding for bytes `start` to `end`, which are not a batch. `is_tail`: the log ends there."""
+    zeroed = begins_with_zeros(file, start, end)
+    if is_tail:
+        return FindingKind.ZERO_TAIL if zeroed else FindingKind.TORN_TAIL
+    return FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
+
+
+def range_finding(file: ReadableFile, start: int, end: int, what: str = "batch", many: str = "batches") -> Finding:
+    """Return the finding about bytes `start` to `end`, which are not batches, between batches."""
+    unreadable = next(unreadable_ranges(file, start, end), None)
+    if unreadable is not None:
+        return of_fault(file.path, unreadable)
+    kind = range_kind(file, start, end)
+    message = f"{counted(end - start, 'byte is', 'bytes are')} not a {what}; valid {many} follow"
+    got = "zeros" if kind is FindingKind.ZEROED_RANGE else f"{end - start} bytes"
+    return finding(kind, file.path, message, position=start, expected=f"a {what}", got=got)
+
+
+def end_finding(file: ReadableFile, fault: Fault, *, is_last: bool) -> Finding:
+    """Return the finding about a fault with no valid batch after it in its segment; `is_last`: the log ends there.
+
+    Kafka's message of a record size of 0 is replaced by a message that reports zeros.
+    """
+    if fault.kind in (FaultKind.UNREADABLE, FaultKind.BATCH_TOO_LARGE):
+        return of_fault(file.path, fault)
+    kind = range_kind(file, fault.position, file.size_bytes, is_tail=is_last)
+    if kind in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
+        rest = file.size_bytes - fault.position
+        message = f"zeros where a batch should be, {rest} bytes before the end of the file"
+        fault = fault._replace(message=message, expected="a batch", got=f"{rest} bytes that begin with zeros")
+    return of_fault(file.path, fault, kind)
+
+
+def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:
+    """Whether the first header in bytes `begin` to `end` is zeros, at least up to its magic.
+
+    False if there are too few bytes for a header. A broker does not start with a batch header whose size is 0.
+    """
+    buffer = bytearray(HEADER_SIZE_UP_TO_MAGIC_BYTES)
+    if end - begin <= len(buffer):
+        return False
+    got, fault = read_readable(file, begin, memoryview(buffer))
+    return fault is None and got == len(buffer) == buffer.count(0)

@@ -1,0 +1,102 @@
+"""Collects the odd timestamps of a segment, of which `verify` makes one finding per unit."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchColumns
+from kafkalog_cli.format.columns import IntColumn, column_of, least_and_largest, rows_where
+from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.timestamp_units import LAST_SECOND, TOLERATED_AHEAD_MS, TimestampOddity, unit_of
+
+_KINDS = {
+    TimestampOddity.FUTURE: FindingKind.FUTURE_TIMESTAMP,
+    TimestampOddity.NEGATIVE: FindingKind.NEGATIVE_TIMESTAMP,
+}
+
+
+def batch_times(batches: BatchColumns, rows: slice = slice(None)) -> IntColumn:
+    """Return the largest timestamps of batches; of a batch that begins with a time below zero, that time.
+
+    A broker's MemoryRecordsBuilder begins with a maximum of -1, and keeps it if all times are below.
+    """
+    largest, first, attributes = (
+        column[rows] for column in (batches.max_timestamp, batches.base_timestamp, batches.attributes)
+    )
+    if not len(first) or least_and_largest(first)[0] >= NO_TIMESTAMP:
+        return largest
+    return column_of(
+        largest[row] if first[row] >= NO_TIMESTAMP or attributes[row] & TIMESTAMP_TYPE_MASK else first[row]
+        for row in range(len(first))
+    )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The odd timestamps of one unit in a segment: the first, its position, the range of offsets, and the count."""
+
+    first_timestamp: int
+    position: int | None
+    first_offset: int
+    last_offset: int
+    count: int = 1
+
+
+class TimesSeen:
+    """Collects the odd timestamps of one segment. `what` says what has them: "batch" or "record"."""
+
+    def __init__(self, now_ms: int, what: str) -> None:
+        self._now_ms = now_ms
+        self._what = what
+        self._plural = "es" if what.endswith("ch") else "s"
+        self._seen: dict[TimestampOddity, _Seen] = {}
+
+    def see(
+        self,
+        timestamps: IntColumn,
+        offsets: IntColumn,
+        positions: IntColumn | None,
+        batch_timestamp: Callable[[int], int] | None = None,
+    ) -> None:
+        """Check columns of equal length: timestamps in ms, offsets, and positions in bytes (None: not known).
+
+        `batch_timestamp` returns the largest timestamp of the batch of a row. If that timestamp is odd in the same way,
+        the row is skipped, since the batch is already reported.
+        """
+        if not len(timestamps):
+            return
+        for row in self._suspects(timestamps):
+            timestamp = int(timestamps[row])
+            unit = unit_of(timestamp, self._now_ms)
+            if unit is None or (batch_timestamp is not None and unit_of(batch_timestamp(row), self._now_ms) is unit):
+                continue
+            offset = int(offsets[row])
+            seen = self._seen.get(unit)
+            if seen is None:
+                position = None if positions is None else int(positions[row])
+                self._seen[unit] = _Seen(timestamp, position, offset, offset)
+            else:
+                seen.count += 1
+                seen.last_offset = max(seen.last_offset, offset)
+
+    def findings(self, path: str) -> Iterator[Finding]:
+        """Yield one finding per unit."""
+        for unit, seen in self._seen.items():
+            kind = _KINDS.get(unit, FindingKind.TIMESTAMP_UNIT)
+            many = f"{seen.count} {self._what}{'' if seen.count == 1 else self._plural} with a timestamp {unit.value}"
+            message = f"{many}, the first is {seen.first_timestamp}"
+            span = (seen.first_offset, seen.last_offset)
+            expected = f"at most {self._now_ms}" if unit is TimestampOddity.FUTURE else "milliseconds since 1970"
+            got = str(seen.first_timestamp)
+            yield finding(kind, path, message, position=seen.position, expected=expected, got=got, offsets=span)
+
+    def _suspects(self, timestamps: IntColumn) -> list[int]:
+        """Return the rows that may be odd.
+
+        For a normal log, the column's minimum and maximum show that there are none.
+        """
+        least, most = LAST_SECOND, self._now_ms + TOLERATED_AHEAD_MS
+        low, high = least_and_largest(timestamps)
+        if low >= least and high <= most:
+            return []
+        return rows_where(lambda time: (time < least) & (time != NO_TIMESTAMP) | (time > most), timestamps)

@@ -1,0 +1,295 @@
+"""Compare two replicas of a partition: where they diverge, and which is more complete (`verify --against`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.columns import is_many
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.check.verify.replica_pairs import is_other_name, not_compared
+from kafkalog_cli.ops.check.verify.replica_side import Head, ReplicaSide, ReplicaState
+from kafkalog_cli.ops.steps import MOVE_AWAY, REPLICATE, Step, Steps, Word, path_word
+
+_COMPARED = (1, 2, 3, 4, 5, 6, 14)
+"""Columns that identify a batch: size, both offsets, leader epoch, magic, CRC, and whether the CRC is right."""
+
+
+def compare(
+    ours: Partition,
+    theirs: Partition,
+    limits: Limits,
+    policy: ReplicaPolicy,
+) -> tuple[Finding, ...]:
+    """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
+
+    A batch that only one replica has is not a divergence: compaction, deletion or a later end may explain it. Nor are
+    other segment boundaries, and batches that the cleaner made smaller. Where `policy` (what is known
+    of the topic) excludes compaction and deletion, the replica without the batch has missing records. The last finding
+    says which replica to keep, if they could be compared. Raises nothing for damage in the logs.
+    """
+    problem = _cannot_compare(ours, theirs)
+    if problem:
+        return (not_compared(ours.path, problem),)
+    with ReplicaSide(ours, limits) as left, ReplicaSide(theirs, limits) as right:
+        difference = _first_difference(left, right)
+        found = [] if difference is None else [_diverged(difference)]
+        left.drain()
+        right.drain()
+        lost = [[*_missing(left, right, policy)], [*_missing(right, left, policy)]]
+        states = (left.state(is_missing=bool(lost[0])), right.state(is_missing=bool(lost[1])))
+        missing = [*lost[0], *lost[1]]
+        shared = left.shared
+    found += missing
+    found += _behind(*states)
+    if not missing and (states[0].only_here or states[1].only_here):
+        found.append(_gone(*states))
+    if not shared and difference is None and not (states[0].is_empty and states[1].is_empty):
+        found.append(_nothing_shared(*states))
+    if shared:
+        found.append(finding(FindingKind.MORE_COMPLETE, ours.path, _verdict(*states)))
+    return tuple(found)
+
+
+def _verdict(ours: ReplicaState, theirs: ReplicaState) -> str:
+    """Say which of the two replicas to keep."""
+    both = f"{ours.path}: {ours.words}; {theirs.path}: {theirs.words}"
+    further = _damaged_and_longer(ours, theirs)
+    if further is not None:
+        step = f"salvage {further.path} (recover --salvage OUT) before it is given up"
+        return f"neither is more complete, the damaged one reaches further: {both}; {step}"
+    better = max(ours, theirs, key=lambda state: (state.rank, not state.missing))
+    is_alike = ours.rank == theirs.rank and bool(ours.missing) is bool(theirs.missing)
+    return f"{'neither' if is_alike or better.missing else better.path} is more complete: {both}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPolicy:
+    """Reasons why a replica may lack a batch of the other replica: the topic's policy, and its log start.
+
+    `is_compacted` is None if no source knows the policy. Then the signs of the cleaner in the replica decide.
+    """
+
+    is_compacted: bool | None = None
+    log_start: int = 0
+
+    def with_other(self, other: ReplicaPolicy) -> ReplicaPolicy:
+        """Combine the policies of both replicas.
+
+        One source that knows the policy is enough. If the sources disagree, the topic counts as compacted, because
+        compaction explains more.
+        """
+        known = [policy for policy in (self.is_compacted, other.is_compacted) if policy is not None]
+        return ReplicaPolicy(any(known) if known else None, max(self.log_start, other.log_start))
+
+
+def _nothing_shared(ours: ReplicaState, theirs: ReplicaState) -> Finding:
+    for here, there in ((ours, theirs), (theirs, ours)):
+        if here.is_empty:
+            return not_compared(here.path, f"the log of {here.path} has no valid batch", _restored_from(there.path))
+    ranges = (f"{state.start_offset} to {state.end_offset}" for state in (ours, theirs))
+    return not_compared(ours.path, "the logs have no batch in common: offsets " + " and ".join(ranges))
+
+
+def _restored_from(path: str) -> Steps:
+    """Return the steps that give a directory (PATH) the records that its other replica, at `path`, has."""
+    return (
+        Step("if the other replica is in sync", end=", "),
+        *REPLICATE,
+        Step("Else, ", MOVE_AWAY, end=" and "),
+        Step("", ("cp", "-a", path_word(path), Word.PATH), " restore it from the other"),
+    )
+
+
+def _cannot_compare(ours: Partition, theirs: Partition) -> str:
+    if any(segment.is_seven for segment in (*ours.segments, *theirs.segments)):
+        return "logs of Kafka 0.7 have no replicas"
+    if os.path.realpath(ours.path) == os.path.realpath(theirs.path):
+        return f"{ours.path} and {theirs.path} are the same directory"
+    own, other = ours.topic_id, theirs.topic_id
+    is_one_topic = own is not None and own == other
+    has_other_name = is_other_name(ours) or is_other_name(theirs)
+    is_same = ours.number == theirs.number and (ours.topic == theirs.topic or is_one_topic)
+    is_copy = is_one_topic and (_is_named_after(ours.name, theirs.name) or _is_named_after(theirs.name, ours.name))
+    if not (is_same or is_copy or has_other_name):
+        return f"{ours.name} and {theirs.name} are different partitions"
+    if own is not None and other is not None and own != other:
+        return f"{ours.name} and {theirs.name} are of different topics: the topic ids are {own} and {other}"
+    return ""
+
+
+def _is_named_after(copy: str, name: str) -> bool:
+    """Whether a name begins with that of a partition, as a backup's may do: orders-0-2026, orders-0.bak-2026-11-27."""
+    return copy.startswith(name) and not copy[len(name) :][:1].isdigit()
+
+
+# ---- both replicas together
+
+
+class _Difference(NamedTuple):
+    """The first offset at which the replicas differ, the difference in words, and the batches that hold the offset."""
+
+    offset: int
+    message: str
+    ours: Head
+    theirs: Head
+
+
+def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | None:
+    while True:
+        _skip_alike(left, right)
+        ours, theirs = left.head(), right.head()
+        if ours is None or theirs is None:
+            _note_lost_end(left, right)
+            _note_lost_end(right, left)
+            return None
+        if not _is_same(ours.batch, theirs.batch):
+            ours, theirs = left.exact(ours), right.exact(theirs)
+        if ours.batch.last_offset < theirs.first:
+            left.only_here += right.lacks(ours)
+            left.step()
+        elif theirs.batch.last_offset < ours.first:
+            right.only_here += left.lacks(theirs)
+            right.step()
+        else:
+            left.shared += 1
+            difference = _differ(left, right, ours, theirs)
+            if difference is not None:
+                return difference
+            end = min(ours.batch.last_offset, theirs.batch.last_offset)
+            for side, head in ((left, ours), (right, theirs)):
+                if head.batch.last_offset == end:
+                    side.step()
+
+
+def _note_lost_end(here: ReplicaSide, there: ReplicaSide) -> None:
+    """Note the batches after the last batch of `here`, below the name of its last segment, that only `there` has."""
+    while (head := there.head()) is not None and head.batch.last_offset < here.named_end:
+        there.only_here += here.lacks(there.exact(head))
+        there.step()
+
+
+def _skip_alike(left: ReplicaSide, right: ReplicaSide) -> None:
+    """Skip batches that are the same on both sides, many at once if both sides have column matrices."""
+    columns = list(_COMPARED)
+    while left.batch_run is not None and right.batch_run is not None:
+        ours, theirs = left.batch_run.batches, right.batch_run.batches
+        rows = min(len(left.batch_run.batches) - left.row, len(right.batch_run.batches) - right.row)
+        if not rows:
+            if left.head() is None or right.head() is None:
+                return
+            continue
+        if not is_many(rows):
+            return
+        parts = (
+            ours.array()[columns, left.row : left.row + rows],
+            theirs.array()[columns, right.row : right.row + rows],
+        )
+        alike = (parts[0] == parts[1]).all(axis=0)
+        same = rows if alike.all() else int(alike.argmin())
+        left.step(same)
+        right.step(same)
+        left.shared += same
+        if same < rows:
+            return
+
+
+def _differ(left: ReplicaSide, right: ReplicaSide, ours: Head, theirs: Head) -> _Difference | None:
+    """Return the difference between two batches that share offsets.
+
+    None if the records at shared offsets are the same.
+    """
+    a, b = ours.batch, theirs.batch
+    first = max(ours.first, theirs.first)
+    if a.magic >= 2 and b.magic >= 2 and a.leader_epoch != b.leader_epoch:
+        message = f"from offset {first} on the leader epoch is {a.leader_epoch} here and {b.leader_epoch} there"
+        return _Difference(first, message, ours, theirs)
+    if _is_same(a, b):
+        return None
+    own, other = left.digests_of(ours), right.digests_of(theirs)
+    if own is None or other is None:
+        return _Difference(first, f"the batches at offset {first} differ, and not both can be read", ours, theirs)
+    offset = own.first_different(other)
+    if offset is None:
+        return None
+    return _Difference(offset, f"the records at offset {offset} differ", ours, theirs)
+
+
+def _is_same(one: Batch, other: Batch) -> bool:
+    names = ("size_bytes", "base_offset", "last_offset", "magic", "crc")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def _diverged(difference: _Difference) -> Finding:
+    ours, theirs = difference.ours.batch, difference.theirs.batch
+    # OffsetsForLeaderEpoch: a follower finds the other epoch, and truncates its log there (KIP-101, KIP-279).
+    is_of_epochs = ours.magic >= 2 and theirs.magic >= 2 and ours.leader_epoch != theirs.leader_epoch
+    return finding(
+        FindingKind.DIVERGED,
+        difference.ours.path,
+        f"the replicas diverge: {difference.message}; there: {difference.theirs.path} at byte {theirs.position}",
+        position=ours.position,
+        expected=_words(theirs),
+        got=_words(ours),
+        offsets=(difference.offset, max(ours.last_offset, theirs.last_offset)),
+        broker_effect=_CUT_BY_EPOCH if is_of_epochs else "",
+        steps=(_KEEP_A_COPY,) if is_of_epochs else (),
+    )
+
+
+_CUT_BY_EPOCH = "a follower cuts its log off at the first batch of another leader epoch, and fetches the leader's"
+_KEEP_A_COPY = Step("copy the follower's directory to another disk before its broker starts, if its batches are needed")
+
+
+def _words(batch: Batch) -> str:
+    return f"last offset {batch.last_offset}, crc {batch.crc}, leader epoch {batch.leader_epoch}"
+
+
+def _damaged_and_longer(ours: ReplicaState, theirs: ReplicaState) -> ReplicaState | None:
+    if bool(ours.damaged) is bool(theirs.damaged):
+        return None
+    damaged, sound = (ours, theirs) if ours.damaged else (theirs, ours)
+    is_further = (damaged.last_epoch, damaged.end_offset) > (sound.last_epoch, sound.end_offset)
+    return damaged if is_further else None
+
+
+def _behind(ours: ReplicaState, theirs: ReplicaState) -> Iterator[Finding]:
+    """Yield a finding if one replica is less complete than the other, with the difference."""
+    if ours.rank == theirs.rank:
+        return
+    less, more = sorted((ours, theirs), key=lambda state: state.rank)
+    how = "less complete than"
+    if _damaged_and_longer(ours, theirs) is not None:
+        less, more, how = more, less, "ends before"
+    message = f"{how} {more.path}: {less.words}; there: {more.words}"
+    offsets = (less.end_offset, more.end_offset - 1) if less.end_offset < more.end_offset else None
+    yield finding(FindingKind.REPLICA_BEHIND, less.path, message, offsets=offsets)
+
+
+def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> Iterator[Finding]:
+    """Yield a finding about offsets missing in `here` that neither compaction nor deletion explains."""
+    lost = here.missing
+    is_explained = here.was_cleaned if policy.is_compacted is None else policy.is_compacted
+    if not lost.ranges or is_explained or lost.reached < policy.log_start:
+        return
+    message = f"offsets {lost.first} to {lost.last} are missing, and {there.path} has them"
+    if lost.ranges > 1:
+        message += f"; {lost.ranges} gaps of {lost.offsets} offsets in all"
+    expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
+    offsets = (lost.first, lost.last)
+    steps = _restored_from(there.path)
+    yield finding(
+        FindingKind.RECORDS_MISSING, here.path, message, expected=expected, got=got, offsets=offsets, steps=steps
+    )
+
+
+def _gone(ours: ReplicaState, theirs: ReplicaState) -> Finding:
+    counts = f"{ours.only_here} batches are only here, {theirs.only_here} only in {theirs.path}"
+    message = f"of offsets that both logs reach, {counts}: cleaning went further on one side, or batches are missing"
+    return finding(FindingKind.NOT_COMPARABLE, ours.path, message)

@@ -1,0 +1,128 @@
+"""The task of verifying a partition, and its result, a verification."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from typing import Annotated, ClassVar, NamedTuple
+
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.log.log_end import LogBounds
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.check.checks.diagnose import Finding
+from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.check.checks.log_check import Advance, Totals
+from kafkalog_cli.ops.check.verify.places import TopicFacts
+from kafkalog_cli.ops.choices import Level as Level  # noqa: PLC0414 - others import it from here
+from kafkalog_cli.ops.look.listing.root import LogDirRoot
+from kafkalog_cli.results import FLAT, Before, Count, Hidden, PathName, exit_codes, of, result
+
+
+@unique
+class TargetKind(Enum):
+    """The kind of thing that a verification is about."""
+
+    PARTITION = "partition"
+    LOG_DIR = "log-directory"
+    COMPARISON = "comparison"
+
+
+CODES = (ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.NOT_FOUND)
+"""The exit codes of a target."""
+
+
+@result("kafkalog.finding/1")
+class LocatedFinding(NamedTuple):
+    """A finding of verify."""
+
+    finding: Annotated[Finding, FLAT]
+    topic: Annotated[str | None, Before("position"), "null at the root of a log directory"]
+    partition: Annotated[int | None, Before("position")]
+
+
+@result("kafkalog.verification/1")
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of verify for a partition, for the root of a log directory, or for two replicas.
+
+    `topic` and `partition` are None for the root of a log directory. `files` are the names of the files verified, None
+    for the whole directory.
+    """
+
+    path: Annotated[PathName, "the directory"]
+    level: Level
+    target: Annotated[TargetKind, Before("path")] = TargetKind.PARTITION
+    topic: Annotated[str | None, Before("level")] = None
+    partition: Annotated[int | None, Before("level")] = None
+    findings: Hidden[tuple[Finding, ...]] = ()
+    totals: Annotated[Totals, FLAT] = field(default_factory=Totals)
+    log: Hidden[LogBounds | None] = None
+    log_start_offset: ClassVar[
+        Annotated[int | None, Before("segments"), "base offset of the first segment; null if no log could be read"]
+    ] = of("log.start")
+    log_end_offset: ClassVar[Annotated[int | None, Before("segments"), "the offset of the next record"]] = of("log.end")
+    corruptions: ClassVar[Annotated[Count, "findings of this severity"]] = of(
+        lambda found: found.count(Severity.CORRUPTION)
+    )
+    warnings: ClassVar[Count] = of(lambda found: found.count(Severity.WARNING))
+    infos: ClassVar[Count] = of(lambda found: found.count(Severity.INFO))
+    not_looked_at: Annotated[tuple[str, ...], "parts that the level or a missing metadata log left unchecked"] = ()
+    files: Hidden[frozenset[str] | None] = None
+
+    @property
+    def directory(self) -> str:
+        """The directory that was verified, or the directory of the one file that was."""
+        return self.path.rpartition("/")[0] or "." if self.files is not None and len(self.files) == 1 else self.path
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole directory was verified, not some of its files."""
+        return self.files is None
+
+    @property
+    def located(self) -> Iterator[LocatedFinding]:
+        """The findings, with the partition that they are about."""
+        return (LocatedFinding(found, self.topic, self.partition) for found in self.findings)
+
+    @property
+    def exit_code(self) -> Annotated[ExitCode, exit_codes(*CODES), "of this target"]:
+        """The exit code of the worst finding; 1 if a file could not be read and there is no corruption elsewhere.
+
+        10 for a comparison in which nothing was compared, 12 for metadata of a newer Kafka.
+        """
+        if any(found.kind is FindingKind.NOT_COMPARED for found in self.findings):
+            return ExitCode.NOT_FOUND
+        if any(found.kind is FindingKind.METADATA_NEWER for found in self.findings):
+            return ExitCode.UNSUPPORTED
+        worst = max((found.severity.exit_code for found in self.findings), default=ExitCode.OK)
+        is_read = all(found.kind is not FindingKind.NOT_READ for found in self.findings)
+        return worst if is_read or worst is ExitCode.CORRUPTION else ExitCode.FAILURE
+
+    def count(self, severity: Severity) -> int:
+        """Return the number of findings with this severity."""
+        return sum(found.severity is severity for found in self.findings)
+
+
+def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
+    """Return the path that a verification is about: a directory, or the one file of it that is wanted."""
+    return directory if wanted is None or len(wanted) > 1 else f"{directory.rstrip('/')}/{next(iter(wanted))}"
+
+
+class VerifyTask(NamedTuple):
+    """A partition to verify, with what is known of its log directory and topic.
+
+    `wanted` names the files to verify (None: all). `elsewhere` are findings about other directories of the same
+    partition.
+    """
+
+    partition: Partition
+    level: Level
+    now_ms: int
+    root: LogDirRoot | None = None
+    facts: TopicFacts = TopicFacts()
+    elsewhere: tuple[Finding, ...] = ()
+    wanted: frozenset[str] | None = None
+    advance: Advance | None = None
+
+    def wants(self, path: str) -> bool:
+        """Whether a file is to be verified."""
+        return self.wanted is None or path.rpartition("/")[2] in self.wanted

@@ -1,0 +1,407 @@
+"""The verb `verify`: partitions in parallel, then the log directories that contain them, and pairs of replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from kafkalog_cli.disk.directory_contents import check_layout
+from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
+from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
+from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
+from kafkalog_cli.ops.check.checks.diagnose import Finding, with_path
+from kafkalog_cli.ops.check.checks.partition_check import ReadContext
+from kafkalog_cli.ops.check.checks.recheck import Recheck, identity, is_doubtful
+from kafkalog_cli.ops.check.verify.places import (
+    PartitionPlaces,
+    TopicFacts,
+    TopicIdFile,
+    facts_of,
+    read_topic_id,
+)
+from kafkalog_cli.ops.check.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
+from kafkalog_cli.ops.check.verify.settled import removed, settled_verification
+from kafkalog_cli.ops.check.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
+from kafkalog_cli.ops.engine import Sized, log_bytes
+from kafkalog_cli.ops.look.listing.root import LogDirRoot, read_root, root_above
+from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
+from kafkalog_cli.ops.session.call import Call, Outcome, Run, known
+from kafkalog_cli.ops.steps import Step, path_word
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.check.verify.against import ReplicaPolicy
+    from kafkalog_cli.ops.check.verify.replica_pairs import ReplicaPairs
+
+
+class _Target(NamedTuple):
+    """A directory, or some files of it (`wanted`).
+
+    `is_root`: the directory is a log directory itself. `is_named`: the partition was given by its own path. `is_copy`:
+    the path is that of a file with records whose name is not a broker's for a segment in its place.
+    """
+
+    directory: PartitionPath
+    wanted: frozenset[str] | None = None
+    is_root: bool = False
+    is_named: bool = False
+    is_copy: bool = False
+
+
+class VerifyPlanner:
+    """Plans the tasks of `verify`, for `Call.read_each`, in the order of the paths.
+
+    A log directory follows its partitions. A path that cannot be verified gives an error and does not end the run.
+    `selection` None: the call's.
+    """
+
+    def __init__(
+        self, call: Call, level: Level, limits: Limits = DEFAULT_LIMITS, selection: Selection | None = None
+    ) -> None:
+        self._call, self._level, self._limits = call, level, limits
+        self._fs = call.context.fs
+        self._selection = call.selection if selection is None else selection
+        self._config = call.config
+        self._places = PartitionPlaces()
+        self._roots: dict[str, LogDirRoot | None] = {}
+        self._failed: list[Sized[Outcome]] = []
+        self._settings: SettingsSource | None = None
+
+    def _verify(self, task: VerifyTask, size_bytes: int) -> Verification:
+        fs, partition, progress = self._fs, task.partition, self._call.observer.progress
+        elsewhere = self._call.engine.elsewhere
+        if elsewhere is None:
+            read_context = ReadContext(fs, self._limits, self._call.context.sleep)
+            return settled_verification(read_context, task._replace(advance=progress.advance))
+        if task.root is not None:
+            task = task._replace(root=task.root.about(partition.topic, partition.number))
+        try:
+            return elsewhere(partial(settled_verification, ReadContext(fs, self._limits)), task, fs, partition.path)
+        finally:
+            progress.advance(size_bytes, partition.path)
+
+    @property
+    def settings(self) -> SettingsSource:
+        """The source of the topics' settings; available once `tasks` has yielded its first item."""
+        assert self._settings is not None
+        return self._settings
+
+    def replica_policy(self, partition: Partition) -> ReplicaPolicy:
+        """Return what may explain that a replica lacks batches, from its settings and checkpoints.
+
+        Call it after `tasks`. Raises as `SettingsSource.metadata` does.
+        """
+        from kafkalog_cli.ops.check.verify.against import ReplicaPolicy
+
+        target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
+        facts = self._facts(target, partition, read_topic_id(self._fs, partition.path))
+        compacted = facts.is_compacted
+        if compacted is None and facts.is_in_cleaner_checkpoint:
+            compacted = True
+        root = self.root_of(partition.path)
+        log_start = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
+        return ReplicaPolicy(compacted, log_start or 0)
+
+    def root_of(self, path: str) -> LogDirRoot | None:
+        """Return the log directory of a partition, None if it is in none."""
+        log_dir = self._log_dir(path)
+        return None if log_dir is None else self._root(log_dir)
+
+    def tasks(self, paths: Sequence[str]) -> Iterator[Sized[Outcome]]:
+        """Yield the tasks, and the results that are known already, in order.
+
+        Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the settings and the metadata log.
+        """
+        call, targets = self._call, self._targets(paths)
+        log_dirs = [target.directory.path for target in targets if target.is_root]
+        above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
+        log_dirs_there = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
+        config = {name: text for name, text in self._config.items() if name != CLEANUP_POLICY}
+        settings = self._settings = call.settings_with(config, log_dirs_there)
+        for target in targets if len(targets) > 1 else ():
+            if not target.is_root and target.wanted is None:
+                log_dir = self._log_dir(target.directory.path)
+                self._places.add(self._fs, target.directory, settings.meta(log_dir), settings.metadata(log_dir))
+        # A listing of each directory that only the sum needs
+        total_bytes = sum(map(self._size_bytes, targets)) if call.observer.progress.is_shown else None
+        call.observer.progress.begin(call.verb, total_bytes)
+        roots = [root for path in log_dirs if (root := self._root(path)) is not None]
+        across = findings_across(self._fs, roots, settings)
+        yield from self._failed
+        if not targets and not self._failed:
+            yield _failed("", nothing_selected(self._fs, list(paths), self._selection))
+        for target in targets:
+            yield self._task_of(target, settings, across)
+
+    # ---- the work to do
+
+    def _targets(self, paths: Sequence[str]) -> list[_Target]:
+        found: list[_Target] = []
+        for path in paths:
+            try:
+                for match in expand(self._fs, [path]):
+                    found += self._of_path(match)
+            except KafkalogError as error:
+                self._failed.append(_failed(path, error))
+        return _files_together(found)
+
+    def _of_path(self, path: str) -> Iterator[_Target]:
+        fs, selection = self._fs, self._selection
+        status = fs.status(path)
+        if status is None:
+            raise PathNotFound(path=path)
+        if not status.is_directory:
+            yield from self._of_file(path)
+            return
+        trimmed = in_its_log_dir(fs, path).rstrip("/") or "/"
+        partitions = list(partition_paths(fs, trimmed))
+        chosen = [partition for partition in partitions if selection.takes(partition.directory)]
+        yield from (_Target(one, is_named=one.path == trimmed) for one in chosen)
+        if [partition.path for partition in partitions] != [trimmed]:
+            self._roots[trimmed] = read_root(fs, trimmed, frozenset(partition.path for partition in partitions))
+            if selection.is_everything:
+                yield _Target(PartitionPath(trimmed, directory_name(trimmed)), is_root=True)
+
+    def _of_file(self, path: str) -> Iterator[_Target]:
+        fs, selection = self._fs, self._selection
+        parent, _, name = path.rpartition("/")
+        parent = parent or ("/" if path.startswith("/") else ".")
+        directory, parsed = directory_name(parent), classify_file(name)
+        kind = parsed.kind
+        is_elsewhere = directory.kind is DirectoryKind.OTHER
+        if _is_copy_of_records(parsed, is_elsewhere=is_elsewhere):
+            if selection.takes(directory):
+                yield _Target(PartitionPath(path, directory), frozenset({name}), is_copy=True)
+        elif parsed.state is WorkState.TEMPORARY:
+            raise NotKafkaLayout(path=path, reason="an unfinished temporary file, which no broker reads")
+        elif parsed.offset is None and (kind is FileKind.SEVEN_LOG or (kind in _RELATIVE_KINDS and is_elsewhere)):
+            reason = "its name does not begin with an offset, without which its entries cannot be verified"
+            raise NotKafkaLayout(path=path, reason=reason)
+        elif kind in CHECKED_ROOT_KINDS:
+            if selection.is_everything:
+                if parent not in self._roots:
+                    directories = (entry.path for entry in fs.list_directory(parent) if entry.is_directory)
+                    self._roots[parent] = read_root(fs, parent, frozenset(directories))
+                yield _Target(PartitionPath(parent, directory), frozenset({name}), is_root=True)
+        elif kind not in PARTITION_KINDS:
+            raise NotKafkaLayout(
+                path=path, reason="its name is not that of a Kafka file, so that it cannot be verified"
+            )
+        elif selection.takes(directory):
+            yield _Target(PartitionPath(parent, directory), frozenset({name}))
+
+    def _task_of(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> Sized[Outcome]:
+        path = target.directory.path
+        if target.is_root:
+            root = cast(LogDirRoot, self._root(path))
+            found = (*self._root_findings(root), *across[path])
+            findings = tuple(with_path(one, path, settings.metadata_option) for one in found)
+            if target.wanted is not None:
+                findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
+            shown = shown_path(path, target.wanted)
+            return _known(Verification(shown, self._level, TargetKind.LOG_DIR, findings=findings, files=target.wanted))
+        try:
+            task = self._of_copy(path) if target.is_copy else self._task(target, settings)
+        except KafkalogError as error:
+            gone = removed(self._fs, target.directory, self._level)
+            return _failed(path, error) if gone is None else _known(gone)
+        if isinstance(task, Verification):
+            return _known(task)
+        size_bytes = log_bytes(task.partition, target.wanted)
+        return self._call.reading(path, partial(self._verify, task, size_bytes), size_bytes)
+
+    def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask | Verification:
+        """Return the task of verifying a partition; the result for a directory that an import did not commit."""
+        fs, path, level = self._fs, target.directory.path, self._level
+        now_ms, root = self._call.clock.now_ms, self.root_of(path)
+        partition = open_partition_of(fs, path, target.wanted)
+        check_layout(fs, path, partition.entries)
+        if target.wanted is not None:
+            return VerifyTask(partition, level, now_ms, root, wanted=target.wanted)
+        leftover = None if root is None else staged_finding(root, partition.directory.name)
+        if leftover is not None:
+            self._call.observer.progress.advance(log_bytes(partition), path)
+            topic, number, found = partition.topic, partition.number, (with_path(leftover, path),)
+            unread = ("what is in it",)
+            return Verification(path, level, TargetKind.PARTITION, topic, number, found, not_looked_at=unread)
+        topic_id = self._places.topic_ids.get(path) or read_topic_id(fs, path)
+        facts = self._facts(target, partition, topic_id)
+        meta = settings.meta(self._log_dir(path))
+        facts = facts._replace(findings=tuple(self._places.beside_the_partition(facts.findings, partition, meta)))
+        elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, meta))
+        return VerifyTask(partition, level, now_ms, root, facts, elsewhere)
+
+    def _of_copy(self, path: str) -> Verification:
+        """Verify a copy of a segment. Raises NotKafkaLayout for a file without a batch, Unreadable."""
+        from kafkalog_cli.ops.single_files import SingleFiles
+
+        call, status = self._call, self._fs.status(path)
+        if status is None:
+            raise PathNotFound(path=path)
+        files = SingleFiles(self._fs)
+        directory, wanted = files.add(path, status), frozenset({status.name})
+        partition = open_partition_of(files, directory, wanted)
+        context = ReadContext(files, self._limits, call.context.sleep)
+        task = VerifyTask(partition, self._level, call.clock.now_ms, wanted=wanted)
+        found = settled_verification(context, task)
+        steps = (Step("", ("kafkalog", "read", path_word(path)), " prints the records that can be read"),)
+        own = (one._replace(path=path, broker_effect="", steps=steps) for one in found.findings)
+        return replace(found, path=path, files=wanted, findings=tuple(own))
+
+    def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:
+        log_dir, root = self._log_dir(partition.path), self.root_of(partition.path)
+        was_cleaned = root is not None and root.offsets_of(partition.topic, partition.number).cleaner is not None
+        facts = facts_of(self._fs, partition, topic_id, log_dir, self.settings)
+        config = self.settings.topic_config(log_dir, partition.topic)
+        is_known = config.remote_storage_enable or config.is_known("remote.storage.enable")
+        return facts._replace(
+            is_compacted=self._is_compacted(target, partition, facts.is_compacted, was_cleaned=was_cleaned),
+            is_in_cleaner_checkpoint=was_cleaned,
+            is_tiered=config.remote_storage_enable if is_known else None,
+            metadata_option=self.settings.metadata_option,
+        )
+
+    def _is_compacted(
+        self, target: _Target, partition: Partition, own: bool | None, *, was_cleaned: bool
+    ) -> bool | None:
+        """Return whether the topic counts as compacted, None if unknown.
+
+        `own` is the answer of the sources other than `--config`. Its `delete`, given for many topics at once, does not
+        override an `own` of True. For a partition in the cleaner's checkpoint, it leaves the answer unknown unless the
+        option is meant for this partition, whose topic is the only one selected or whose path was given.
+        """
+        text = self._config.get(CLEANUP_POLICY)
+        if text is None or partition.topic in INTERNAL_COMPACTED:
+            return own
+        if COMPACT in {word.strip() for word in text.split(",")}:
+            return True
+        is_meant = target.is_named or self._selection.topics == {partition.topic}
+        return own or None if (own or was_cleaned) and not is_meant else False
+
+    def _size_bytes(self, target: _Target) -> int:
+        """Return the size in bytes of a target's log files; 0 if they cannot be listed."""
+        if target.is_root:
+            return 0
+        try:
+            return log_bytes(open_partition_of(self._fs, target.directory.path, target.wanted), target.wanted)
+        except KafkalogError:
+            return 0
+
+    # ---- log directories
+
+    def _root_findings(self, root: LogDirRoot) -> tuple[Finding, ...]:
+        """Return the findings about the root's files, except transient findings in files that a broker is writing."""
+        fs = self._fs
+        recheck = Recheck(fs, root.path, is_live=root.is_live, sleep=self._call.context.sleep)
+
+        def check(now: LogDirRoot | None = None) -> tuple[Finding, ...]:
+            recheck.begin()
+            if now is None:
+                now = read_root(fs, root.path, frozenset(one.path for one in partition_paths(fs, root.path)))
+            return tuple(root_findings(fs, now, self.settings))
+
+        found, confirmed, stamps = recheck.settle(
+            check(root), check, lambda found, stamps: {identity(one, stamps) for one in found if is_doubtful(one)}
+        )
+        return tuple(one for one in found if not is_doubtful(one) or identity(one, stamps) in confirmed)
+
+    def _log_dir(self, path: str) -> str | None:
+        """Return the log directory of a partition, as it was given if it was, None if there is none."""
+        parent = path.rpartition("/")[0]
+        return parent if parent in self._roots else self._call.log_dir(path)
+
+    def _root(self, path: str) -> LogDirRoot | None:
+        if path not in self._roots:
+            self._roots[path] = root_above(self._fs, f"{path.rstrip('/')}/0")
+        return self._roots[path]
+
+
+_RELATIVE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.PRODUCER_SNAPSHOT)
+
+
+def _is_copy_of_records(name: FileName, *, is_elsewhere: bool) -> bool:
+    """Whether a file has records if it is of Kafka, but is not in its place under a broker's name.
+
+    In a partition directory (`is_elsewhere` False), a segment in its place with another name is damage.
+    """
+    is_misnamed = is_elsewhere and name.offset is None
+    is_of_records = name.kind in (FileKind.LOG, FileKind.METADATA_SNAPSHOT)
+    return name.kind is FileKind.OTHER or (is_of_records and (is_misnamed or name.state is not WorkState.IN_PLACE))
+
+
+def _known(result: Verification) -> Sized[Outcome]:
+    return known(Outcome(result.path, result))
+
+
+def _failed(path: str, error: KafkalogError) -> Sized[Outcome]:
+    return known(Outcome(path, error=error))
+
+
+# ---- two sides
+
+
+def verify_against(call: Call, level: Level, limits: Limits, against: str) -> Run[Verification]:
+    """Verify both sides, and compare each partition with its replica on the other side.
+
+    Raises as `VerifyPlanner.tasks`, `side_of` and `compare`.
+    """
+    from kafkalog_cli.ops.check.verify.replica_pairs import paired, side_of
+
+    fs = call.context.fs
+    ours, theirs = side_of(fs, call.paths, call.selection), side_of(fs, [against], call.selection)
+    found = paired(ours, theirs)
+    verified: set[str] = set()
+
+    def show(result: Verification) -> None:
+        verified.add(result.path)
+        call.observer.show(result)
+
+    planners = []
+    for number, (side, other) in enumerate(((ours, theirs), (theirs, ours))):
+        chosen = found.paths(side, other, number)
+        is_whole = chosen == list(side.paths) and not side.is_named
+        planner = VerifyPlanner(call, level, limits, None if is_whole else Selection())
+        planners.append(planner)
+        if chosen:
+            call.read_each(planner.tasks(chosen), show=show)
+    return call.read_each(_comparisons(level, limits, found, verified, planners))
+
+
+def _comparisons(
+    level: Level, limits: Limits, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
+) -> Iterator[Sized[Outcome]]:
+    from kafkalog_cli.ops.check.verify.against import compare
+
+    for here, there in found.pairs:
+        if {here.path, there.path} <= verified:
+            policy = planners[0].replica_policy(here).with_other(planners[1].replica_policy(there))
+            own = f"{here.path.rstrip('/')}/"
+            findings = tuple(
+                with_path(one, here.path if one.path.startswith(own) else one.path)
+                for one in compare(here, there, limits, policy)
+            )
+            yield _known(_of_comparison(here, level, findings))
+    for partition, alone in found.findings_alone():
+        yield _known(_of_comparison(partition, level, (with_path(alone, partition.path),)))
+
+
+def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:
+    return Verification(here.path, level, TargetKind.COMPARISON, here.topic, here.number, findings)
+
+
+def _files_together(targets: Iterable[_Target]) -> list[_Target]:
+    """Join consecutive files of one directory into one target."""
+    joined: list[_Target] = []
+    for target in targets:
+        last = joined[-1] if joined else None
+        is_same = last is not None and (last.directory.path, last.is_root) == (target.directory.path, target.is_root)
+        if is_same and last is not None and last.wanted is not None and target.wanted is not None:
+            joined[-1] = last._replace(wanted=last.wanted | target.wanted)
+        else:
+            joined.append(target)
+    return joined

@@ -1,0 +1,242 @@
+"""The numbers of a log, over time too, and the numbers of several logs together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import nlargest
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from kafkalog_cli.format.columns import Integers
+from kafkalog_cli.ops.look.key_counts import KeyTotal
+from kafkalog_cli.ops.words import CodecWord
+from kafkalog_cli.results import Count, Hidden, PathName, of
+
+MOST_PERIODS = 2048
+FIRST_PERIOD_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCounts:
+    """Records by period: the number of records whose timestamp, divided by `period_ms`, is the key."""
+
+    period_ms: int = FIRST_PERIOD_MS
+    counts: Mapping[int, int] = field(default_factory=dict)
+
+    def periods(self) -> Iterator[tuple[int, int]]:
+        """Yield the start of each period, in ms, and its records, in order."""
+        return ((period * self.period_ms, count) for period, count in sorted(self.counts.items()))
+
+    def bars(self, first_ms: int, last_ms: int, number: int) -> list[int]:
+        """Return the number of records in each of `number` equal parts of a time range.
+
+        A period counts where it begins, so parts that are shorter than a period are not exact.
+        """
+        found = [0] * number
+        for period, count in self.counts.items():
+            begin = max(first_ms, period * self.period_ms)
+            at = (begin - first_ms) * number // max(1, last_ms - first_ms + 1)
+            found[min(number - 1, max(0, at))] += count
+        return found
+
+
+def added_up(parts: Iterable[TimeCounts]) -> TimeCounts:
+    """Return the counts of several logs together."""
+    known = [part for part in parts if part.counts]
+    period_ms = max((part.period_ms for part in known), default=FIRST_PERIOD_MS)
+    counts: dict[int, int] = {}
+    for part in known:
+        for period, count in part.counts.items():
+            at = period * part.period_ms // period_ms
+            counts[at] = counts.get(at, 0) + count
+    return _bounded(period_ms, counts)
+
+
+class TimeCounter:
+    """Counts the records of one log, or bytes, in at most `most_periods` periods."""
+
+    def __init__(self, most_periods: int = MOST_PERIODS) -> None:
+        self._counts: dict[int, int] = {}
+        self._period_ms = FIRST_PERIOD_MS
+        self._most_periods = most_periods
+
+    def add(self, timestamps: Integers, weights: Integers | None = None) -> None:
+        """Add records with these timestamps, in ms; each counts as 1, or as its weight."""
+        import numpy as np
+
+        while True:
+            periods, numbers = np.unique(timestamps // self._period_ms, return_counts=True)
+            if len(periods) <= self._most_periods:
+                break
+            self._merge()
+        if weights is not None:
+            rows = np.searchsorted(periods, timestamps // self._period_ms)
+            numbers = np.bincount(rows, weights).astype(np.int64)
+        for period, number in zip(periods.tolist(), numbers.tolist(), strict=True):
+            self._counts[period] = self._counts.get(period, 0) + number
+        while len(self._counts) > self._most_periods:
+            self._merge()
+
+    def result(self) -> TimeCounts:
+        """Return the counts so far."""
+        return TimeCounts(self._period_ms, dict(self._counts))
+
+    def _merge(self) -> None:
+        self._counts, self._period_ms = _halved(self._counts), self._period_ms * 2
+
+
+def _halved(counts: Mapping[int, int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for period, count in counts.items():
+        found[period // 2] = found.get(period // 2, 0) + count
+    return found
+
+
+def _bounded(period_ms: int, counts: dict[int, int]) -> TimeCounts:
+    while len(counts) > MOST_PERIODS:
+        period_ms, counts = period_ms * 2, _halved(counts)
+    return TimeCounts(period_ms, counts)
+
+
+class PeriodRecords(NamedTuple):
+    """The records of a period."""
+
+    start_ms: int
+    records: Count
+
+
+class CodecContents(NamedTuple):
+    """The batches with one codec."""
+
+    codec: CodecWord
+    batches: Count
+    bytes: Annotated[Count, "on disk"]
+    raw_bytes: Annotated[Count, "keys and values after decompression"]
+
+
+class LargeRecord(NamedTuple):
+    """One of the largest records."""
+
+    topic: PathName
+    partition: int
+    offset: int
+    bytes: Annotated[Count, "of the key and the value"]
+    timestamp_ms: int | None
+
+
+class ProducerCounts(NamedTuple):
+    """One of the producers with the most records."""
+
+    producer_id: int
+    epochs: Annotated[Count, "the number of different epochs; of several partitions the largest number"]
+    batches: Count
+    records: Count
+
+
+@dataclass(frozen=True, slots=True)
+class LogContents:
+    """The contents of one or more logs, of all batches with a correct CRC.
+
+    `keys` is exact if `keys_relative_error` is 0. `largest_records`, `top_producers` and `frequent_keys` are in
+    descending order. Each log keeps the first of them; several logs add them up.
+    """
+
+    bytes: Annotated[Count, "of the log files"] = 0
+    raw_bytes: Annotated[Count, "keys and values after decompression"] = 0
+    batches: Count = 0
+    records: Annotated[Count, "without control records"] = 0
+    control_records: Count = 0
+    codecs: Annotated[tuple[CodecContents, ...], "the codec with the most bytes first"] = ()
+    smallest_batch_bytes: int | None = None
+    largest_batch_bytes: int | None = None
+    most_batch_records: int | None = None
+    keys: Annotated[Count, "different keys per partition; those of several partitions are added up"] = 0
+    keys_relative_error: Annotated[float, "standard error of the estimate; 0: exact"] = 0.0
+    null_keys: Annotated[Count, "records without a key"] = 0
+    duplicates: Annotated[Count, "records with a key that an earlier record of the partition has"] = 0
+    tombstones: Annotated[Count, "records with a key and a null value"] = 0
+    frequent_keys: tuple[KeyTotal, ...] = ()
+    producer_ids: Hidden[frozenset[int]] = frozenset()
+    producers: ClassVar[Annotated[Count, "different producer ids"]] = of(lambda contents: len(contents.producer_ids))
+    more_producers: Annotated[bool, "whether a partition has more producers than were counted"] = False
+    top_producers: tuple[ProducerCounts, ...] = ()
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    out_of_order: Annotated[Count, "records with a timestamp below that of an earlier record of the partition"] = 0
+    largest_records: tuple[LargeRecord, ...] = ()
+    times: Hidden[TimeCounts] = field(default_factory=TimeCounts)
+    period_ms: ClassVar[Annotated[Count, "the length of a period"]] = of("times.period_ms")
+    over_time: ClassVar[Annotated[list[PeriodRecords], "periods with records"]] = of(
+        lambda contents: [PeriodRecords(*period) for period in contents.times.periods()]
+    )
+
+    @property
+    def batch_bytes(self) -> int:
+        """The size of all batches that were counted."""
+        return sum(codec.bytes for codec in self.codecs)
+
+    def with_top(self, top: int) -> LogContents:
+        """Return the contents with at most `top` keys and producers."""
+        return replace(self, frequent_keys=self.frequent_keys[:top], top_producers=self.top_producers[:top])
+
+
+_SUMS = (
+    "bytes", "raw_bytes", "batches", "records", "control_records", "keys", "null_keys", "duplicates", "tombstones",
+    "out_of_order",
+)  # fmt: skip
+
+
+def together(logs: Sequence[LogContents], top: int) -> LogContents:
+    """Return the contents of several logs together, with at most `top` records."""
+
+    def known(name: str) -> list[int]:
+        return [number for log in logs if (number := getattr(log, name)) is not None]
+
+    sums: dict[str, Any] = {name: sum(getattr(log, name) for log in logs) for name in _SUMS}
+    spread = sum((log.keys * log.keys_relative_error) ** 2 for log in logs) ** 0.5
+    return LogContents(
+        **sums,
+        smallest_batch_bytes=min(known("smallest_batch_bytes"), default=None),
+        largest_batch_bytes=max(known("largest_batch_bytes"), default=None),
+        most_batch_records=max(known("most_batch_records"), default=None),
+        first_timestamp_ms=min(known("first_timestamp_ms"), default=None),
+        last_timestamp_ms=max(known("last_timestamp_ms"), default=None),
+        codecs=_codecs(codec for log in logs for codec in log.codecs),
+        keys_relative_error=spread / sums["keys"] if sums["keys"] else 0.0,
+        frequent_keys=_frequent(key for log in logs for key in log.frequent_keys),
+        producer_ids=frozenset().union(*(log.producer_ids for log in logs)),
+        more_producers=any(log.more_producers for log in logs),
+        top_producers=_producers(one for log in logs for one in log.top_producers),
+        largest_records=tuple(
+            nlargest(top, (one for log in logs for one in log.largest_records), key=lambda one: one.bytes)
+        ),
+        times=added_up(log.times for log in logs),
+    )
+
+
+def _codecs(parts: Iterable[CodecContents]) -> tuple[CodecContents, ...]:
+    found: dict[str, CodecContents] = {}
+    for part in parts:
+        known = found.get(part.codec, CodecContents(part.codec, 0, 0, 0))
+        found[part.codec] = CodecContents(part.codec, *map(sum, zip(known[1:], part[1:], strict=True)))
+    return tuple(sorted(found.values(), key=lambda one: -one.bytes))
+
+
+def _frequent(parts: Iterable[KeyTotal]) -> tuple[KeyTotal, ...]:
+    found: dict[tuple[bytes, int], KeyTotal] = {}
+    for part in parts:
+        known = found.get(part[:2])
+        found[part[:2]] = (
+            part if known is None else KeyTotal(*part[:2], *map(sum, zip(known[2:], part[2:], strict=True)))
+        )
+    return tuple(sorted(found.values(), key=lambda one: -one.records))
+
+
+def _producers(parts: Iterable[ProducerCounts]) -> tuple[ProducerCounts, ...]:
+    found: dict[int, ProducerCounts] = {}
+    for part in parts:
+        known = found.get(part.producer_id, ProducerCounts(part.producer_id, 0, 0, 0))
+        found[part.producer_id] = ProducerCounts(
+            part.producer_id, max(known.epochs, part.epochs), known.batches + part.batches, known.records + part.records
+        )
+    return tuple(sorted(found.values(), key=lambda one: -one.records))

@@ -1,0 +1,1 @@
+"""Records to and from other places: exports, imports, clients that fetch, another cluster, copies without secrets."""

@@ -1,0 +1,409 @@
+"""An import from start to end: the plan, the tasks, and the commit that makes all new partitions visible at once.
+
+Tasks run in processes of this machine, or elsewhere, such as in Spark. A task sorts the records of a file by partition,
+or builds one partition.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing.synchronize import Event
+from secrets import token_hex
+from typing import NamedTuple, Protocol, TypeVar
+
+from kafkalog_cli.change.new_partition import make_directory_of_partition
+from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition, staged_name
+from kafkalog_cli.change.removal import try_to_remove_directory
+from kafkalog_cli.change.runs import new_run_id
+from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
+from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
+from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.ops.change.append.partitioning import MisplacedKeys
+from kafkalog_cli.ops.change.append.records import NewRecords
+from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch, JobWatcher
+from kafkalog_cli.ops.look.read.visible import ReadNote
+from kafkalog_cli.ops.move.importing.building import TopicStyle, build
+from kafkalog_cli.ops.move.importing.planning import (
+    ImportPlan,
+    ImportResult,
+    Job,
+    JobDone,
+    Planner,
+    ids_of_files,
+    jobs_of_files,
+    jobs_of_parts,
+    prove,
+    topic_of,
+)
+from kafkalog_cli.ops.move.importing.scattering import Part, Scatter
+from kafkalog_cli.ops.move.importing.sources import ImportRequest, InputFile
+from kafkalog_cli.ops.ownership import places_of_partitions
+
+_ROWS = "kafkalog-rows"
+"""The topic in the names of directories that hold rows of several partitions."""
+
+
+class Where(NamedTuple):
+    """The log directory, the run, and the policy for the lock that keeps brokers out."""
+
+    log_dir: str
+    run: str
+    policy: LockPolicy = LockPolicy()
+
+    @contextmanager
+    def staged(self, fs: WritableFilesystem, topic: str, partition: int) -> Iterator[str]:
+        """Yield a name for a staging directory of one attempt of a task; it is removed after an exception.
+
+        Spark may run a task twice at the same time. The log directory is locked meanwhile.
+        """
+        name = staged_name(topic, partition, self.run, token_hex())
+        with lock_log_dir(fs, self.log_dir, self.policy):
+            try:
+                yield name
+            except BaseException:
+                try_to_remove_directory(fs, f"{self.log_dir}/{name}")
+                raise
+
+
+@dataclass(frozen=True, slots=True)
+class BuildTask:
+    """The work of a task that builds a partition; it is sent to every worker."""
+
+    where: Where
+    styles: Mapping[str, TopicStyle]
+    proves: bool
+
+    def __call__(self, job: Job) -> JobDone:
+        """Build the partition. Raises BadInput, UsageError, NotSame, Locked, NotChanged, NoSpace, OSError."""
+        fs, style = RealFilesystem(), self.styles[job.topic]
+        with self.where.staged(fs, job.topic, job.partition) as name:
+            path = f"{self.where.log_dir}/{name}"
+            try:
+                misplaced = MisplacedKeys(job.partition, style.partitions)
+                base_offset = job.first_offset if style.batches.keeps_offsets else 0
+                built = build(fs, path, misplaced.counted(job.records(style.now_ms)), style, base_offset)
+            except BadInput as error:
+                raise BadInput(path=job.name, reason=str(error)) from error
+            proof = None
+            if self.proves:
+                proof = prove(
+                    fs, path, job.name, job.records(style.now_ms),
+                    with_offsets=style.batches.keeps_offsets, append_time_ms=style.batches.append_time_ms,
+                )  # fmt: skip
+            status = fs.status(path)
+        inode = None if status is None else status.inode
+        return JobDone(job.topic, job.partition, name, built, proof, inode, misplaced.records)
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterTask:
+    """The work of a task that sorts a file by partition; it is sent to every worker."""
+
+    where: Where
+    request: ImportRequest
+    now_ms: int
+    keeps_offsets: bool
+
+    def __call__(self, item: tuple[int, InputFile]) -> list[Part]:
+        """Sort the file with this number by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
+        number, file = item
+        topics: list[str] = []
+        scatter = Scatter(
+            self.request, number, file.path,
+            topic=file.topic, partition=file.partition, keeps_offsets=self.keeps_offsets,
+        )  # fmt: skip
+        return scattered(self.where, scatter, file.records(self.now_ms, topics), topics)
+
+
+def scattered(
+    where: Where, scatter: Scatter, records: Iterator[NewRecords], topics: Sequence[str]
+) -> list[Part]:  # fmt: skip
+    """Write the records of one input to files by partition and return these.
+
+    The column topic of a record is the index of its name in `topics`, which may grow meanwhile.
+    """
+    fs = RealFilesystem()
+    with where.staged(fs, _ROWS, scatter.number) as staged:
+        directory = f"{where.log_dir}/{staged}"
+        make_directory_of_partition(fs, directory)
+        return list(scatter.run(fs, directory, records, topics))
+
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+LEAST_BYTES = 64 << 20
+"""The fewest bytes to read for which several processes are used: below, one is done before others have started."""
+MOST_PROCESSES = 8
+"""A limit on memory: each process holds batches of one partition."""
+
+
+class Tasks(Protocol):
+    """Runs the work for each item; results are in the order of the items."""
+
+    def __call__(self, items: Sequence[ItemT], work: Callable[[ItemT], ResultT], watch: JobWatch, /) -> list[ResultT]:
+        """Return the results. Raises the exceptions of `work`."""
+
+
+Workers = Callable[[], AbstractContextManager[Tasks]]
+"""Starts what runs the work elsewhere, such as a session of Spark; called only if there is work."""
+
+
+class Import:
+    """One import of files into `log_dir`. `command` is the part of the command line that distinguishes it from others.
+
+    `others` are further log directories of the same broker; none of the new partitions may exist in them. `repeat` is
+    the command that continues this run if it is cut off; "" for none.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        fs: WritableFilesystem,
+        log_dir: str,
+        request: ImportRequest,
+        source: SettingsSource,
+        now_ms: int,
+        policy: LockPolicy,
+        others: Sequence[str] = (),
+        command: Sequence[str] = (),
+        run: str | None = None,
+        repeat: str = "",
+    ) -> None:
+        self._fs = fs
+        self._request = request
+        self._source = source
+        self._now_ms = now_ms
+        self._others = others
+        self._command = list(command)
+        self._repeat = repeat
+        self._new = NewPartitions(fs, log_dir, policy)
+        self._where = Where(self._new.log_dir, run or new_run_id("import", now_ms), policy)
+        self._notes: list[ReadNote] = []
+        self._here: Tasks = partial(in_processes, self._new.log_dir)
+
+    def plan(self, files: Sequence[InputFile]) -> ImportResult:
+        """Return what would be imported; nothing is locked or changed. Raises as `run`."""
+        self.check()
+        planner = self._planner()
+        plan = self._planned(planner, files)
+        return ImportResult(plan, notes=(*self._notes, *planner.notes))
+
+    def run(
+        self, find: Callable[[], Sequence[InputFile]], workers: Workers | None = None, watcher: JobWatcher | None = None
+    ) -> ImportResult:
+        """Import the files that `find` returns, and commit.
+
+        `workers` None: processes of this machine do the work. If an earlier run of the same command was cut off after
+        its commit, that run is completed and `find` is not called.
+
+        Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged, NotImported,
+        NoSpace, HalfPublished. Nothing of the run is visible after any of these but HalfPublished.
+        """
+        self.check()
+        with self._new as new:
+            completed = new.complete()
+            new.sweep()
+            if completed.what.get("command") == self._command and (completed.placed or completed.lost):
+                return ImportResult(completed=completed)
+            planner = self._planner()
+            plan = self._planned(planner, find())
+            with new.swept(self._where.run):
+                plan, done = self._built(plan, planner, workers, watcher)
+                self.publish(done)
+            notes = (*self._notes, *planner.notes, *self._of_keys(done), *self._of_times(done))
+            return ImportResult(plan, tuple(done), notes, completed)
+
+    def commit(self, parts: Sequence[Part], *, keep_offsets: bool) -> ImportResult:
+        """Build partitions on this machine from parts that tasks have sorted already, and commit.
+
+        Raises as `run`; nothing is left of the run then.
+        """
+        self.check()
+        with self._new as new:
+            with new.swept(self._where.run):
+                completed = new.complete()
+                planner = self._planner()
+                jobs = jobs_of_parts(parts)
+                plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
+                done = self._build(plan, planner, self._here)
+                self.publish(done)
+            return ImportResult(
+                plan, tuple(done), (*planner.notes, *self._of_keys(done), *self._of_times(done)), completed
+            )
+
+    def abandon(self) -> None:
+        """Remove the files of the run, which failed before its commit."""
+        with self._new as new:
+            new.sweep(self._where.run)
+
+    def check(self) -> None:
+        """Check what can be checked before any input is read. Raises UsageError, PathNotFound, Refused."""
+        self._request.check()
+        status = self._fs.status(self._new.log_dir)
+        if status is None or not status.is_directory:
+            raise PathNotFound(path=self._new.log_dir)
+        if self._request.topic is not None:
+            self._planner().check_count([self._request.topic])
+
+    def publish(self, done: Sequence[JobDone]) -> Completed:
+        """Publish the partitions. Raises as NewPartitions.publish; partitions that are not committed are removed."""
+        made = [StagedPartition(one.topic, one.partition, one.staged, one.inode) for one in done]
+        what = {"command": self._command, "repeat": self._repeat}
+        return self._new.publish(self._where.run, made, what, replaces_empty=self._request.replace_empty)
+
+    def _planner(self) -> Planner:
+        places = places_of_partitions(self._fs, [self._new.log_dir, *self._others])
+        return Planner(self._fs, self._new.log_dir, self._request, self._source, places, self._now_ms)
+
+    def _planned(self, planner: Planner, files: Sequence[InputFile]) -> ImportPlan:
+        jobs = jobs_of_files(files, self._request)
+        topics = (topic_of(file, self._request) for file in files)
+        planner.check_count({topic for topic in topics if topic is not None})
+        left_out = sorted({name for file in files for name in file.left_out})
+        if left_out:
+            self._notes.append(ReadNote("columns", files[0].path, f"left out: no record has {', '.join(left_out)}"))
+        plan = ImportPlan(tuple(files), None, keep_offsets=self._request.keeps_offsets(files))
+        return plan if jobs is None else self._with_jobs(plan, planner, jobs)
+
+    def _with_jobs(self, plan: ImportPlan, planner: Planner, jobs: Sequence[Job]) -> ImportPlan:
+        if not jobs:
+            raise NothingSelected(reason="the input has no records")
+        planner.check(jobs)
+        ids = planner.topic_ids(jobs, ids_of_files(plan.files, self._request))
+        return replace(plan, jobs=tuple(jobs), ids=ids)
+
+    def _built(
+        self, plan: ImportPlan, planner: Planner, workers: Workers | None, watcher: JobWatcher | None
+    ) -> tuple[ImportPlan, list[JobDone]]:
+        with ExitStack() as stack:
+            tasks = self._here if workers is None else stack.enter_context(workers())
+            if plan.jobs is None:
+                items = list(enumerate(plan.files))
+                watch = JobWatch(watcher, "sort", [file.size_bytes for file in plan.files])
+                found = tasks(items, ScatterTask(self._where, self._request, self._now_ms, plan.keep_offsets), watch)
+                plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
+            return plan, self._build(plan, planner, tasks, watcher)
+
+    def _build(
+        self, plan: ImportPlan, planner: Planner, tasks: Tasks, watcher: JobWatcher | None = None
+    ) -> list[JobDone]:
+        """Build the partitions, the largest first. Raises as BuildTask."""
+        assert plan.jobs is not None
+        told = ids_of_files(plan.files, self._request)
+        styles = {
+            topic: planner.style(topic, topic_id, told.get(topic, set()), keep_offsets=plan.keep_offsets)
+            for topic, topic_id in plan.ids.items()
+        }
+        jobs = sorted(plan.jobs, key=lambda job: -job.size_bytes)
+        sizes = [job.size_bytes for job in jobs]
+        work = BuildTask(self._where, styles, self._request.prove)
+        return sorted(tasks(jobs, work, JobWatch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
+
+    def _of_keys(self, done: Sequence[JobDone]) -> list[ReadNote]:
+        """Return a note for each topic with keys where nobody looks for them."""
+        misplaced: dict[str, int] = {}
+        for one in done:
+            if one.misplaced:
+                misplaced[one.topic] = misplaced.get(one.topic, 0) + one.misplaced
+        return [
+            ReadNote(
+                "misplaced-keys",
+                f"{self._new.log_dir}/{topic}-*",
+                f"the partitions that the input names do not fit the keys of {counted(count, 'record')}: producers look"
+                " for them in other partitions of the topic. --partitions N places all records by their keys",
+            )
+            for topic, count in misplaced.items()
+        ]
+
+    def _of_times(self, done: Sequence[JobDone]) -> list[ReadNote]:
+        """Return notes on timestamps in another unit than ms, and on partitions that retention will empty."""
+        found = []
+        for one in done:
+            path = f"{self._new.log_dir}/{one.topic}-{one.partition}"
+            if one.built.odd_time is not None:
+                found.append(ReadNote("time-unit", path, one.built.odd_time.warning))
+            config = self._source.topic_config(self._new.log_dir, one.topic)
+            limit = config.local_retention_ms
+            if config.is_deleted and 0 <= limit < self._now_ms - one.built.newest_ms and one.built.newest_ms >= 0:
+                setting = config["retention.ms"].explanation
+                told = f"all of its records are older than {setting}: a broker deletes them soon after it starts"
+                found.append(ReadNote("retention", path, told))
+        return found
+
+
+def in_processes(
+    log_dir: str, items: Sequence[ItemT], work: Callable[[ItemT], ResultT], watch: JobWatch
+) -> list[ResultT]:
+    """Return the results of `work` for the items, in their order, from several processes.
+
+    Processes are used, not threads, because Python does a part of the work.
+
+    Each process takes the locks that it needs. When one fails, the others end. Raises the exceptions of `work`, and
+    NotChanged if a process was killed; what unfinished work has made in `log_dir` then stays.
+    """
+    watch.begin()
+    count = min(len(items), _cores(), MOST_PROCESSES)
+    # On other systems a process starts from scratch and imports all modules, which takes as long as a second of work.
+    if count < 2 or sys.platform != "linux" or sum(watch.sizes) < LEAST_BYTES:
+        results = []
+        for item, size_bytes in zip(items, watch.sizes, strict=True):
+            results.append(work(item))
+            watch.advance(size_bytes)
+        return results
+    context = multiprocessing.get_context("fork")
+    stop = context.Event()
+    with ProcessPoolExecutor(count, context, _end_in_time, (os.getpid(), stop)) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        sizes = dict(zip(futures, watch.sizes, strict=True))
+        try:
+            for one in _as_completed(futures, watch):
+                one.result()
+                watch.advance(sizes[one])
+            return [one.result() for one in futures]
+        except BrokenProcessPool as error:
+            reason = "a process of the import was killed: is there enough memory?"
+            raise NotChanged(path=log_dir, reason=reason) from error
+        except BaseException:
+            stop.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _as_completed(futures: Sequence[Future[ResultT]], watch: JobWatch) -> Iterator[Future[ResultT]]:
+    """Yield the futures as they end; the watcher hears meanwhile that the job is running."""
+    waiting = set(futures)
+    while waiting:
+        ended, waiting = wait(waiting, POLL_SECONDS, FIRST_COMPLETED)
+        yield from ended
+        if not ended:
+            watch.advance(0)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+
+def _end_in_time(parent: int, stop: Event) -> None:
+    """Start a thread that ends this process if `stop` is set or the parent is gone (a killed parent cannot set it).
+
+    Ctrl-C is for the parent, which sets `stop`.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent and not stop.is_set():
+            time.sleep(POLL_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="kafkalog-stop", daemon=True).start()

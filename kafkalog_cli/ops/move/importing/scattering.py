@@ -1,0 +1,272 @@
+"""Sort records by partition into files that have the records of one partition each, and merge files by offset."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedReader
+from typing import NamedTuple
+
+from kafkalog_cli.disk.durable import StagedFile, attributes_in
+from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, WritableFilesystem
+from kafkalog_cli.errors import BadInput, UsageError
+from kafkalog_cli.format import native
+from kafkalog_cli.format.columns import Integers, any_row, as_array, rows_in_order
+from kafkalog_cli.ops.change.append.partitioning import Partitioner, partitions_of_keys
+from kafkalog_cli.ops.change.append.records import UNKNOWN, NewRecords, joined, read_records, write_records
+from kafkalog_cli.ops.choices import Hashing
+from kafkalog_cli.ops.move.importing.sources import NO_OFFSET, ImportRequest, InputFile, ReadableStream
+
+HELD_BYTES = 64 << 20
+"""The size in bytes of the records held in memory before they are written."""
+_WRITTEN_RECORDS = (1 << 14) + 64
+"""Records of a part that are written, and later read, at once: as many as an ArrowReader yields."""
+_BUFFER_BYTES = 1 << 20
+_MOST_PARTITION = (1 << 31) - 1
+
+
+class Part(NamedTuple):
+    """A file with records of one partition; `order` sorts the parts of the same partition.
+
+    `offsets` are the smallest and the largest offset; None if records have none.
+    """
+
+    topic: str
+    partition: int
+    order: tuple[int, int]
+    path: str
+    size_bytes: int
+    rows: int
+    offsets: tuple[int, int] | None
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether records have offsets."""
+        return self.offsets is not None
+
+    def offset_range(self) -> tuple[int, int] | None:
+        """Return the smallest and the largest offset."""
+        return self.offsets
+
+    def records(self, now_ms: int) -> Iterator[NewRecords]:
+        """Yield the records. Raises OSError."""
+        del now_ms  # each record has its time
+        stream = ReadableStream(RealFilesystem().open_read(self.path))
+        with BufferedReader(stream, _BUFFER_BYTES) as file:
+            yield from read_records(file)
+
+
+class Scatter:
+    """Splits the records of one input by partition.
+
+    `number` is that of the input, `name` is for messages. `topic` and `partition` are for records that name none. With
+    `request.partitions` records go to one of that many partitions by their keys. Records without a key go where they
+    say, else they are spread as by a producer. With `is_column_first` records with a key go where they say, too.
+
+    If all records of a file have offsets, they are sorted by them, even if new offsets are assigned (without
+    `keeps_offsets`). Else the order is that of the input.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        request: ImportRequest,
+        number: int,
+        name: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        keeps_offsets: bool,
+        is_column_first: bool = False,
+    ) -> None:
+        self._request = request
+        self.number = number
+        self._name = name
+        self._topic = topic if request.topic is None else request.topic
+        self._partition = partition
+        self._keeps_offsets = keeps_offsets
+        self._is_column_first = is_column_first
+        self._held: dict[tuple[str, int], list[NewRecords]] = {}
+        self._held_bytes = self._files = 0
+        count = request.partitions
+        self._partitioner = (
+            None if count is None else Partitioner(range(count), count, request.batch_bytes, first=number)
+        )
+
+    def run(
+        self, fs: WritableFilesystem, directory: str, records: Iterable[NewRecords], topics: Sequence[str]
+    ) -> Iterator[Part]:
+        """Yield the files made in `directory`. Records have the indexes of their topics.
+
+        Raises BadInput, UsageError, OSError, SyncFailed.
+        """
+        attributes = attributes_in(fs, directory.rpartition("/")[0])
+        for found in records:
+            self._check_topics(found)
+            as_array(found.columns.partition)[:] = self._numbers(found)
+            for topic, of_topic in self._by_topic(found, topics):
+                for number, own in of_topic.groups(of_topic.columns.partition):
+                    self._held.setdefault((topic, number), []).append(own)
+            self._held_bytes += found.size_bytes + 8 * native.NEW_COLUMNS * len(found)
+            if self._held_bytes >= HELD_BYTES:
+                yield from self._written(fs, directory, attributes)
+        yield from self._written(fs, directory, attributes)
+
+    def _check_topics(self, records: NewRecords) -> None:
+        """Raise BadInput for a record without a topic, if none is known for such records."""
+        if self._topic is None and UNKNOWN in records.columns.topic:
+            raise BadInput(path=self._name, reason="a row has no topic")
+
+    def _by_topic(self, records: NewRecords, topics: Sequence[str]) -> Iterator[tuple[str, NewRecords]]:
+        """Yield the records of each topic."""
+        if self._request.topic is not None:
+            yield self._request.topic, records
+            return
+        for index, own in records.groups(records.columns.topic):
+            yield self._topic or "" if index == UNKNOWN else topics[index], own
+
+    def _numbers(self, records: NewRecords) -> Integers:
+        """Return the partition of each record."""
+        own = as_array(records.columns.partition)
+        if self._partitioner is not None:
+            return self._by_key(records, own, self._partitioner)
+        missing = own == UNKNOWN
+        if missing.any():
+            if self._partition is None:
+                reason = (
+                    f"{self._name} does not name the partition of its rows: --partitions N chooses it by their keys"
+                )
+                raise UsageError(reason=reason)
+            own[missing] = self._partition
+        if not 0 <= int(own.min()) <= int(own.max()) <= _MOST_PARTITION:
+            raise BadInput(path=self._name, reason=f"{own.min()} to {own.max()} are not partition numbers")
+        return own
+
+    def _by_key(self, records: NewRecords, own: Integers, partitioner: Partitioner) -> Integers:
+        import numpy as np
+
+        hashing, count, columns = self._request.hashing, self._request.partitions, records.columns
+        assert count is not None
+        numbers = partitions_of_keys(records, count, hashing)
+        is_without_bytes = hashing is Hashing.RANDOM or as_array(columns.key_size) <= 0
+        for row in np.flatnonzero(np.broadcast_to(is_without_bytes, len(records))).tolist():
+            if hashing.is_spread(None if columns.key_size[row] < 0 else b""):
+                numbers[row] = partitioner.without_key(int(own[row]), max(columns.value_size[row], 0))
+        if not self._is_column_first:
+            return numbers
+        if int(own.max()) >= count:
+            raise BadInput(path=self._name, reason=f"a row is for partition {own.max()}, and there are {count}")
+        return np.where(own >= 0, own, numbers)
+
+    def _written(self, fs: WritableFilesystem, directory: str, attributes: FileAttributes) -> Iterator[Part]:
+        held, self._held, self._held_bytes = self._held, {}, 0
+        for (topic, number), parts in held.items():
+            order = (self.number, self._files)
+            file = StagedFile(fs, f"{directory}/{self.number}-{self._files}.records", attributes)
+            try:
+                yield self._write(file, topic, number, order, parts)
+            except BaseException:
+                file.drop()
+                raise
+            self._files += 1
+
+    def _write(
+        self, file: StagedFile, topic: str, number: int, order: tuple[int, int], parts: list[NewRecords]
+    ) -> Part:  # fmt: skip
+        import numpy as np
+
+        offsets, ends = np.concatenate([as_array(part.columns.offset) for part in parts]), None
+        if (offsets != UNKNOWN).all():
+            ends = (int(offsets.min()), int(offsets.max()))
+            if (offsets[1:] < offsets[:-1]).any():
+                parts = [_sorted(parts)]
+        elif self._keeps_offsets:
+            raise BadInput(path=self._name, reason=NO_OFFSET)
+        for portion in _portions(parts):
+            write_records(file, portion)
+        return Part(topic, number, order, file.path, file.finish(is_kept=False), len(offsets), ends)
+
+
+def _portions(parts: Iterable[NewRecords]) -> Iterator[NewRecords]:
+    """Yield the same records in portions that are not small; a part of a usual size is not copied."""
+    held: list[NewRecords] = []
+    for part in parts:
+        for first in range(0, len(part), _WRITTEN_RECORDS):
+            held.append(part.part(first, first + _WRITTEN_RECORDS))
+            if sum(map(len, held)) >= _WRITTEN_RECORDS // 2:
+                yield joined(held)
+                held = []
+    if held:
+        yield joined(held)
+
+
+def in_offset_order(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[NewRecords]:
+    """Yield the records of files in the order of offsets. Raises BadInput.
+
+    Within each file, records must be in that order if its offsets overlap with another file's. Memory holds some
+    thousand records of each overlapping file.
+    """
+    ranges = [(found, file) for file in files if (found := file.offset_range()) is not None]
+    ranges.sort(key=lambda one: one[0])
+    group: list[InputFile | Part] = []
+    last = -1
+    for (first, end), file in ranges:
+        if group and first > last:
+            yield from _merged(group, now_ms)
+            group = []
+        group.append(file)
+        last = max(last, end)
+    yield from _merged(group, now_ms)
+
+
+def _merged(files: Sequence[InputFile | Part], now_ms: int) -> Iterator[NewRecords]:
+    if len(files) == 1:
+        yield from files[0].records(now_ms)
+        return
+    heads = [_Head(file.path, file.records(now_ms)) for file in files]
+    while heads := [head for head in heads if head.records is not None]:
+        bound = min(head.last for head in heads)
+        yield _sorted([found for head in heads if (found := head.taken(bound)) is not None])
+
+
+class _Head:
+    """The next records of a file; None at its end."""
+
+    def __init__(self, path: str, parts: Iterator[NewRecords]) -> None:
+        self.records: NewRecords | None = None
+        self._path = path
+        self._parts = parts
+        self._seen = -1
+        self._next()
+
+    def _next(self) -> None:
+        self.records = next(self._parts, None)
+        if self.records is None:
+            return
+        offsets = self.records.columns.offset
+        if offsets[0] < self._seen or any_row(lambda before, at: at < before, offsets[:-1], offsets[1:]):
+            reason = "its offsets do not ascend, and another file has some between them: sort it by the column offset"
+            raise BadInput(path=self._path, reason=reason)
+        self._seen = offsets[-1]
+
+    @property
+    def last(self) -> int:
+        """The last offset of the current records."""
+        assert self.records is not None
+        return self.records.columns.offset[-1]
+
+    def taken(self, bound: int) -> NewRecords | None:
+        """Remove and return the current records up to the offset `bound`, if there are any."""
+        records = self.records
+        assert records is not None
+        count = bisect_right(records.columns.offset, bound)
+        if count == len(records):
+            self._next()
+        else:
+            self.records = records.part(count, len(records))
+        return records.part(0, count) if count else None
+
+
+def _sorted(parts: list[NewRecords]) -> NewRecords:
+    """Return the records in the order of offsets; of equal offsets, the earlier file's record is first."""
+    records = joined(parts)
+    return records.chosen(rows_in_order(records.columns.offset))

@@ -1,0 +1,118 @@
+"""ListOffsets and OffsetForLeaderEpoch: offsets by time, the ends of a log, and the ends of leader epochs."""
+
+from collections import Counter
+from functools import partial
+from typing import NamedTuple
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.look.lookup_offset import Found
+from kafkalog_cli.ops.look.lookup_time import EARLIEST, LATEST
+from kafkalog_cli.ops.move.serve.answer_fetch import epoch_error
+from kafkalog_cli.ops.move.serve.broker import Broker, Request, of_each_partition
+from kafkalog_cli.ops.move.serve.epochs import NO_EPOCH, NO_OFFSET
+from kafkalog_cli.ops.move.serve.served_partition import ServedPartition
+
+_LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -3, -4, -5, -6
+_SINCE = {_LARGEST_TIME: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
+"""The first version of a request with these words for an offset."""
+_NO_TIMESTAMP = -1
+_READ_COMMITTED = 1
+
+
+class _Answer(NamedTuple):
+    offset: int = NO_OFFSET
+    timestamp: int = _NO_TIMESTAMP
+    error: ApiError = ApiError.NONE
+
+
+def list_offsets(broker: Broker, request: Request) -> Message:
+    """Answer the first or last offset, or an offset by time. A broker refuses a partition that is asked for twice."""
+    asked_for = Counter(
+        (topic["name"], one["partitionIndex"]) for topic in request.body["topics"] for one in topic["partitions"]
+    )
+
+    def answer(topic: str, asked: Message) -> Message:
+        if asked_for[topic, asked["partitionIndex"]] > 1:
+            return _said(asked["partitionIndex"], _Answer(error=ApiError.INVALID_REQUEST))
+        return _offset(broker, request, topic, asked)
+
+    return of_each_partition(request, "name", answer)
+
+
+def _offset(broker: Broker, request: Request, topic: str, asked: Message) -> Message:
+    number = asked["partitionIndex"]
+    partition = broker.catalog.find(topic, number)
+    if partition is None:
+        return _said(number, _Answer(error=ApiError.UNKNOWN_TOPIC_OR_PARTITION))
+    error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    if error is not ApiError.NONE:
+        return _said(number, _Answer(error=error))
+    if not request.version:
+        return {**_said(number, _Answer()), "oldStyleOffsets": _offsets_before(broker, partition, asked)}
+    try:
+        found = _found(partition, request, asked["timestamp"])
+    except (KafkalogError, OSError):
+        return _said(number, _Answer(error=ApiError.KAFKA_STORAGE_ERROR))
+    if found.offset < 0:
+        return _said(number, found)
+    # For the end, Partition.fetchOffsetForTimestamp answers the leader's epoch, whatever the offset's own is.
+    epoch = partition.epochs.of_leader if asked["timestamp"] == LATEST else partition.epochs.of(found.offset)
+    return {**_said(number, found), "leaderEpoch": epoch}
+
+
+def _offsets_before(broker: Broker, partition: ServedPartition, asked: Message) -> list[int]:
+    """Return the offsets for version 0, with the high watermark in place of later offsets."""
+    found = partition.offsets_before(asked["timestamp"], asked["maxNumOffsets"], broker.now_ms())
+    below = [offset for offset in found if offset <= partition.high_watermark]
+    return below if below == found else [partition.high_watermark, *below]
+
+
+def _found(partition: ServedPartition, request: Request, timestamp: int) -> _Answer:
+    if request.version < _SINCE.get(timestamp, 0):
+        return _Answer(error=ApiError.UNSUPPORTED_VERSION)
+    if timestamp in (EARLIEST, _EARLIEST_LOCAL):
+        return _Answer(partition.start)
+    if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):
+        return _Answer()
+    if timestamp < _LARGEST_TIME:
+        return _Answer(error=ApiError.INVALID_REQUEST)
+    is_committed = request.body.get("isolationLevel", 0) == _READ_COMMITTED
+    end = partition.last_stable_offset if is_committed else partition.high_watermark
+    if timestamp == LATEST:
+        return _Answer(end)
+    record = partition.latest() if timestamp == _LARGEST_TIME else partition.first_at(timestamp)
+    return _below(record, end)
+
+
+def _below(record: Found | None, end: int) -> _Answer:
+    """Return the place of a record if a consumer can fetch it, else no offset."""
+    offset = None if record is None else record.record_offset
+    if record is None or offset is None or offset >= end:
+        return _Answer()
+    return _Answer(offset, _NO_TIMESTAMP if record.record_timestamp is None else record.record_timestamp)
+
+
+def _said(number: int, found: _Answer) -> Message:
+    return {
+        "partitionIndex": number, "errorCode": found.error, "timestamp": found.timestamp, "offset": found.offset,
+        "leaderEpoch": NO_EPOCH, "oldStyleOffsets": [],
+    }  # fmt: skip
+
+
+def epoch_ends(broker: Broker, request: Request) -> Message:
+    """Answer where leader epochs end."""
+    return of_each_partition(request, "topic", partial(_epoch_end, broker))
+
+
+def _epoch_end(broker: Broker, topic: str, asked: Message) -> Message:
+    number = asked["partition"]
+    partition = broker.catalog.find(topic, number)
+    if partition is None:
+        return {"errorCode": ApiError.UNKNOWN_TOPIC_OR_PARTITION, "partition": number}
+    error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    if error is not ApiError.NONE:
+        return {"errorCode": error, "partition": number}
+    epoch, end = partition.epochs.end_of(asked["leaderEpoch"], partition.end)
+    return {"partition": number, "leaderEpoch": epoch, "endOffset": end}

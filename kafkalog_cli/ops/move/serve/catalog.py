@@ -1,0 +1,210 @@
+"""The view that is served: the best copy of each partition, opened once, and the names and ids of topics."""
+
+import resource
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from threading import Lock
+from typing import NamedTuple
+
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
+from kafkalog_cli.format.fault import unreadable
+from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
+from kafkalog_cli.format.java_text import ZERO_UUID
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.source import SettingsSource, read_meta
+from kafkalog_cli.log.settings.topic_config import read_broker_properties
+from kafkalog_cli.ops.cluster.coordinators import Copies
+from kafkalog_cli.ops.move.serve.as_of import AsOfFilesystem
+from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
+from kafkalog_cli.ops.move.serve.options import ServeOptions
+from kafkalog_cli.ops.move.serve.served_copy import ServedCopy
+from kafkalog_cli.ops.move.serve.served_partition import OtherCopies, ServedPartition
+from kafkalog_cli.ops.selection import nothing_selected
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.options import Context
+
+_FREE_DESCRIPTORS = 64
+"""Descriptors that are left for files beside the logs and the connections."""
+_DEFAULT_NODE = 1
+
+
+class ServedTopic(NamedTuple):
+    """A topic: `topic_id` is the zero id if no source has it. Partitions are by number; numbers may be missing."""
+
+    name: str
+    topic_id: str
+    partitions: dict[int, ServedPartition]
+
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions from 0 to the largest number in the log directories."""
+        return max(self.partitions) + 1
+
+
+class ServedCatalog:
+    """The topics that are served. `report` hears of copies that cannot be served, and of damage when it is met.
+
+    Raises as `Copies` and `read_broker_properties`; NothingSelected; Unreadable for too many segments to keep open.
+    """
+
+    def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
+        config = options.broker_config
+        properties = None if config is None else read_broker_properties(context.fs, config)
+        then = None if options.at_ms is None else AsOfFilesystem(context.fs, options.at_ms)
+        self.fs = HeldFilesystem(then or context.fs)
+        self.decoding = Lock()
+        """Held by the thread that decodes records: the batches of several threads would not fit into 300 MiB."""
+        self._report = report
+        self._context = context
+        self._options = options
+        self.log_dirs = Copies(self.fs, options.paths, options.metadata)
+        dirs = self.log_dirs.log_dirs
+        self.settings = SettingsSource(
+            context.fs, {}, properties, metadata_path=options.metadata, log_dirs=dirs
+        )  # fmt: skip
+        self.topics: dict[str, ServedTopic] = {}
+        self.sevens: dict[tuple[str, int], ServedPartition] = {}
+        """Logs of Kafka 0.7, which belong to no topic that newer clients see."""
+        try:
+            self._open()
+        except BaseException:
+            self.fs.close()
+            raise
+        self.by_id = {topic.topic_id: topic for topic in self.topics.values() if topic.topic_id != ZERO_UUID}
+        meta = [read_meta(context.fs, path) for path in dirs]
+        self.cluster_id = next((one.cluster_id for one in meta if one is not None and one.cluster_id), None)
+        nodes = (one.node_id for one in meta if one is not None and one.node_id is not None and one.node_id >= 0)
+        self.node_id = next(nodes, _DEFAULT_NODE)
+
+    @property
+    def partitions(self) -> list[ServedPartition]:
+        """All partitions."""
+        return [*(one for topic in self.topics.values() for one in topic.partitions.values()), *self.sevens.values()]
+
+    @property
+    def topic_count(self) -> int:
+        """The number of topics, with those of Kafka 0.7."""
+        return len(self.topics) + len({topic for topic, _ in self.sevens})
+
+    def find(self, topic: str | None, number: int) -> ServedPartition | None:
+        """Return a partition by the name of its topic, None if it is not served."""
+        found = None if topic is None else self.topics.get(topic)
+        return None if found is None else found.partitions.get(number)
+
+    def assignable(self, topic: str) -> tuple[str, Collection[int]] | None:
+        """Return the id and partitions of a topic; None for a topic that is not served, or has no id."""
+        found = self.topics.get(topic)
+        return None if found is None or found.topic_id == ZERO_UUID else (found.topic_id, found.partitions)
+
+    def copies_in(self, log_dir: str) -> list[Partition]:
+        """Return the copies of served partitions in a log directory."""
+        parent = log_dir.rstrip("/")
+        copies = (
+            copy
+            for topic in self.topics.values()
+            for number in topic.partitions
+            for copy in self.log_dirs.copies(topic.name, number)
+        )
+        return [copy for copy in copies if copy.path.rpartition("/")[0] == parent]
+
+    def close(self) -> None:
+        """Close all files."""
+        self.fs.close()
+
+    def _open(self) -> None:
+        best = self._best_copies()
+        of_best, of_all = (
+            sum(len(copy.segments) for copy in copies)
+            for copies in (best, [copy for one in best for copy in self._copies(one)])
+        )
+        holds_all = self._make_room(of_best, of_all)
+        found: dict[str, dict[int, ServedPartition]] = {}
+        for copy in best:
+            copies = self._copies(copy)
+            open_copy = partial(self._opened, has_gaps=len(copies) == 1 or self._may_have_gaps(copies))
+            own = next((opened for opened in map(open_copy, copies) if opened is not None), None)
+            if own is None:
+                continue
+            others = OtherCopies(copies[copies.index(own.copy) + 1 :], open_copy)
+            if holds_all:
+                others = others.opened()
+            served = ServedPartition(
+                self.fs, own, others, self._options.on_damage, self._tell_damage,
+                self.decoding,
+            )  # fmt: skip
+            if own.segments[-1].is_seven:
+                self.sevens[copy.topic, copy.number] = served
+            else:
+                found.setdefault(copy.topic, {})[copy.number] = served
+        ids = self.log_dirs.topic_ids_on_disk
+        if self.log_dirs.metadata is not None:
+            ids = ids | {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
+        for name, partitions in sorted(found.items()):
+            self.topics[name] = ServedTopic(name, ids.get(name, ZERO_UUID), dict(sorted(partitions.items())))
+        if not self.partitions:
+            raise nothing_selected(self.fs, list(self._options.paths), self._options.selection)
+
+    def _copies(self, best: Partition) -> Sequence[Partition]:
+        """Return the copies of a partition, the best first. Logs of Kafka 0.7 have no replicas."""
+        if best.segments[-1].is_seven:
+            return [best]
+        copies = self.log_dirs.copies(best.topic, best.number)
+        return [copy for copy in copies if not any(segment.is_seven for segment in copy.segments)]
+
+    def _opened(self, copy: Partition, *, has_gaps: bool) -> ServedCopy | None:
+        """Open the logs of a copy. A copy that cannot be opened is reported: None."""
+        try:
+            self.fs.hold(copy)
+            return ServedCopy(self.fs, copy, self._tell_cut, has_gaps=has_gaps)
+        except (KafkalogError, OSError) as error:
+            message = f"not served: {unreadable(error).message}"
+            self._report(
+                Note("unreadable", message, copy.path, is_error=True, exit_code=ExitCode.PARTIAL)
+            )  # fmt: skip
+            return None
+
+    def _may_have_gaps(self, copies: Sequence[Partition]) -> bool:
+        """Whether the cleaner may have removed offsets between the segments of a partition."""
+        partition = copies[0]
+        if partition.topic in INTERNAL_COMPACTED or any(FileKind.CLEANER_CHECKPOINT in copy.lines for copy in copies):
+            return True
+        log_dir = partition.path.rpartition("/")[0] or "/"
+        return self.settings.topic_config(log_dir, partition.topic).is_compacted
+
+    def _best_copies(self) -> list[Partition]:
+        best = []
+        for copy in self.log_dirs.best_copies(self._options.selection):
+            sevens = {segment.is_seven for segment in copy.segments}
+            if sevens != {False} and (self._options.old_clients_port is None or sevens != {True}):
+                message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads (--old-clients PORT)"
+                self._report(Note("unsupported", message, copy.path, exit_code=ExitCode.PARTIAL))
+                continue
+            best.append(copy)
+        return best
+
+    def _make_room(self, segments: int, most: int) -> bool:
+        """Raise the limit of open files for `segments`, and if possible for `most`; return whether it is."""
+        kept = self._options.limits.connections + _FREE_DESCRIPTORS
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == resource.RLIM_INFINITY or most + kept <= soft:
+            return True
+        if hard != resource.RLIM_INFINITY and segments + kept > hard:
+            reason = (
+                f"{segments} segments stay open while they are served, and this process may open {hard} files."
+                " Serve fewer topics with --topic, or raise the limit with ulimit -n"
+            )
+            raise Unreadable(path=self._options.paths[0], reason=reason)
+        wanted = most + kept if hard == resource.RLIM_INFINITY else min(most + kept, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted == most + kept
+
+    def _tell_cut(self, path: str) -> None:
+        self._tell_damage(
+            path,
+            "another program cut it while it was served: for its records, consumers get the error"
+            " KAFKA_STORAGE_ERROR. Start serve again to serve the log as it is now",
+        )
+
+    def _tell_damage(self, path: str, message: str) -> None:
+        self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))

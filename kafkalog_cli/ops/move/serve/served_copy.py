@@ -1,0 +1,252 @@
+"""One copy of a partition, as it is served: whole batches from an offset on, and where damage hides batches."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, unique
+from threading import RLock
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import FileStatus
+from kafkalog_cli.errors import NotLookedUp
+from kafkalog_cli.format.batch import NO_OFFSET, Batch
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.move.serve.epochs import NO_EPOCH, EpochHistory, leader_epochs_of
+from kafkalog_cli.ops.move.serve.held_files import HeldFile, HeldFilesystem
+from kafkalog_cli.ops.move.serve.segment_map import PartNotServed, SegmentMap, headers_between
+
+_V2 = 2
+
+
+@unique
+class NoRecords(Enum):
+    """The reason why a fetch has no records."""
+
+    OUT_OF_RANGE = "out-of-range"
+    DAMAGED = "damaged"
+    CUT_OFF = "cut-off"
+    NEWER_FORMAT = "newer-format"
+    MISSING = "missing"
+    """No segment has the offset, and the topic is not compacted. Consumers pass over such offsets."""
+
+
+class RecordsPart(NamedTuple):
+    """Whole batches in a held file, of which a client wanted `most_bytes`. `next_offset` follows the last batch.
+
+    It is empty if the batch at byte `position` does not fit.
+    """
+
+    file: HeldFile
+    position: int
+    size_bytes: int
+    next_offset: int
+    segment: SegmentMap
+    most_bytes: int
+
+    @property
+    def first(self) -> Batch:
+        """The header of the first batch, also of a batch that does not fit. Raises OSError if it is there no more."""
+        for batch in headers_between(self.file, self.position, self.file.size_bytes):
+            return batch
+        raise OSError(errno.EIO, "the log was cut while it was served", self.file.path)
+
+    @property
+    def batches(self) -> Iterator[Batch]:
+        """The headers of the batches. Raises as `read_into`."""
+        return headers_between(self.file, self.position, self.position + self.size_bytes)
+
+    def before(self, is_refused: Callable[[Batch], bool]) -> RecordsPart:
+        """Return the batches before the first that is refused; none may be left. Raises as `read_into`."""
+        end, following = self.position, self.next_offset
+        for batch in self.batches:
+            if is_refused(batch):
+                return self._replace(size_bytes=end - self.position, next_offset=following)
+            end, following = batch.position + batch.size_bytes, batch.last_offset + 1
+        return self
+
+    def in_format(self, most_magic: int) -> RecordsPart | NoRecords:
+        """Return the first batches up to a batch of a newer message format than `most_magic`. Raises as `read_into`."""
+        part = self.before(lambda batch: batch.magic > most_magic)
+        return part if part.size_bytes else NoRecords.NEWER_FORMAT
+
+    def read_ahead(self) -> None:
+        """Read and check the next part: the client probably asks for it next."""
+        self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes)
+
+
+class PlaceInCopy(NamedTuple):
+    """The batches of a copy from an offset on: `part`, which may be empty, or None if no good batch follows.
+
+    `loss` is the reason why records between the offset and the batches may be missing, and `damage` the damaged bytes
+    there. `segments` are the numbers of the segments that were searched.
+    """
+
+    part: RecordsPart | None
+    loss: NoRecords | None
+    damage: Sequence[PartNotServed]
+    segments: range
+
+    def first_offset(self, otherwise: int) -> int:
+        """Return the offset with which the batches begin. Only the last offset of an old compressed set is known."""
+        if self.part is None:
+            return otherwise
+        first = self.part.first
+        return first.last_offset if first.base_offset == NO_OFFSET else first.base_offset
+
+    def taken(self, *, skips: bool) -> RecordsPart | NoRecords | None:
+        """Return the answer: the batches, the loss before them if it is not passed over, or None if no batch fits."""
+        if self.loss is NoRecords.CUT_OFF or (self.loss is NoRecords.DAMAGED and not skips):
+            return self.loss
+        return self.part if self.part is not None and self.part.size_bytes else None
+
+
+class ServedCopy:
+    """A copy whose segments are held. They are read and checked at the first request that needs them.
+
+    Methods raise as `read_into`. `tell_cut` is called with the path of a log that another program has cut.
+    """
+
+    def __init__(
+        self, fs: HeldFilesystem, copy: Partition, tell_cut: Callable[[str], None],
+        *, has_gaps: bool,
+    ) -> None:  # fmt: skip
+        """`has_gaps`: offsets may be missing between segments, as in a compacted topic. Raises as `open_read`."""
+        self.copy = copy
+        self.segments = copy.segments
+        self.start = copy.bounds.start
+        self.next_offset = copy.bounds.next_offset
+        self.epochs: EpochHistory = leader_epochs_of(fs, copy, copy.bounds)
+        self._fs = fs
+        self._tell_cut = tell_cut
+        self._has_gaps = has_gaps
+        self._maps: dict[int, SegmentMap] = {}
+        self._cut: set[str] = set()
+        self._building = RLock()
+        self._last_batch = fs.held(self.segments[-1].log.path).batch_mark(copy.bounds.last_position)
+
+    @property
+    def path(self) -> str:
+        """The directory of the copy."""
+        return self.copy.path
+
+    def map(self, number: int) -> SegmentMap:
+        """Return the map of a segment."""
+        with self._building:
+            if number not in self._maps:
+                segment = self.segments[number]
+                seven = segment.base_offset if segment.is_seven else None
+                self._maps[number] = SegmentMap(self._fs.held(segment.log.path), seven)
+            return self._maps[number]
+
+    def place(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> PlaceInCopy:
+        """Return the whole batches from the batch with `offset`, or the next one, on, below `end_offset`.
+
+        `first_is_whole`: the first batch is returned even if it is larger than `most_bytes`.
+        """
+        loss = NoRecords.MISSING if offset < self.start else None
+        damage: list[PartNotServed] = []
+        part: RecordsPart | None = None
+        at = number = self.segment_at(offset)
+        for number in range(at, len(self.segments)):
+            mapped = self.map(number)
+            hidden = mapped.damage_at(offset)
+            found = mapped.slice(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
+            if self.is_cut(number):  # asked after the map, which may have read the changed file
+                loss = NoRecords.CUT_OFF
+                break
+            if hidden:
+                loss, damage = NoRecords.DAMAGED, [*damage, *hidden]
+            if found is not None:
+                file = self._fs.held(self.segments[number].log.path)
+                size = found.end - found.start
+                part = RecordsPart(file, found.start, size, found.next_offset, mapped, most_bytes)
+                break
+            if not self._has_gaps:
+                loss = loss or NoRecords.MISSING
+        return PlaceInCopy(part, loss, damage, range(at, number + 1))
+
+    def holes(self, number: int) -> Iterator[tuple[int, int]]:
+        """Yield the offsets of a segment that damage hides, and those missing between it and the next segment."""
+        mapped, base_offset = self.map(number), self.segments[number].base_offset
+        following = self.segments[number + 1].base_offset if number + 1 < len(self.segments) else self.next_offset
+        has_bad_end = not self._has_gaps
+        for first, until in mapped.holes(base_offset):
+            if until is None:
+                has_bad_end = True
+            else:
+                yield first, until
+        reached = mapped.next_offset
+        first = base_offset if reached is None else reached
+        if has_bad_end:
+            yield first, following
+
+    def bytes_at(self, offset: int, most_bytes: int) -> RecordsPart | NoRecords:
+        """Return bytes of a log of Kafka 0.7 from an offset on; the offset is a position of a byte."""
+        number = self.segment_at(offset)
+        segment, mapped = self.segments[number], self.map(number)
+        found = mapped.good_bytes(offset - segment.base_offset, most_bytes)
+        if self.is_cut(number):
+            return NoRecords.CUT_OFF
+        if found is None:
+            return NoRecords.DAMAGED
+        file = self._fs.held(segment.log.path)
+        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped, most_bytes)
+
+    def is_cut(self, number: int) -> bool:
+        """Whether another program has cut batches off a segment since the start, and may have appended others since.
+
+        The last segment may grow, and a torn end of it may be cut off: its last batch stays. Other files stay the same.
+        """
+        path = self.segments[number].log.path
+        if path in self._cut:
+            return True
+        if self._is_as_before(number):
+            return False
+        self._cut.add(path)
+        self._tell_cut(path)
+        return True
+
+    def _is_as_before(self, number: int) -> bool:
+        log = self.segments[number].log
+        now = self._status_of_held(log)
+        if now is not None and (now.mtime_ms, now.size_bytes) == (log.mtime_ms, log.size_bytes):
+            return True
+        file = self._fs.held(log.path)
+        if number + 1 == len(self.segments):
+            return self._last_batch == file.batch_mark(self.copy.bounds.last_position)
+        is_written = now is not None and now.mtime_ms != log.mtime_ms
+        return not is_written and file.reaches(log.size_bytes)
+
+    def _status_of_held(self, log: FileStatus) -> FileStatus | None:
+        """Return the status of a held log, None if its path leads to it no more, or cannot be looked up."""
+        try:
+            now = self._fs.status(log.path)
+        except NotLookedUp:
+            return None
+        return now if now is not None and now.inode == log.inode else None
+
+    def has(self, part: RecordsPart) -> bool:
+        """Whether the batches are in a segment of this copy."""
+        return part.file.path.rpartition("/")[0] == self.path
+
+    def segment_at(self, offset: int) -> int:
+        """Return the number of the last segment that begins at or below `offset`."""
+        return max((i for i, segment in enumerate(self.segments) if segment.base_offset <= offset), default=0)
+
+    def agreeing(self, other: ServedCopy, part: RecordsPart) -> RecordsPart:
+        """Return the first batches of another copy that belong to this log; see `agrees`."""
+        return part.before(lambda batch: not self.agrees(other, batch))
+
+    def agrees(self, other: ServedCopy, batch: Batch) -> bool:
+        """Whether a batch of another copy belongs to this log.
+
+        The leader of an epoch writes an offset once, so the leader epoch of the offset must be the same. Where this log
+        has no epochs, as before Kafka 0.11, replicas agree below the high watermark.
+        """
+        epoch = self.epochs.of(batch.last_offset)
+        if epoch != NO_EPOCH:
+            return batch.magic >= _V2 and batch.leader_epoch == epoch
+        marks = (self.copy.bounds.high_watermark, other.copy.bounds.high_watermark)
+        is_known = other.epochs.of(batch.last_offset) == NO_EPOCH
+        return is_known and all(mark is not None and batch.last_offset < mark for mark in marks)

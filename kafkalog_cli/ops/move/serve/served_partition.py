@@ -1,0 +1,263 @@
+"""One partition as its leader would serve it: bounds, slices of records, transactions, offsets by time."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from threading import Lock, RLock
+from typing import NamedTuple
+
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.look.lookup_offset import Found
+from kafkalog_cli.ops.look.lookup_time import TimeSearch, offsets_before
+from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
+from kafkalog_cli.ops.move.serve.options import DamageAnswer
+from kafkalog_cli.ops.move.serve.segment_map import Event, PartNotServed, events_of
+from kafkalog_cli.ops.move.serve.served_copy import NoRecords, PlaceInCopy, RecordsPart, ServedCopy
+from kafkalog_cli.ops.move.serve.transactions import Aborted, aborted_transactions, first_open_offset, producers_of
+
+_PART_BYTES = 1 << 20
+
+
+class OtherCopies(NamedTuple):
+    """The other copies of a partition, the best first, and the function that opens one; None if it cannot be opened."""
+
+    copies: Sequence[Partition] = ()
+    opener: Callable[[Partition], ServedCopy | None] = lambda _: None
+
+    def opened(self) -> OtherCopies:
+        """Return the same copies, opened. A copy that cannot be opened is left out."""
+        found = {copy.path: self.opener(copy) for copy in self.copies}
+        copies = [copy for copy in self.copies if found[copy.path] is not None]
+        return OtherCopies(copies, lambda copy: found[copy.path])
+
+
+TellDamage = Callable[[str, str], None]
+"""Called with the path of a log, and what of it is not served."""
+_SKIPPED = "are skipped"
+_NOT_SERVED = "are not served: consumers get the error CORRUPT_MESSAGE there"
+
+
+class ServedPartition:
+    """A partition of the view: the best copy of it, and other copies where this copy is damaged or has a gap."""
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self, fs: HeldFilesystem, own: ServedCopy, others: OtherCopies, on_damage: DamageAnswer, tell: TellDamage,
+        decoding: Lock,
+    ) -> None:  # fmt: skip
+        """`decoding` is held while records are decoded."""
+        self.own = own
+        self.copy = own.copy
+        self.segments = own.segments
+        self.start = own.start
+        self.epochs = own.epochs
+        self._fs = fs
+        self._other_copies = others
+        self._on_damage = on_damage
+        self._tell = tell
+        self._decoding = decoding
+        self._told: set[tuple[object, ...]] = set()
+        self._building = RLock()
+
+    @cached_property
+    def others(self) -> list[ServedCopy]:
+        """The other copies. They are opened when the first of them is needed."""
+        with self._building:
+            found = map(self._other_copies.opener, self._other_copies.copies)
+            return [copy for copy in found if copy is not None]
+
+    @cached_property
+    def end(self) -> int:
+        """The offset after the last record.
+
+        Incomplete bytes at the end of the log are not records. With SKIP, damage at the end is left out as well, so
+        that a consumer reaches the end.
+        """
+        end = max(self.start, self.own.next_offset)
+        if self._on_damage is DamageAnswer.STOP:
+            return end
+        good = self.own.map(len(self.segments) - 1).next_offset
+        if good is None or good >= end:
+            return end
+        parts = self._parts(max(good, self.start), end)
+        return max((part.next_offset for part in parts), default=max(good, self.start))
+
+    @cached_property
+    def high_watermark(self) -> int:
+        """The offset up to which consumers read."""
+        return max(self.start, min(self.copy.latest_offset, self.end))
+
+    @cached_property
+    def last_stable_offset(self) -> int:
+        """The offset up to which read_committed consumers read."""
+        with self._building:
+            first = first_open_offset(self._fs, self.copy, self.own.next_offset, self._events)
+        return self.high_watermark if first is None else max(self.start, min(first, self.high_watermark))
+
+    def aborted(self, start: int, end: int) -> list[Aborted]:
+        """Return the aborted transactions that may have records at offsets `start` to `end`, by first offset."""
+        return [one for one in self._all_aborted if one.last_offset >= start and one.first_offset < end]
+
+    @cached_property
+    def _all_aborted(self) -> list[Aborted]:
+        with self._building:
+            return aborted_transactions(self._fs, self.copy, self._events)
+
+    def _events(self, number: int) -> Sequence[Event]:
+        """Return the events of a segment, with those of other copies where it is damaged."""
+        found = self.own.map(number).events
+        if not self._other_copies.copies:
+            return found
+        hidden = [
+            event
+            for hole in self.own.holes(number)
+            for part in self._parts(*hole)
+            for event in events_of(part.file, part.batches)
+        ]
+        return sorted([*found, *hidden], key=lambda event: event.offset) if hidden else found
+
+    def _parts(self, offset: int, end_offset: int | None) -> Iterator[RecordsPart]:
+        """Yield the batches of other copies at offsets `offset` to `end_offset`, without it, where this copy has none.
+
+        Where no copy has a batch, the search goes on with the next batch of any copy.
+        """
+        end = self.own.next_offset if end_offset is None else end_offset
+        while offset < end:
+            found = self._find(offset, end, _PART_BYTES, first_is_whole=True, skips=True)
+            if not isinstance(found, RecordsPart):
+                return
+            yield found
+            offset = found.next_offset
+
+    def warm_up(self) -> None:
+        """Read and check the first part of the log, so that the first fetch need not."""
+        self.own.map(0).read_ahead(0, 1)
+
+    def producers(self) -> Sequence[ProducerEntry]:
+        """Return the producers at the end of the log. Raises as `producers_of`."""
+        return producers_of(self._fs, self.copy, self.own.next_offset)
+
+    def records(
+        self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
+    ) -> RecordsPart | NoRecords | None:
+        """Return whole batches from the batch with `offset` on, below `end_offset`; None if there are none.
+
+        `first_is_whole`: the first batch is returned even if it is larger than `most_bytes`. Raises as `read_into`.
+        """
+        if not self.start <= offset <= self.end:
+            return NoRecords.OUT_OF_RANGE
+        if offset >= end_offset:
+            return None
+        skips = self._on_damage is DamageAnswer.SKIP
+        return self._find(offset, end_offset, most_bytes, first_is_whole=first_is_whole, skips=skips)
+
+    def _find(
+        self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool, skips: bool
+    ) -> RecordsPart | NoRecords | None:
+        place = self.own.place(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
+        if not self._other_copies.copies:
+            for number in place.segments:
+                self._tell_damage(self.own.map(number).damage)
+            return place.taken(skips=skips)
+        if place.loss is None:
+            return place.taken(skips=skips)
+        until = min(place.first_offset(end_offset), end_offset)
+        nearest, first_offset = place, until
+        for other in self.others:
+            theirs = other.place(offset, until, most_bytes, first_is_whole=first_is_whole)
+            if theirs.part is None or not self.own.agrees(other, first := theirs.part.first):
+                continue
+            part = self.own.agreeing(other, theirs.part)
+            has_records = first.last_offset < until
+            if theirs.loss is None:  # it has all records of these offsets, if there are any
+                if has_records:
+                    self._tell_other(place, offset, until, other)
+                    return part if part.size_bytes else None
+                return place._replace(loss=None).taken(skips=skips)
+            if has_records and theirs.first_offset(until) < first_offset:
+                nearest, first_offset = place._replace(part=part), theirs.first_offset(until)
+        self._tell_damage(place.damage, "; no other copy has these records")
+        return nearest.taken(skips=skips)
+
+    def _tell_damage(self, damage: Sequence[PartNotServed], also: str = "") -> None:
+        """Report damage that is not reported yet, and the answer for its records."""
+        what = _SKIPPED if self._on_damage is DamageAnswer.SKIP else _NOT_SERVED
+        for path, start, end, reason in damage:
+            self._tell_once((path, start), path, f"bytes {start} to {end} {what}: {reason}{also}")
+
+    def _tell_other(self, place: PlaceInCopy, offset: int, until: int, other: ServedCopy) -> None:
+        for path, start, end, reason in place.damage:
+            message = f"bytes {start} to {end} are served from {other.path}: {reason}"
+            self._tell_once((path, start, other.path), path, message)
+        if place.loss is NoRecords.MISSING:
+            message = f"the offsets {offset} to {until - 1} are missing, and are served from {other.path}"
+            self._tell_once((until, other.path), self.own.path, message)
+
+    def _tell_once(self, key: tuple[object, ...], path: str, message: str) -> None:
+        with self._building:
+            is_new = key not in self._told
+            self._told.add(key)
+        if is_new:
+            self._tell(path, message)
+
+    def bytes_at(self, offset: int, most_bytes: int) -> RecordsPart | NoRecords | None:
+        """Return bytes of a log of Kafka 0.7 from an offset on, as `records` does; the offset is a position of a byte.
+
+        As clients of 0.7 add up the sizes of messages, they cannot continue after damage. Raises as `read_into`.
+        """
+        if not self.start <= offset <= self.end:
+            return NoRecords.OUT_OF_RANGE
+        if offset == self.end:
+            return None
+        found = self.own.bytes_at(offset, max(0, min(most_bytes, self.end - offset)))
+        self._tell_damage(self.own.map(self.own.segment_at(offset)).damage)
+        return found
+
+    def offsets_before(self, time_ms: int, most: int, now_ms: int) -> list[int]:
+        """Return at most `most` offsets before a time. See `offsets_before` of lookup_time."""
+        return offsets_before(self.copy, time_ms, max(0, most), self.copy.bounds, now_ms)
+
+    def first_at(self, timestamp_ms: int) -> Found | None:
+        """Return the first record at or after a time, from the start of the log on. Raises OSError for a cut log."""
+        return self._best(lambda search, one: search.first_in(one, timestamp_ms, self.start), lambda _: 0)
+
+    def latest(self) -> Found | None:
+        """Return the first record with the largest timestamp. Raises OSError for a cut log."""
+        return self._best(TimeSearch.latest_in, lambda found: found.record_timestamp or 0)
+
+    def _best(
+        self, find: Callable[[TimeSearch, Partition], Found | None], rank: Callable[[Found], int]
+    ) -> Found | None:
+        """Return the record with the highest rank of all copies, and of these the first.
+
+        A record of another copy counts if it is served. Raises OSError if another program has cut a segment: its
+        indexes and maps are those of the start.
+        """
+        cut = next((one.log.path for number, one in enumerate(self.segments) if self.own.is_cut(number)), None)
+        if cut is not None:
+            raise OSError(errno.EIO, "the log was cut while it was served", cut)
+        best: Found | None = None
+        for copy in (self.copy, *self._other_copies.copies):
+            with self._decoding:
+                found = find(TimeSearch(self._fs, DEFAULT_LIMITS), copy)
+            if found is None or (best is not None and (rank(found), -_offset(found)) <= (rank(best), -_offset(best))):
+                continue
+            if copy is self.copy or self._is_hidden(found):
+                best = found
+        return best
+
+    def _is_hidden(self, found: Found) -> bool:
+        """Whether a record of another copy is served because the best copy does not have its offset."""
+        offset = _offset(found)
+        if not self.start <= offset < self.end:
+            return False
+        part = self._find(offset, self.end, 0, first_is_whole=True, skips=False)
+        return isinstance(part, RecordsPart) and part.first.base_offset <= offset and not self.own.has(part)
+
+
+def _offset(found: Found) -> int:
+    offset = found.record_offset
+    return found.batch.last_offset if offset is None else offset

@@ -1,0 +1,243 @@
+"""Aborted and open transactions of a partition, its producers, transactional ids, and the requests about them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import NamedTuple
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.producer_state import ProducerReplay, ProducerState
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.errors import KafkalogError, Unreadable
+from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.columns import rows_where
+from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.format.txnindex import AbortedTxn
+from kafkalog_cli.log.open_transactions import newest_snapshot, parts_to_replay, read_newest_snapshot
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
+from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
+from kafkalog_cli.ops.cluster.tables.coordinator_log import STATES, Transaction, transactions
+from kafkalog_cli.ops.move.serve.broker import Broker, Request, unknown_topic
+from kafkalog_cli.ops.move.serve.segment_map import Event, TransactionEvent
+from kafkalog_cli.ops.session.observer import Note
+
+Events = Callable[[int], Sequence[Event]]
+"""Returns the events of a segment, by its number, in the order of the log."""
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction: its first offset, and that of its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+def aborted_transactions(fs: Filesystem, partition: Partition, events: Events) -> list[Aborted]:
+    """Return all aborted transactions by first offset, from the log and the transaction indexes.
+
+    The log decides. An entry of an index counts if it has no marker in the log, because damage may hide the marker.
+    """
+    found: dict[tuple[int, int], Aborted] = {}
+    open_since: dict[int, int] = {}
+    for number in range(len(partition.segments)):
+        for event in events(number):
+            if event.kind is TransactionEvent.BEGIN:
+                open_since.setdefault(event.producer_id, event.offset)
+                continue
+            first = open_since.pop(event.producer_id, None)
+            if event.kind is TransactionEvent.ABORT and first is not None:
+                found[event.producer_id, event.offset] = Aborted(event.producer_id, first, event.offset)
+    for entry in _indexed(fs, partition):
+        key = (entry.producer_id, entry.last_offset)
+        known = found.get(key)
+        if known is None or entry.first_offset < known.first_offset:
+            found[key] = Aborted(entry.producer_id, entry.first_offset, entry.last_offset)
+    return sorted(found.values(), key=lambda one: (one.first_offset, one.producer_id))
+
+
+def first_open_offset(fs: Filesystem, partition: Partition, end: int, events: Events) -> int | None:
+    """Return the first offset of the first transaction that is open at the end of the log, None if none is open.
+
+    As a broker does, it starts with the newest readable producer snapshot, and follows the log from there.
+    """
+    start, known = newest_snapshot(fs, partition, end)
+    open_since = {one.producer_id: one.first_offset for one in known}
+    is_at_end = start is not None and start >= end  # as a broker leaves it that stopped cleanly: nothing to follow
+    for event in () if is_at_end else _events_from(partition, start, events):
+        if event.kind is TransactionEvent.BEGIN:
+            open_since.setdefault(event.producer_id, event.offset)
+        else:
+            open_since.pop(event.producer_id, None)
+    ended = {(one.producer_id, one.first_offset) for one in _indexed(fs, partition)} if open_since else set()
+    return min((first for one, first in open_since.items() if (one, first) not in ended), default=None)
+
+
+def _events_from(partition: Partition, start: int | None, events: Events) -> Iterator[Event]:
+    segments = partition.segments
+    for number in range(len(segments)):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        if start is None or following is None or following > start:
+            yield from (event for event in events(number) if start is None or event.offset >= start)
+
+
+def _indexed(fs: Filesystem, partition: Partition) -> Iterator[AbortedTxn]:
+    """Yield the entries of the transaction indexes; those of an index that a broker refuses are left out."""
+    for segment in partition.segments:
+        if segment.txn_index is None:
+            continue
+        try:
+            entries, faults = txnindex.decode(read_all(fs, segment.txn_index.path), segment.base_offset)
+        except (KafkalogError, OSError):
+            continue
+        if not faults:
+            yield from entries
+
+
+class TransactionalIds:
+    """Transactional ids as their coordinator has them after it has loaded the topic. Threads share this object.
+
+    `decoding` is held while records are decoded.
+    """
+
+    def __init__(self, log_dirs: Copies, report: Callable[[Note], None], decoding: Lock) -> None:
+        self._log_dirs = log_dirs
+        self._report = report
+        self._decoding = decoding
+
+    def by_id(self) -> Mapping[str, Transaction]:
+        """Return the ids by name. Raises as `CoordinatorTopic.load`."""
+        with self._decoding:
+            return self._found
+
+    @cached_property
+    def _found(self) -> dict[str, Transaction]:
+        topic = CoordinatorTopic(self._log_dirs, TRANSACTION_STATE)
+        found: list[Transaction] = []
+        for number in topic.numbers:
+            found += topic.load(number, transactions)[1]
+        for note in self._log_dirs.take_notes():
+            self._report(note)
+        return {one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)}
+
+
+def producers_of(fs: Filesystem, partition: Partition, end_offset: int) -> Sequence[ProducerEntry]:
+    """Return the producers at the end of the log, in order of arrival. Damaged batches are left out.
+
+    Raises as `open_read`; Unreadable for a log that a broker would not replay, Refused for too many producers.
+    """
+    start, state = read_newest_snapshot(fs, partition, end_offset, _loaded) or (0, ProducerState(partition.path))
+    replay = ProducerReplay(state, DEFAULT_LIMITS)
+    try:
+        for segment, position in parts_to_replay(fs, partition.segments, start):
+            with fs.open_read(segment.log.path) as log:
+                for chunk in Scan(log, DamagePolicy.RESYNC, start=position):
+                    _apply(replay, chunk, start)
+        replay.finish()
+    except LoadFailed as error:
+        raise Unreadable(path=partition.path, reason=f"a broker does not replay it: {error}") from error
+    return list(state.producers.entries())
+
+
+def _apply(replay: ProducerReplay, chunk: Chunk, start: int) -> None:
+    batches = chunk.batches
+    rows = rows_where(
+        lambda last, producer, valid: (last >= start) & (producer >= 0) & (valid != 0),
+        batches.last_offset, batches.producer_id, batches.valid,
+    )  # fmt: skip
+    for row in rows:
+        replay.apply(chunk, row, row + 1)
+
+
+def _loaded(entries: Iterable[ProducerEntry], path: str) -> ProducerState:
+    state = ProducerState(path)
+    state.load(entries)
+    return state
+
+
+_NO_TIME = -1
+_DEAD = "Dead"
+
+
+def describe_producers(broker: Broker, request: Request) -> Message:
+    """Answer the producers of partitions. Unlike a broker's answer, producers that have expired are in it."""
+    topics = []
+    for topic in request.distinct("topics", "name"):
+        found = [_producers(broker, topic["name"], number) for number in dict.fromkeys(topic["partitionIndexes"])]
+        topics.append({"name": topic["name"], "partitions": found})
+    return {"topics": topics}
+
+
+def _producers(broker: Broker, topic: str, number: int) -> Message:
+    partition = broker.catalog.find(topic, number)
+    if partition is None:
+        return {"partitionIndex": number, "errorCode": unknown_topic(topic)}
+    try:
+        found = partition.producers()
+    except (KafkalogError, OSError) as error:
+        return {"partitionIndex": number, "errorCode": ApiError.KAFKA_STORAGE_ERROR, "errorMessage": str(error)}
+    return {"partitionIndex": number, "activeProducers": [_producer(one) for one in found]}
+
+
+def _producer(entry: ProducerEntry) -> Message:
+    return {
+        "producerId": entry.producer_id, "producerEpoch": entry.producer_epoch, "lastSequence": entry.last_sequence,
+        "lastTimestamp": entry.timestamp, "coordinatorEpoch": entry.coordinator_epoch,
+        "currentTxnStartOffset": entry.current_txn_first_offset,
+    }  # fmt: skip
+
+
+def list_transactions(broker: Broker, request: Request) -> Message:
+    """Answer the transactional ids that the filters take. Ids without an open transaction count as very old."""
+    body = request.body
+    states, producers = set(body["stateFilters"]), set(body["producerIdFilters"])
+    shortest_ms, now_ms = body.get("durationFilter", -1), broker.now_ms()
+    try:
+        found = broker.transactions.by_id()
+    except (KafkalogError, OSError):
+        return {"errorCode": ApiError.COORDINATOR_NOT_AVAILABLE}
+    return {
+        "unknownStateFilters": sorted(states - {*STATES}),
+        "transactionStates": [
+            {"transactionalId": one.transactional_id, "producerId": one.producer_id, "transactionState": one.state}
+            for one in found.values()
+            if one.state != _DEAD
+            and (not states or one.state in states)
+            and (not producers or one.producer_id in producers)
+            and (shortest_ms < 0 or now_ms - _time(one.start_timestamp) > shortest_ms)
+        ],
+    }
+
+
+def describe_transactions(broker: Broker, request: Request) -> Message:
+    """Answer transactional ids."""
+    asked = request.distinct("transactionalIds")
+    try:
+        known = broker.transactions.by_id()
+    except (KafkalogError, OSError):
+        failed = ApiError.COORDINATOR_NOT_AVAILABLE
+        return {"transactionStates": [{"transactionalId": one, "errorCode": failed} for one in asked]}
+    return {"transactionStates": [_transaction(one, known.get(one)) for one in asked]}
+
+
+def _transaction(name: str, found: Transaction | None) -> Message:
+    if found is None or found.state == _DEAD:
+        return {
+            "transactionalId": name,
+            "errorCode": ApiError.TRANSACTIONAL_ID_NOT_FOUND if name else ApiError.INVALID_REQUEST,
+        }
+    return {
+        "transactionalId": name, "transactionState": found.state, "transactionTimeoutMs": found.timeout_ms,
+        "transactionStartTimeMs": _time(found.start_timestamp), "producerId": found.producer_id,
+        "producerEpoch": found.producer_epoch,
+        "topics": [{"topic": one.topic, "partitions": list(one.partitions)} for one in found.partitions],
+    }  # fmt: skip
+
+
+def _time(time_ms: int | None) -> int:
+    return _NO_TIME if time_ms is None else time_ms

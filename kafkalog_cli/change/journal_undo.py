@@ -232,11 +232,10 @@ class _Restorer:
 
     def end(self) -> None:
         """Give the directory its old mtime and sync all names."""
-        with suppress(PermissionError):  # nothing depends on it
-            found = self._fs.attributes(self._directory)
-            if found.mtime_ns != self._mtime_ns:
-                self._names.note(f"{self._directory}/")
-                self._fs.set_attributes(self._directory, found._replace(mtime_ns=self._mtime_ns))
+        found = self._fs.attributes(self._directory)
+        if found.mtime_ns != self._mtime_ns:
+            self._names.note(f"{self._directory}/")
+            self._fs.set_attributes(self._directory, found._replace(mtime_ns=self._mtime_ns))
         self._names.sync()
 
     def _move_back(self, change: PlannedChange, path: str, *, is_there: bool) -> None:

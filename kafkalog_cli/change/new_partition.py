@@ -231,6 +231,5 @@ def _remove_made(fs: WritableFilesystem, path: str, made: tuple[str, ...]) -> No
     for name in reversed(made):
         if name in {_METADATA, *_files(0)}:
             remove_if_there(fs, f"{path}/{name}")
-    with suppress(PermissionError):  # of the mtime, on which nothing depends
-        fs.set_attributes(path, attributes)
+    fs.set_attributes(path, attributes)
     sync_directory(fs, path)

@@ -568,8 +568,11 @@ def _set_attributes(descriptor: int, attributes: FileAttributes) -> None:
         raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
     give(descriptor, attributes.owner_id, attributes.group_id, attributes.mode)
     _set_extended_attributes(descriptor, attributes.xattrs)
-    with suppress(PermissionError):  # only the owner of a file may set its mtime
+    try:
         os.utime(descriptor, ns=(status.st_atime_ns, attributes.mtime_ns))
+    except PermissionError as error:
+        if error.errno != errno.EPERM:  # the answer to a user who does not own the file
+            raise
 
 
 def _gives_other_rights(descriptor: int, status: os.stat_result, attributes: FileAttributes) -> bool:

@@ -174,8 +174,7 @@ def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolic
         own, before = _make_own_directory(fs, directory)
         try:
             if before is not None:
-                with suppress(PermissionError):  # only the owner may set the mtime, and nothing depends on it
-                    fs.set_attributes(real_directory(fs, directory), before)
+                fs.set_attributes(real_directory(fs, directory), before)
             is_new = before is not None
             return _take_held(fs, directory, _inside(own, PARTITION_LOCK), 0, True, policy, own if is_new else None)
         except BaseException as error:

@@ -118,10 +118,7 @@ def test_a_failed_call_of_undo_leaves_what_another_completes(name):
             manifest = read_manifest(fs.below, PARTITION, RUN.run_id)
             check_undo(fs.below, PARTITION, manifest, ROOT)
             undo(fs.below, PARTITION, manifest, ROOT)
-        # An mtime of a directory that one may not set is let be.
-        may_differ = fs.fault == "EACCES" and {call.name for call in fs.failed} == {"set_attributes"}
-        same = same_but_for_own_directory if may_differ else dict.__eq__
-        assert same(the_tree(fs.below), before), (fs.fault, fs.n)
+        assert the_tree(fs.below) == before, (fs.fault, fs.n)
     assert failures > 100
 
 

@@ -1,5 +1,7 @@
 """Commands when calls fail: each call, each kind of fault, once and for ever; a failed sync ends the work."""
 
+import errno
+import os
 import random
 from functools import cache
 
@@ -7,11 +9,11 @@ import pytest
 
 from tests.crash.log_directories import OWN, PARTITION
 from tests.crash.writer_matrix import Image, WriterMatrix, known_good, own_tree
-from tests.crash.writers import APPEND, CASES, CHANGERS, DELETE_RECORDS, WRITERS, Kind, ids, runs_of
+from tests.crash.writers import APPEND, CASES, CHANGERS, DELETE_RECORDS, UNDO, WRITERS, Kind, ids, runs_of, undo_all
 from tests.support.effort import DIAL
 from tests.support.memory_fs import SURVIVALS
 from tests.support.product_journal import plant_bug
-from tests.support.watched_fs import FAULTS, READS, FailingFilesystem
+from tests.support.watched_fs import FAULTS, READS, FailingFilesystem, WatchedFilesystem
 
 A_CASE, A_CHANGE = 142, 6
 """So many faults of each command on each log directory, and of those on sound logs; all of them in a night."""
@@ -49,14 +51,7 @@ def fail(matrix, fault, for_ever, n, *, drive=None):
             matrix.look(Image(f"{survival.name} after {where}", disk.image(survival), False, is_power_cut=False))
     if matrix.writer.kind is Kind.COPIES and outcome.code == 4 and "not read" in outcome.out:
         return  # it told that it copied what could be read
-    if outcome.code == 0 and {call[:2] for call in fs.failed} == {("set_attributes", PARTITION)}:
-        set_time(disk, matrix.expected.tree_after[PARTITION])  # only its owner may, and it tells nothing
     matrix.look(Image(f"after {where}", disk, False, is_power_cut=False))
-
-
-def set_time(disk, facts):
-    disk.set_attributes(PARTITION, disk.attributes(PARTITION)._replace(mtime_ns=facts[4]))
-    disk.settle()
 
 
 def check_told(matrix, fs, disk, outcome, where):
@@ -119,6 +114,44 @@ def test_a_call_that_fails_while_the_partition_is_locked_leaves_the_time_of_its_
             outcome = writer.act(fs)
             if outcome.code and not runs_of(disk):
                 assert disk.attributes(PARTITION).mtime_ns == before, f"{fs.failed[0][:3]}: {outcome}"
+
+
+@pytest.mark.parametrize("writer", [UNDO, APPEND, DELETE_RECORDS], ids=lambda writer: writer.name)
+def test_a_refused_time_of_the_directory_is_reported_and_a_later_undo_restores_it(writer):
+    """append and delete-records restore the time if a later call fails, here the replacement of a checkpoint."""
+    fixture = "three" if writer is UNDO else "sound"
+    undone = writer.disk(fixture)
+    undo_all(undone)
+    restored = undone.attributes(PARTITION).mtime_ns
+    for n in range(100):
+        disk = writer.disk(fixture)
+        fs = RefusedTime(disk, n, fails_a_checkpoint=writer is not UNDO)
+        outcome = writer.act(fs)
+        if not fs.refused:
+            break
+        assert outcome.code, outcome
+        assert "nothing was changed" not in outcome.err or disk.attributes(PARTITION).mtime_ns == restored, outcome
+        undo_all(disk)
+        assert disk.attributes(PARTITION).mtime_ns == restored, outcome
+    assert n
+
+
+class RefusedTime(WatchedFilesystem):
+    """Setting the time of the partition directory is refused once, the n-th time; replacing a checkpoint may fail too."""
+
+    def __init__(self, below, n, *, fails_a_checkpoint):
+        super().__init__(below)
+        self.left, self.fails_a_checkpoint, self.refused = n, fails_a_checkpoint, False
+
+    def before(self, call):
+        if self.fails_a_checkpoint and call.name == "rename" and call.to.endswith("-checkpoint"):
+            self.fails_a_checkpoint = False
+            raise OSError(errno.EIO, os.strerror(errno.EIO), call.path)
+        if call.name == "set_attributes" and call.path == PARTITION and not self.refused:
+            self.left -= 1
+            self.refused = self.left < 0
+            if self.refused:
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES), call.path)
 
 
 SYNC_CASES = [(writer, name) for writer, name in CASES if name in ("three", "swap", "torn", "sound")]

@@ -5,7 +5,7 @@
 - `COMMAND.py`: a subcommand's options, its help (docstring, EXAMPLES, EXIT_CODES), one run of it, and its text.
   `printed_records.py` is a part of `read` and `find`.
 - `run.py`: one call of a command: what it reads, its output, its progress, its exit code.
-- `options.py`, `option_groups.py`, `session_groups.py`: options that subcommands share. `option_fields.py`: groups of
+- `options.py`, `option_groups.py`, `call_groups.py`: options that subcommands share. `option_fields.py`: groups of
   options.
 - `command_help.py`: the text of the help. `variables.py`: options from variables of the environment.
 - `changes.py`: Reports and Changes print what a verb of `ops` reports, such as one that changes logs.

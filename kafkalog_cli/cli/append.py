@@ -9,22 +9,22 @@ from typing import Annotated, NamedTuple
 
 from typer import Argument, Context, Option
 
+from kafkalog_cli.cli.call_groups import Printing, Safety, WriterSettings
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.option_groups import OneTopic
 from kafkalog_cli.cli.options import CodecName, Metrics, OnePartition, PartitionerOption, SingleReplica
-from kafkalog_cli.cli.session_groups import Printing, Safety, WriterSettings
 from kafkalog_cli.errors import ExitCode, as_typed, counted
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.call.call import Call
+from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.call.target import Changed
 from kafkalog_cli.ops.change.append.append import AppendPlan
 from kafkalog_cli.ops.change.append.batching import Writing
 from kafkalog_cli.ops.change.append.inputs import AppendInputs, InputCutOff, parse_skipped, paths_and_files
 from kafkalog_cli.ops.change.append.verb import Appending, AppendOptions
 from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.session.call import Call
-from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.target import Changed
 from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable

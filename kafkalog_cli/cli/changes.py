@@ -8,17 +8,17 @@ from typing import Any
 
 from typer import Context
 
+from kafkalog_cli.cli.call_groups import Pacing, Printing, Safety, SettingSources, WriterSettings
 from kafkalog_cli.cli.environment import Consent, now_of
 from kafkalog_cli.cli.option_groups import OneTopic, Topics
 from kafkalog_cli.cli.options import default_jobs
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, WriterSettings
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.ops.call.call import Run as Outcome
+from kafkalog_cli.ops.call.observer import Note, Observer
+from kafkalog_cli.ops.call.options import VerbOptions
 from kafkalog_cli.ops.option_values import Clock, parse_seconds, parse_size_bytes
-from kafkalog_cli.ops.session.call import Run as Outcome
-from kafkalog_cli.ops.session.observer import Note, Observer
-from kafkalog_cli.ops.session.options import VerbOptions
 from kafkalog_cli.output.changes import Detail, Sums, done_words, metrics_text, planned_words
 from kafkalog_cli.output.stream import paint_of, printable
 from kafkalog_cli.results import PathText
@@ -33,7 +33,7 @@ class Reports(Observer):
     raises_interrupts = False
 
     def __init__(self, run: Run, show: Callable[[Any], object] | None = None) -> None:
-        super().__init__(run.session_context)
+        super().__init__(run.call_context)
         self.run, self.progress, self.argv = run, run.progress, run.environment.argv
         self.failures = 0
         self._show = show

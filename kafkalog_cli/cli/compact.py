@@ -10,23 +10,23 @@ from typer import Context, Option
 from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
 from kafkalog_cli.broker.cleaning.marks import causes_in_words
+from kafkalog_cli.cli.call_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Delay, Input, KeyFormatOption, Metrics, PartitionPaths, SchemasOption, delay_ms_of
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.errors import ExitCode, UsageError, counted, shell_word
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
+from kafkalog_cli.ops.call.call import Call
+from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.call.target import Changed
 from kafkalog_cli.ops.change.compact.erasing import KeyFile, keys_to_erase, keys_to_explain
 from kafkalog_cli.ops.change.compact.plan import Choice, Compaction, CompactPlan
 from kafkalog_cli.ops.change.compact.verb import compact_each
 from kafkalog_cli.ops.change.retain.plan import RetainPlan
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.option_values import parse_size_bytes
-from kafkalog_cli.ops.session.call import Call
-from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.target import Changed
 from kafkalog_cli.output.changes import CHANGED, UNLINKED, Sums, changed_lines, remark_lines, undo_words
 from kafkalog_cli.output.human import Column, NumberColumn, iso_time, setting_words, write_table
 from kafkalog_cli.output.progress import sized

@@ -15,6 +15,7 @@ from kafkalog_cli.cli.verify import LevelChoice
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import ExitCode, counted, shell_word
 from kafkalog_cli.log.log_dir import Shutdown
+from kafkalog_cli.ops.call.options import VerbOptions
 from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import Severity, StartAction
 from kafkalog_cli.ops.check.doctor.broker_pages import Recognised
@@ -23,7 +24,6 @@ from kafkalog_cli.ops.check.doctor.examination import Examination, StartStep, ex
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.session.options import VerbOptions
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 from kafkalog_cli.output.verify_view import OF_SEVERITY
@@ -74,7 +74,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
         options["now"] = Clock(now_of(run.environment, now), is_given=True)
     paths = [word for word in words[1:] if _is_path(run.fs, word)]
     text = "\n".join(word for word in words[1:] if word not in paths)
-    examinations = examine_all(run.session_context, options, [words[0], *paths], text, level)
+    examinations = examine_all(run.call_context, options, [words[0], *paths], text, level)
     counts = Counter[str]()
     for number, found in enumerate(examinations):
         if run.lines is not None:

@@ -14,7 +14,7 @@ from kafkalog_cli.errors import NotChanged, UsageError, as_typed
 from kafkalog_cli.ops.option_values import parse_clock_ms, parse_time_ms, unit_doubt, wall_clock_ms
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.session.options import Context
+    from kafkalog_cli.ops.call.options import Context
     from kafkalog_cli.output.messages import Messages
 
 POLL_SECONDS = 0.1
@@ -101,8 +101,8 @@ class Environment:
 
     @property
     def context(self) -> Context:
-        """The part of the environment that a session uses."""
-        from kafkalog_cli.ops.session.options import Context
+        """The part of the environment that a call of a verb uses."""
+        from kafkalog_cli.ops.call.options import Context
 
         return Context(self.fs, self.now_ms, self.clock, self.sleep)
 

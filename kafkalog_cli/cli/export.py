@@ -5,11 +5,11 @@ from typing import Annotated, NamedTuple
 
 from typer import Context
 
+from kafkalog_cli.cli.call_groups import OnSpark
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.option_groups import Contents, Topics, WantedRange
 from kafkalog_cli.cli.options import IsolationOption, Now, OutputFormat, PartitionPaths, output_option, selection_option
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import OnSpark
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.ops.choices import Isolation, OnDamage
 from kafkalog_cli.ops.decoding import Decoding

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Argument, Context, Option
 
+from kafkalog_cli.cli.call_groups import Conf, OnSpark, Printing, Safety, WriterSettings, spark_option
 from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.options import CodecName, PartitionerOption, SingleReplica, safety_option
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import Conf, OnSpark, Printing, Safety, WriterSettings, spark_option
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.log.reading.record_arrow import need_pyarrow

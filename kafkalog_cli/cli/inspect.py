@@ -5,13 +5,13 @@ from typing import Annotated
 
 from typer import Argument, Context
 
+from kafkalog_cli.cli.call_groups import Safety, SettingSources
 from kafkalog_cli.cli.changes import Reports
 from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, output_option
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import Safety, SettingSources
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.look.inspect import InspectedPartition, InspectedSegment, common_span

@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Context, Option
 
+from kafkalog_cli.cli.call_groups import Safety, SettingSources
 from kafkalog_cli.cli.changes import Reports
 from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import Safety, SettingSources
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
 from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.partition import PartitionFile, open_partition
+from kafkalog_cli.ops.call.observer import lock_sentence
 from kafkalog_cli.ops.choices import SortKey
 from kafkalog_cli.ops.look.listing.listing import BytesByKind, Freeable, PartitionListing, SegmentListing
 from kafkalog_cli.ops.look.listing.paths import Lister, Listing, LogDirListing
 from kafkalog_cli.ops.look.listing.root import LocatedFault, LogDirRoot
 from kafkalog_cli.ops.look.listing.usage import TopicUsage, Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.ops.selection import expand, nothing_selected
-from kafkalog_cli.ops.session.observer import lock_sentence
 from kafkalog_cli.output.human import NOTHING, Column, CountColumn, NumberColumn, cell, iso_time, write_table
 from kafkalog_cli.output.progress import size_or_0, sized
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.session.options import VerbOptions
+    from kafkalog_cli.ops.call.options import VerbOptions
 
 EXAMPLES = (
     ("List the partitions of a log directory", "kafkalog ls /var/lib/kafka"),
@@ -103,7 +103,7 @@ def ls(context: Context, options: LsOptions) -> int:
         raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
     if not paths:
         raise UsageError(reason="ls needs a PATH; see kafkalog ls --help")
-    if planning is None:  # a session has its own progress
+    if planning is None:  # the call of a verb has its own progress
         run.show_reads()
     return Listed(run, options, planning).print_all(paths)
 
@@ -272,8 +272,8 @@ class UsageOfListed:
         """Return what each partition would free, by path; note INTERRUPTED if not all partitions were planned."""
         if self._planning is None or not self._found:
             return {}
+        from kafkalog_cli.ops.call.call import Call
         from kafkalog_cli.ops.look.listing.freeable import freeable_of
-        from kafkalog_cli.ops.session.call import Call
 
         run = self._run
         call = Call("ls", self._paths, self._planning)

@@ -106,7 +106,7 @@ def replay(context: Context, options: ReplayOptions) -> int:
     run = Run(context, options.output)
     request = _request(run.environment, options)
     cluster = KafkaCluster(options.to, _client_settings(run.environment, options.command_config))
-    replay = Replay(run.session_context, request, cluster, run.messages.report, run.progress.read)
+    replay = Replay(run.call_context, request, cluster, run.messages.report, run.progress.read)
     planned = replay.plan.partitions
     run.lock_warnings.about_partitions(*(one.copy.path for one in planned))
     run.messages.report(*replay.notes)

@@ -7,18 +7,18 @@ from typing import Annotated
 from typer import Context, Option
 
 from kafkalog_cli.broker.retention import RetentionPass
+from kafkalog_cli.cli.call_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
-from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.errors import UsageError, counted
 from kafkalog_cli.log.log_end import TimestampOrigin
+from kafkalog_cli.ops.call.target import Changed
 from kafkalog_cli.ops.change.retain.free import Freed, free
 from kafkalog_cli.ops.change.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.ops.change.retain.retain import retain as remove_segments
 from kafkalog_cli.ops.option_values import parse_size_bytes
-from kafkalog_cli.ops.session.target import Changed
 from kafkalog_cli.output.changes import CHANGED, UNLINKED, Sums, changed_lines, undo_words
 from kafkalog_cli.output.human import Column, NumberColumn, iso_time, setting_words, table_lines
 from kafkalog_cli.output.progress import sized

@@ -10,7 +10,7 @@ from typer import Context
 
 from kafkalog_cli.cli.options import OutputFormat
 from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
-from kafkalog_cli.ops.session.observer import LockWarnings
+from kafkalog_cli.ops.call.observer import LockWarnings
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, Undisturbed
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kafkalog_cli.format.fault import Fault
     from kafkalog_cli.format.values.decoder import ValueDecoder
     from kafkalog_cli.log.partition import Partition
+    from kafkalog_cli.ops.call.options import Context as CallContext
     from kafkalog_cli.ops.decoding import Decoding
     from kafkalog_cli.ops.selection import Selection
-    from kafkalog_cli.ops.session.options import Context as SessionContext
 
 ResultT = TypeVar("ResultT")
 
@@ -59,8 +59,8 @@ class Run:
     # -- what is read
 
     @property
-    def session_context(self) -> SessionContext:
-        """The disk and the clocks for a session."""
+    def call_context(self) -> CallContext:
+        """The disk and the clocks for a call of a verb."""
         return replace(self.environment.context, fs=self.fs)
 
     @property

@@ -23,11 +23,11 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.ops.call.observer import LockWarnings, Note
 from kafkalog_cli.ops.choices import DamageAnswer
 from kafkalog_cli.ops.move.serve.options import ServeOptions, ServerLimits
 from kafkalog_cli.ops.move.serve.serving import Serving
 from kafkalog_cli.ops.selection import selection_of
-from kafkalog_cli.ops.session.observer import LockWarnings, Note
 
 EXAMPLES = (
     ("Let Kafka clients read a dead broker's disk at 127.0.0.1:9092", "kafkalog serve /var/lib/kafka"),
@@ -112,7 +112,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
             if note.exit_code is not None:
                 run.codes.append(note.exit_code)
 
-    with Serving(run.session_context, options, report) as serving:
+    with Serving(run.call_context, options, report) as serving:
         LockWarnings(run.fs, report).about(*serving.catalog.log_dirs.log_dirs)
         if current_thread() is main_thread():
             signal.signal(signal.SIGTERM, lambda *_: serving.stop())

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from typer import Argument, Context
 
+from kafkalog_cli.cli.call_groups import OnSpark, shown_session, spark_settings
 from kafkalog_cli.cli.commands import Command
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.option_groups import Contents
 from kafkalog_cli.cli.options import Format, IsolationOption, OutputFormat, output_option, selection_option
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import OnSpark, shown_session, spark_settings
 from kafkalog_cli.disk.durable import new_file
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.named_places import check_new_file

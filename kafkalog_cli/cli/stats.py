@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 
 from typer import Argument, Context
 
+from kafkalog_cli.cli.call_groups import Spark, engine_of
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.option_groups import OutputLimits, Topics
 from kafkalog_cli.cli.options import (
@@ -18,7 +19,6 @@ from kafkalog_cli.cli.options import (
     output_option,
 )
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import Spark, engine_of
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
 from kafkalog_cli.ops.decoding import Decoding

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.changes import Reports as VerbReports
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.option_groups import DecodingLimits, Topics
-from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
-from kafkalog_cli.cli.run import Run
-from kafkalog_cli.cli.session_groups import (
+from kafkalog_cli.cli.call_groups import (
     EngineName,
     Pacing,
     Printing,
@@ -24,16 +18,22 @@ from kafkalog_cli.cli.session_groups import (
     Spark,
     engine_of,
 )
+from kafkalog_cli.cli.changes import Reports as VerbReports
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import READ, exit_codes
+from kafkalog_cli.cli.option_groups import DecodingLimits, Topics
+from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
+from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
+from kafkalog_cli.ops.call.call import Call
+from kafkalog_cli.ops.call.call import Run as Outcome
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import Severity
 from kafkalog_cli.ops.check.verify.task import LocatedFinding, TargetKind, Verification
 from kafkalog_cli.ops.check.verify.verify import VerifyPlanner, verify_against
 from kafkalog_cli.ops.choices import Level
-from kafkalog_cli.ops.session.call import Call
-from kafkalog_cli.ops.session.call import Run as Outcome
-from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 from kafkalog_cli.output.verify_view import (

@@ -21,6 +21,7 @@ from kafkalog_cli.library.queries import sql
 from kafkalog_cli.library.reading import FoundRecord, LogServer, find, replay, serve, stats
 from kafkalog_cli.library.verbs import cluster, doctor, group_history, groups, metadump, transactions, verify
 from kafkalog_cli.log.reading.record_arrow import record_schema
+from kafkalog_cli.ops.call.call import Run
 from kafkalog_cli.ops.change.compact.verb import compact
 from kafkalog_cli.ops.change.delete_records import delete_records
 from kafkalog_cli.ops.change.purge import purge
@@ -31,7 +32,6 @@ from kafkalog_cli.ops.change.undo.verb import undo
 from kafkalog_cli.ops.check.recover.recover import recover
 from kafkalog_cli.ops.log_warning import LogWarning
 from kafkalog_cli.ops.look.inspect import inspect
-from kafkalog_cli.ops.session.call import Run
 
 __all__ = [
     "Appended",

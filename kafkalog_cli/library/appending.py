@@ -6,12 +6,12 @@ from typing import Any, Literal, NamedTuple
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.ops.call.call import Call
+from kafkalog_cli.ops.call.observer import Observer
+from kafkalog_cli.ops.call.options import Context, VerbOptions
 from kafkalog_cli.ops.change.append.batching import Writing
 from kafkalog_cli.ops.change.append.making import is_left_empty, is_topic_id, partition_to_make
 from kafkalog_cli.ops.change.append.verb import Appending, AppendOptions, ArrowInput
-from kafkalog_cli.ops.session.call import Call
-from kafkalog_cli.ops.session.observer import Observer
-from kafkalog_cli.ops.session.options import Context, VerbOptions
 
 CodecName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Ending = Literal["commit", "abort", "open"]

@@ -15,6 +15,7 @@ from kafkalog_cli.library.appending import append_arrow
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.partition import open_partition as listed_partition
 from kafkalog_cli.log.reading.record_arrow import arrow_of_batches, record_batches, record_schema
+from kafkalog_cli.ops.call.options import VerbOptions
 from kafkalog_cli.ops.change.append.batching import Writing
 from kafkalog_cli.ops.change.compact.verb import compact
 from kafkalog_cli.ops.change.delete_records import delete_records
@@ -31,7 +32,6 @@ from kafkalog_cli.ops.look.inspect import inspect
 from kafkalog_cli.ops.look.read.log_read import LogRead
 from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions
-from kafkalog_cli.ops.session.options import VerbOptions
 from kafkalog_cli.ops.times import Time, epoch_ms
 from kafkalog_cli.ops.values import DECODED, NEEDED, DecodedColumns
 

@@ -16,14 +16,14 @@ from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
+from kafkalog_cli.ops.call.call import Run, path_texts
+from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.call.options import Context, Paths
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.log_warning import warn
 from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_served
-from kafkalog_cli.ops.session.call import Run, path_texts
-from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.options import Context, Paths
 from kafkalog_cli.ops.times import Time, epoch_ms
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
+from kafkalog_cli.ops.call.call import Call, Run, path_texts, text_of
+from kafkalog_cli.ops.call.options import Context, Paths, VerbOptions
 from kafkalog_cli.ops.log_warning import warn
 from kafkalog_cli.ops.option_values import is_date
-from kafkalog_cli.ops.session.call import Call, Run, path_texts, text_of
-from kafkalog_cli.ops.session.options import Context, Paths, VerbOptions
 from kafkalog_cli.ops.times import Time, epoch_ms
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, printable
 
 if TYPE_CHECKING:
+    from kafkalog_cli.ops.call.call import Run
+    from kafkalog_cli.ops.call.target import Changed
     from kafkalog_cli.ops.change.plans import LogPlan, Remark
-    from kafkalog_cli.ops.session.call import Run
-    from kafkalog_cli.ops.session.target import Changed
 
 Sums = Mapping[str, Callable[[Any], int]]
 """The counts in the summary of a command: for each name, the function that returns a result's part of it."""

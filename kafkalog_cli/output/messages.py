@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkalog_cli.format.fault import Fault
-    from kafkalog_cli.ops.session.observer import Note
+    from kafkalog_cli.ops.call.observer import Note
     from kafkalog_cli.output.ndjson import JsonLines
 
 _NAME = "kafkalog:"

@@ -9,7 +9,7 @@ from io import RawIOBase
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from kafkalog_cli.ops.session.observer import NoProgress
+from kafkalog_cli.ops.call.observer import NoProgress
 from kafkalog_cli.output.stream import ResultStream, columns_of, has_styles, printable, terminal_columns
 
 if TYPE_CHECKING:

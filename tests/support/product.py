@@ -71,7 +71,7 @@ from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis, apis_for_o
 # `serve` in a thread of the test, and the cluster that `replay` sends to.
 from kafkalog_cli.ops.move.serve.options import DamageAnswer, ServeOptions
 from kafkalog_cli.ops.move.serve.serving import Serving
-from kafkalog_cli.ops.session.options import Context
+from kafkalog_cli.ops.call.options import Context
 
 # The same at its limits.
 from kafkalog_cli.ops.move.replay.kafka_cluster import ClusterTopic, KafkaCluster
@@ -132,7 +132,7 @@ from kafkalog_cli.cli import replay
 from kafkalog_cli.ops.change.append.partitioning import SortedRecords
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic
 from kafkalog_cli.ops.look.lookup_time import TimeSearch
-from kafkalog_cli.ops.session.target import Target
+from kafkalog_cli.ops.call.target import Target
 
 _POINTS = {
     "cluster that replay sends to": (replay, "KafkaCluster"),

@@ -40,8 +40,8 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.change.append.batching import Writing
 from kafkalog_cli.ops.move.importing import job
 from kafkalog_cli.ops.move.importing.sources import input_files
-from kafkalog_cli.ops.session import observer
-from kafkalog_cli.ops.session.options import Context, VerbOptions
+from kafkalog_cli.ops.call import observer
+from kafkalog_cli.ops.call.options import Context, VerbOptions
 
 
 @contextmanager
@@ -85,7 +85,7 @@ from kafkalog_cli.disk import durable
 from kafkalog_cli.ops.change import apply_changes
 from kafkalog_cli.ops.check.recover import salvage
 from kafkalog_cli.ops.change.retain import free
-from kafkalog_cli.ops.session.interruptions import AGAIN_SECONDS, Interruptions
+from kafkalog_cli.ops.call.interruptions import AGAIN_SECONDS, Interruptions
 from kafkalog_cli.ops.change.undo import plan as undo_plan
 
 _BUGS = {

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
 
+from kafkalog_cli.cli.call_groups import EngineName, Spark, engine_of
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.session_groups import EngineName, Spark, engine_of
 from tests.support.commands import Terminal
 
 

@@ -14,6 +14,9 @@ from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Changed, Target
 from kafkalog_cli.ops.change.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change.plans import (
     LogPlan,
@@ -28,9 +31,6 @@ from kafkalog_cli.ops.change.plans import (
 from kafkalog_cli.ops.change.purge import DELAY
 from kafkalog_cli.ops.change.refusals import Action
 from kafkalog_cli.ops.change.retain.retain import line_edits
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.options import Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.results import Count, result
 
 if TYPE_CHECKING:

@@ -22,13 +22,13 @@ from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.disk.posix_lock import import_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Target
 from kafkalog_cli.ops.change.refusals import Action, AppliedRule
 from kafkalog_cli.ops.change.undo.plan import check_refusals
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.options import Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.results import Before, Hidden, Named, PathName, of, result
 
 if TYPE_CHECKING:

@@ -24,6 +24,9 @@ from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import first_timestamp
 from kafkalog_cli.log.settings.topic_config import Setting, Settings
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Changed, Target
 from kafkalog_cli.ops.change.apply_changes import MarkerUse, apply_changes
 from kafkalog_cli.ops.change.plans import (
     LogPlan,
@@ -37,9 +40,6 @@ from kafkalog_cli.ops.change.plans import (
     whole_end_of,
 )
 from kafkalog_cli.ops.change.refusals import Action
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.options import Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.results import Named, of, result
 
 if TYPE_CHECKING:

@@ -15,6 +15,9 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Changed, Target
 from kafkalog_cli.ops.change.apply_changes import MarkerUse, apply_changes
 from kafkalog_cli.ops.change.plans import (
     LogPlan,
@@ -30,9 +33,6 @@ from kafkalog_cli.ops.change.plans import (
 )
 from kafkalog_cli.ops.change.refusals import Action
 from kafkalog_cli.ops.change.undo.last_run import is_cut_off_for_good
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.options import Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.results import Count, result
 
 if TYPE_CHECKING:

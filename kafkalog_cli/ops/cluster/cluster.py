@@ -13,13 +13,13 @@ from kafkalog_cli.log.partition import PartitionPath, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint
 from kafkalog_cli.log.settings.metadata_image import MIGRATING_DIRECTORY
 from kafkalog_cli.log.settings.source import read_meta
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.cluster.cluster_entries import Entries, EntryChange, differences, entries_of, only_topics
 from kafkalog_cli.ops.cluster.tables.cluster import furthest_metadata, metadata_logs
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.look.listing.root import read_root
 from kafkalog_cli.ops.ownership import find_owner
 from kafkalog_cli.ops.selection import log_dirs_of, partition_paths
-from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.results import Hidden, PathName, of, result
 
 LOST_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAg"

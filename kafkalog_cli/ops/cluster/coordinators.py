@@ -20,6 +20,7 @@ from kafkalog_cli.format.java_text import string_hash
 from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, open_partition, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.cluster.tables.cluster import furthest_metadata, metadata_logs
 from kafkalog_cli.ops.cluster.tables.coordinator_log import CoordinatorEntry, coordinator_entries
 from kafkalog_cli.ops.selection import (
@@ -31,7 +32,6 @@ from kafkalog_cli.ops.selection import (
     partition_paths,
     partitions_taken,
 )
-from kafkalog_cli.ops.session.observer import Note
 
 _ReplayT = TypeVar("_ReplayT")
 _ResultT = TypeVar("_ResultT")

@@ -25,15 +25,15 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import Headers
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Target
 from kafkalog_cli.ops.change.compact.plan import Choice, CompactPlan
 from kafkalog_cli.ops.change.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.look.listing.freeable import Plans
 from kafkalog_cli.ops.look.listing.listing import list_partition
 from kafkalog_cli.ops.look.log_contents import TimeCounter, TimeCounts
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.options import Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.results import Count, Hidden, Named, PathName, of, result
 
 if TYPE_CHECKING:

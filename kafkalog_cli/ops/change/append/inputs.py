@@ -11,10 +11,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import BadInput, UsageError
+from kafkalog_cli.ops.call.interruptions import POLL_SECONDS, Interruptions
+from kafkalog_cli.ops.call.observer import Observer
 from kafkalog_cli.ops.change.append.lines import Piece, file_pieces
 from kafkalog_cli.ops.change.append.records import NewRecords
-from kafkalog_cli.ops.session.interruptions import POLL_SECONDS, Interruptions
-from kafkalog_cli.ops.session.observer import Observer
 
 STDIN = "-"
 _READ_BYTES = 1 << 20

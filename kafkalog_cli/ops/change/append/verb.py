@@ -11,6 +11,8 @@ from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.target import Changed, Target
 from kafkalog_cli.ops.change.append.append import (
     AppendCounts,
     AppendPlan,
@@ -44,8 +46,6 @@ from kafkalog_cli.ops.change.append.records import Arriving
 from kafkalog_cli.ops.change.refusals import Action
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.ownership import places_of_partitions, registered_topic
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.target import Changed, Target
 
 
 @dataclass(frozen=True, slots=True)

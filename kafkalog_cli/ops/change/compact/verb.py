@@ -29,6 +29,9 @@ from kafkalog_cli.errors import (
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Changed, Target
 from kafkalog_cli.ops.change.apply_changes import Applied, MarkerState, MarkerUse, apply_changes
 from kafkalog_cli.ops.change.compact.cleaning import Cleaning, MakeCleaning, checkpoint_edits
 from kafkalog_cli.ops.change.compact.erasing import ErasureProof, KeyFile, replication_words, with_holders
@@ -38,9 +41,6 @@ from kafkalog_cli.ops.change.refusals import Action
 from kafkalog_cli.ops.change.retain.plan import RetainPlan
 from kafkalog_cli.ops.change.retain.retain import after_due_files, apply_retain, plan_retain, unlink_at_once
 from kafkalog_cli.ops.change.roll import RollPlan, plan_roll
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.options import Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.ops.steps import VERIFY, Step
 
 if TYPE_CHECKING:

@@ -34,16 +34,16 @@ from kafkalog_cli.errors import (
 from kafkalog_cli.log.log_end import largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Settings
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Target
 from kafkalog_cli.ops.change.plans import Remark, Unready, check_finished, end_of
 from kafkalog_cli.ops.change.purge import NEVER_MS, plan_purge
 from kafkalog_cli.ops.change.refusals import Action
 from kafkalog_cli.ops.change.retain.retain import line_edits
 from kafkalog_cli.ops.change.undo.last_run import cut_off_run
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.options import Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.ops.steps import with_next_steps
 from kafkalog_cli.results import EMPTY_IS_NULL, Count, Hidden, Named, PathName, of, result
 

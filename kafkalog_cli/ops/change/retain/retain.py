@@ -30,6 +30,9 @@ from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.log_end import LargestTimestamp, largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, Settings
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Changed, Target
 from kafkalog_cli.ops.change.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change.plans import (
     RECOVER_FIRST,
@@ -49,9 +52,6 @@ from kafkalog_cli.ops.change.refusals import Action
 from kafkalog_cli.ops.change.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan, SegmentFate, Stay
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.options import Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.ops.steps import REBUILD_INDEXES, VERIFY, Step
 from kafkalog_cli.ops.timestamp_units import TimestampOddity, unit_of
 

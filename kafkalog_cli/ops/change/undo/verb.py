@@ -18,10 +18,10 @@ from kafkalog_cli.errors import (
     shell_word,
 )
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.options import Path, VerbOptions
+from kafkalog_cli.ops.call.target import Target
 from kafkalog_cli.ops.change.undo.plan import UndoPlan, UndoResult, UndoStep, apply_undo, has_run, plan_undo
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.options import Path, VerbOptions
-from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.results import Hidden, PathName, of, result
 
 if TYPE_CHECKING:

@@ -28,6 +28,9 @@ from kafkalog_cli.errors import (
 from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.ops.call.call import Call, text_of
+from kafkalog_cli.ops.call.observer import Note, Observer
+from kafkalog_cli.ops.call.options import Context, VerbOptions
 from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import NEVER_LED, SET_ALL_ASIDE, FindingKind, StartAction
 from kafkalog_cli.ops.check.doctor.broker_pages import Recognised, messages, recognised
@@ -46,9 +49,6 @@ from kafkalog_cli.ops.check.verify.task import Level, Verification
 from kafkalog_cli.ops.check.verify.verify import VerifyPlanner
 from kafkalog_cli.ops.look.listing.root import LogDirRoot, read_root
 from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
-from kafkalog_cli.ops.session.call import Call, text_of
-from kafkalog_cli.ops.session.observer import Note, Observer
-from kafkalog_cli.ops.session.options import Context, VerbOptions
 from kafkalog_cli.results import GIVEN, Count, Hidden, PathName, of, result
 
 _MOST_PARTITIONS = 3

@@ -22,6 +22,10 @@ from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, read_log_dir
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.metadata_image import TopicState
 from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.call.options import Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Changed, Target
 from kafkalog_cli.ops.change.apply_changes import MarkerUse, apply_changes
 from kafkalog_cli.ops.change.plans import Remark, in_place, load_settings_of, used_settings
 from kafkalog_cli.ops.change.refusals import Action
@@ -31,10 +35,6 @@ from kafkalog_cli.ops.check.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.check.recover.repair import plan_repair
 from kafkalog_cli.ops.ownership import find_owner, path_of_stray, topic_of_directory
 from kafkalog_cli.ops.selection import log_dirs_of
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.options import Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Changed, Target
 from kafkalog_cli.ops.steps import command_line, recover_command
 
 if TYPE_CHECKING:

@@ -34,13 +34,13 @@ from kafkalog_cli.log.log_dir import StartState
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.readable import read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.ops.call.call import Call, Run
+from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.call.options import Path, Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Target
 from kafkalog_cli.ops.change.plans import load_settings
 from kafkalog_cli.ops.check.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.check.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
-from kafkalog_cli.ops.session.call import Call, Run
-from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.options import Path, Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.ops.steps import (
     AS_A_NODE,
     MOVE_AWAY,

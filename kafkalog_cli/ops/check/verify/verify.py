@@ -15,6 +15,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
+from kafkalog_cli.ops.call.call import Call, Outcome, Run, known
 from kafkalog_cli.ops.check.checks.diagnose import Finding, with_path
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.recheck import Recheck, identity, is_doubtful
@@ -31,7 +32,6 @@ from kafkalog_cli.ops.check.verify.task import Level, TargetKind, Verification, 
 from kafkalog_cli.ops.engine import Sized, log_bytes
 from kafkalog_cli.ops.look.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
-from kafkalog_cli.ops.session.call import Call, Outcome, Run, known
 from kafkalog_cli.ops.steps import Step, path_word
 
 if TYPE_CHECKING:

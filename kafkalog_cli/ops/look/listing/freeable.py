@@ -11,6 +11,8 @@ from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
+from kafkalog_cli.ops.call.call import Call
+from kafkalog_cli.ops.call.target import Target
 from kafkalog_cli.ops.change.compact.cleaning import Cleaning
 from kafkalog_cli.ops.change.compact.plan import CompactPlan, plan_compact
 from kafkalog_cli.ops.change.plans import LogPlan
@@ -18,8 +20,6 @@ from kafkalog_cli.ops.change.refusals import Action
 from kafkalog_cli.ops.change.retain.plan import RetainPlan
 from kafkalog_cli.ops.change.retain.retain import plan_retain
 from kafkalog_cli.ops.look.listing.listing import Freeable
-from kafkalog_cli.ops.session.call import Call
-from kafkalog_cli.ops.session.target import Target
 
 _Result = TypeVar("_Result")
 _PlanT = TypeVar("_PlanT", bound=LogPlan)

@@ -9,6 +9,7 @@ from kafkalog_cli.disk.names import is_topic_name
 from kafkalog_cli.errors import OffsetOutOfRange, Refused, UsageError
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.cluster.coordinators import Copies
 from kafkalog_cli.ops.engine import log_bytes
@@ -18,7 +19,6 @@ from kafkalog_cli.ops.move.replay.kafka_cluster import ClusterTopic, KafkaCluste
 from kafkalog_cli.ops.move.replay.state import ReplayState, SentProgress, TargetProgress
 from kafkalog_cli.ops.ownership import registered_topic
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.results import Count, Hidden, PathName, of, result
 
 _APPEND_TIME = "LogAppendTime"

@@ -18,6 +18,8 @@ from kafkalog_cli.errors import ClusterError, ExitCode, KafkalogError, NotSent, 
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
+from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.call.options import Context
 from kafkalog_cli.ops.change.append.partitioning import partition_of_key
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.cluster.tables.coordinator_log import CommittedOffset, committed_offsets
@@ -26,8 +28,6 @@ from kafkalog_cli.ops.move.replay.kafka_cluster import KafkaCluster, SentRecord
 from kafkalog_cli.ops.move.replay.plan import PlannedPartition, ReplayPlan, ReplayRequest, plan_replay
 from kafkalog_cli.ops.move.replay.state import ReplayState, SentProgress, TargetProgress
 from kafkalog_cli.ops.move.same_place import check_outside
-from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.results import Count, Hidden, Named, PathName, exit_codes, of, result
 
 

@@ -14,6 +14,8 @@ from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.source import SettingsSource, read_meta
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
+from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.call.options import Context
 from kafkalog_cli.ops.cluster.coordinators import Copies
 from kafkalog_cli.ops.move.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
@@ -21,8 +23,6 @@ from kafkalog_cli.ops.move.serve.options import ServeOptions
 from kafkalog_cli.ops.move.serve.served_copy import ServedCopy
 from kafkalog_cli.ops.move.serve.served_partition import OtherCopies, ServedPartition
 from kafkalog_cli.ops.selection import nothing_selected
-from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.options import Context
 
 _FREE_DESCRIPTORS = 64
 """Descriptors that are left for files beside the logs and the connections."""

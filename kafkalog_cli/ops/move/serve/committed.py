@@ -9,12 +9,12 @@ from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.cluster.tables.coordinator_log import CommittedOffset, committed_offsets
 from kafkalog_cli.ops.move.serve.broker import Broker, Request, by_topic, of_each_partition
 from kafkalog_cli.ops.move.serve.epochs import NO_EPOCH, NO_OFFSET
 from kafkalog_cli.ops.move.serve.groups import NO_GENERATION
-from kafkalog_cli.ops.session.observer import Note
 
 MOST_METADATA_BYTES = 4096
 """The largest metadata of a commit (offset.metadata.max.bytes)."""

@@ -8,11 +8,11 @@ from contextlib import ExitStack, suppress
 from threading import Lock, Thread, current_thread
 
 from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.move.serve.broker import Broker
 from kafkalog_cli.ops.move.serve.connection import Connection
 from kafkalog_cli.ops.move.serve.dialects import Dialect
 from kafkalog_cli.ops.move.serve.options import ServerLimits
-from kafkalog_cli.ops.session.observer import Note
 
 _TICK_SECONDS = 0.5
 _END_SECONDS = 5.0

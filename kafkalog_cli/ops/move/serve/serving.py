@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from threading import Event, Thread
 from typing import Annotated, ClassVar
 
+from kafkalog_cli.ops.call.observer import Note
+from kafkalog_cli.ops.call.options import Context
 from kafkalog_cli.ops.move.serve.broker import Broker
 from kafkalog_cli.ops.move.serve.catalog import ServedCatalog
 from kafkalog_cli.ops.move.serve.committed import CommittedStore
@@ -16,8 +18,6 @@ from kafkalog_cli.ops.move.serve.groups import GroupCoordinator
 from kafkalog_cli.ops.move.serve.options import ServeOptions
 from kafkalog_cli.ops.move.serve.server import Server
 from kafkalog_cli.ops.move.serve.transactions import TransactionalIds
-from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.results import Count, of, result
 
 

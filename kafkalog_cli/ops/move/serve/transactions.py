@@ -20,11 +20,11 @@ from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.open_transactions import newest_snapshot, parts_to_replay, read_newest_snapshot
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.cluster.tables.coordinator_log import STATES, Transaction, transactions
 from kafkalog_cli.ops.move.serve.broker import Broker, Request, unknown_topic
 from kafkalog_cli.ops.move.serve.segment_map import Event, TransactionEvent
-from kafkalog_cli.ops.session.observer import Note
 
 Events = Callable[[int], Sequence[Event]]
 """Returns the events of a segment, by its number, in the order of the log."""

@@ -10,10 +10,10 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.posix_lock import LockOwner, lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.ops.call.interruptions import Interruptions
+from kafkalog_cli.ops.call.options import Context
 from kafkalog_cli.ops.log_warning import warn
 from kafkalog_cli.ops.selection import in_its_log_dir
-from kafkalog_cli.ops.session.interruptions import Interruptions
-from kafkalog_cli.ops.session.options import Context
 
 
 class Note(NamedTuple):
@@ -28,7 +28,7 @@ class Note(NamedTuple):
 
 
 class NoProgress:
-    """Shows no progress. The session enters it while it works; any thread may call `advance` and `expect_more`."""
+    """Shows no progress. The call enters it while it works; any thread may call `advance` and `expect_more`."""
 
     is_shown = False
     """If progress is not shown, a total that costs reads is not computed."""

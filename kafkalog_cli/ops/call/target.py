@@ -13,15 +13,15 @@ from kafkalog_cli.disk.lock import lock_partition
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.call.observer import Note
 
 if TYPE_CHECKING:
     from kafkalog_cli.change.manifest import RunInfo
+    from kafkalog_cli.ops.call.call import Call
     from kafkalog_cli.ops.change.apply_changes import Applied
     from kafkalog_cli.ops.change.plans import ChangePlan
     from kafkalog_cli.ops.change.refusals import Action, AppliedRule
     from kafkalog_cli.ops.ownership import Replication
-    from kafkalog_cli.ops.session.call import Call
 
 
 ResultT = TypeVar("ResultT")

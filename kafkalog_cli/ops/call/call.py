@@ -29,14 +29,14 @@ from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import Setting, parse_topic_settings, read_broker_properties
+from kafkalog_cli.ops.call.observer import LockWarnings, Note, Observer
+from kafkalog_cli.ops.call.options import Path, Paths, VerbOptions
+from kafkalog_cli.ops.call.target import Target
 from kafkalog_cli.ops.engine import THREADS, Engine, InOrder, Sized, log_bytes
 from kafkalog_cli.ops.forks import InForks, may_fork
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places, places_of_partitions
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions, selection_of
-from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer
-from kafkalog_cli.ops.session.options import Path, Paths, VerbOptions
-from kafkalog_cli.ops.session.target import Target
 from kafkalog_cli.ops.times import epoch_ms
 
 if TYPE_CHECKING:

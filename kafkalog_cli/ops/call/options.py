@@ -12,7 +12,7 @@ from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.ops.option_values import Clock, wall_clock_ms
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.session.observer import Observer
+    from kafkalog_cli.ops.call.observer import Observer
     from kafkalog_cli.ops.times import Time
 
 Path: TypeAlias = str | PathLike[str]

@@ -1,4 +1,4 @@
-"""Groups of options of commands with a session, or on Spark; `groups.py` has those of all that read."""
+"""Groups of options of commands that call a verb, or run on Spark; `groups.py` has those of all that read."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager

@@ -11,6 +11,8 @@ import shutil
 import stat
 from pathlib import Path
 
+from tests.conformance.runner import run_in
+
 ANSWERS = Path(__file__).with_name("answers")
 SUFFIX = ".jsonl.xz"
 PROCESSES = "processes"
@@ -33,7 +35,7 @@ REPORT = re.compile(r"^\S.*\n(?: .*\n)*", re.MULTILINE)
 ORDINARY_MODES = {"d755", "-644"}
 
 
-def answers_of(row, root, place, forks):
+def answers_of(row, root, place):
     """The answers to the commands of a row: exit code, output, and after a change the files of the log directory."""
     place.mkdir(parents=True)
     try:
@@ -45,7 +47,7 @@ def answers_of(row, root, place, forks):
         (place / "LINES").write_text("one\ntwo\nthree\n")
         run, before, answers = "no-run", _files(place / "D") if row.changes else {}, []
         for command in row.commands:
-            ran = forks.run([run if word == "RUN" else word for word in command], place)
+            ran = run_in(place, [run if word == "RUN" else word for word in command])
             run = next(reversed(RUN.findall(ran["out"])), run)
             answer = answer_of(ran["code"], ran["out"], ran["err"], place, root)
             if row.changes:

@@ -1,4 +1,4 @@
-"""Commands as processes of their own: a closed pipe or a full disk as output, signals, and the same answer as in a fork.
+"""Commands as processes of their own: a closed pipe or a full disk as output, signals, and the same answer as in this process.
 
 `pytest tests/conformance --update` stores the answers.
 """
@@ -19,7 +19,7 @@ import pytest
 from tests.conformance import record
 from tests.conformance.log_directories import unpack_all
 from tests.conformance.rows import COMPACT, DELETE, JSON, NOW
-from tests.conformance.runner import ENVIRONMENT, Forks
+from tests.conformance.runner import ENVIRONMENT, recorded_environment, run_in
 
 CASE = "crash-torn"
 PARTITION = f"D/{CASE}-0"
@@ -156,8 +156,8 @@ def test_a_process_answers_as_recorded(name, place, log_directory, recorded, pyt
 
 
 @pytest.mark.parametrize("argv", READERS, ids=" ".join)
-def test_a_process_answers_as_a_fork_does(argv, place, log_directory):
-    with Forks() as forks:
-        ran = forks.run(argv, place)
-    forked = record.answer_of(ran["code"], ran["out"], ran["err"], place, log_directory)
-    assert [forked] == answer(start(argv, place, subprocess.PIPE), place, log_directory)
+def test_a_process_answers_as_the_runner_of_the_record_does(argv, place, log_directory):
+    with recorded_environment():
+        ran = run_in(place, argv)
+    expected = record.answer_of(ran["code"], ran["out"], ran["err"], place, log_directory)
+    assert [expected] == answer(start(argv, place, subprocess.PIPE), place, log_directory)

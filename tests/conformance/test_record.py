@@ -8,7 +8,7 @@ import pytest
 from tests.conformance import record
 from tests.conformance.log_directories import unpack_all
 from tests.conformance.rows import rows_for
-from tests.conformance.runner import Forks
+from tests.conformance.runner import recorded_environment
 
 SHOWN_ROWS = 10
 
@@ -18,10 +18,10 @@ def log_directories(tmp_path_factory):
     return unpack_all(tmp_path_factory.mktemp("fixtures"))
 
 
-@pytest.fixture(scope="module")
-def forks():
-    with Forks() as running:
-        yield running
+@pytest.fixture(autouse=True)
+def environment():
+    with recorded_environment():
+        yield
 
 
 def recorded_cases():
@@ -30,18 +30,18 @@ def recorded_cases():
         yield pytest.param(case, marks=pytest.mark.xdist_group(f"conformance {number % 2}"))
 
 
-def differences_now(case, root, place, forks):
+def differences_now(case, root, place):
     """The answers of a case now, and each difference from the record, as text."""
     answers = {
-        row.name: record.answers_of(row, root, place / f"row-{number}", forks)
+        row.name: record.answers_of(row, root, place / f"row-{number}")
         for number, row in enumerate(rows_for(case, root))
     }
     return answers, list(record.differences(record.read_answers(case), answers))
 
 
 @pytest.mark.parametrize("case", list(recorded_cases()))
-def test_commands_answer_as_recorded(case, log_directories, forks, tmp_path, pytestconfig):
-    answers, found = differences_now(case, log_directories[case], tmp_path, forks)
+def test_commands_answer_as_recorded(case, log_directories, tmp_path, pytestconfig):
+    answers, found = differences_now(case, log_directories[case], tmp_path)
     if found and pytestconfig.getoption("update"):
         store(case, answers, found, pytestconfig)
     elif found:
@@ -49,11 +49,11 @@ def test_commands_answer_as_recorded(case, log_directories, forks, tmp_path, pyt
         pytest.fail(f"{case}: {len(found)} of {len(answers)} rows answer otherwise\n{text}", pytrace=False)
 
 
-def test_every_log_directory_of_the_fixtures_is_recorded(log_directories, forks, tmp_path, pytestconfig):
+def test_every_log_directory_of_the_fixtures_is_recorded(log_directories, tmp_path, pytestconfig):
     missing = sorted(set(log_directories) - set(record.recorded_cases()))
     if pytestconfig.getoption("update"):
         for case in missing:
-            answers, _found = differences_now(case, log_directories[case], tmp_path / case, forks)
+            answers, _found = differences_now(case, log_directories[case], tmp_path / case)
             store(case, answers, [f"{len(answers)} rows are new"], pytestconfig)
     else:
         assert missing == []

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import record
-from tests.conformance.log_directories import unpack_all
+from tests.conformance.log_directories import log_directory_of
 from tests.conformance.rows import COMPACT, DELETE, JSON, NOW
 from tests.conformance.runner import ENVIRONMENT, recorded_environment, run_in
+from tests.support.effort import DIAL
 
 CASE = "crash-torn"
 PARTITION = f"D/{CASE}-0"
@@ -63,9 +64,9 @@ PIPE_BYTES = 4096
 DEADLINE_SECONDS = 60
 
 
-@pytest.fixture(scope="module")
-def log_directory(tmp_path_factory):
-    return unpack_all(tmp_path_factory.mktemp("fixtures"))[CASE]
+@pytest.fixture
+def log_directory(corpus):
+    return log_directory_of(corpus / CASE)
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def recorded(pytestconfig):
         record.write_answers(record.PROCESSES, {name: now.get(name, known.get(name)) for name in ROWS})
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", DIAL.some([*ROWS]))
 def test_a_process_answers_as_recorded(name, place, log_directory, recorded, pytestconfig):
     run, argv = ROWS[name]
     known, now = recorded
@@ -155,7 +156,7 @@ def test_a_process_answers_as_recorded(name, place, log_directory, recorded, pyt
     print(*found, sep="\n")
 
 
-@pytest.mark.parametrize("argv", READERS, ids=" ".join)
+@pytest.mark.parametrize("argv", DIAL.some(READERS), ids=" ".join)
 def test_a_process_answers_as_the_runner_of_the_record_does(argv, place, log_directory):
     with recorded_environment():
         ran = run_in(place, argv)

@@ -14,8 +14,8 @@ SHOWN_ROWS = 10
 
 
 @pytest.fixture(scope="module")
-def log_directories(tmp_path_factory):
-    return unpack_all(tmp_path_factory.mktemp("fixtures"))
+def log_directories(tmp_path_factory, corpus):
+    return unpack_all(tmp_path_factory.mktemp("fixtures"), corpus)
 
 
 @pytest.fixture(autouse=True)

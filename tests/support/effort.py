@@ -72,6 +72,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     DIAL.effort, DIAL.rotation = config.getoption("effort"), config.getoption("rotation")
+    if config.getoption("update") and not DIAL.is_full:
+        DIAL.effort = "full"  # no answer is left as it was
     load_profiles(DIAL.effort)
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
+MOST_FILES = 120
 DOORS = set((TESTS / "support").glob("product*.py"))
 INTERNAL = re.compile(
     r"^\s*(from kafkalog_cli\b(?! import spark$|\.spark import (session|sql|KafkalogDataSource|plain_errors)$)|import kafkalog_cli\.)",
@@ -15,6 +16,12 @@ def test_only_unit_tests_and_the_door_import_internals():
     files = [path for path in TESTS.rglob("*.py") if path not in DOORS and path.parent.name != "unit"]
     assert len(files) > 100
     assert [str(path.relative_to(TESTS)) for path in files if INTERNAL.search(path.read_text())] == []
+
+
+def test_few_files_import_internals():
+    """Each of them has to be read again when the product is redesigned."""
+    files = [path for path in TESTS.rglob("*.py") if INTERNAL.search(path.read_text())]
+    assert len(files) <= MOST_FILES
 
 
 def test_import_of_an_internal_name_is_recognised():

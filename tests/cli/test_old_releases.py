@@ -120,29 +120,3 @@ def test_committed_offsets(old, case):
     assert (code, "Mismatch" in err) == (0, False)
     pattern = r'"group":"readers","topic":"gzip","partition":0}} payload: \{"version":"\d","data":\{"offset":(-?\d+),'
     assert int(re.findall(pattern, out)[-1]) == (40 * (STAGES.index(case) + 1) if case in STAGES else 90)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("case", CASES)
-def test_there_is_nothing_to_recover(old, case):
-    before = {path: path.stat().st_mtime_ns for path in (old / case).rglob("*")}
-    code, out, err = kafkalog("recover", "--dry-run", old / case)
-    assert code == 0
-    assert all("skipped: " in line and "-delete" in line for line in err.splitlines()), err
-    *lines, summary = out.splitlines()
-    assert all(": nothing to do, " in line for line in lines), out
-    assert re.fullmatch(rf"dry run: 0 of {len(lines)} partitions would be changed\. Nothing was changed", summary), out
-    assert {path: path.stat().st_mtime_ns for path in (old / case).rglob("*")} == before
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_ls_agrees_with_the_directory(old, case):
-    code, out, _ = kafkalog("ls", old / case, "--format", "json")
-    assert code == 0
-    listed = [json.loads(line) for line in out.splitlines()]
-    found = [one for one in listed if one["type"] == "partition" and one["directory_kind"] == "partition"]
-    assert {f"{one['topic']}-{one['partition']}" for one in found} == partitions_in(old / case)
-
-
-def partitions_in(folder):
-    return {path.name for path in folder.iterdir() if re.fullmatch(r".*-\d+", path.name)}

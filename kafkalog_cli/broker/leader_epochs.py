@@ -44,6 +44,23 @@ class LeaderEpochs:
         """The largest epoch, None if there are none."""
         return max(self._by_epoch, default=None)
 
+    def epoch_of(self, offset: int) -> int | None:
+        """Return the epoch of the record at an offset, None if it is not known (epochForOffset)."""
+        return max((entry.epoch for entry in self.entries if entry.start_offset <= offset), default=None)
+
+    def end_of(self, epoch: int, log_end: int) -> tuple[int, int] | None:
+        """Return the largest epoch up to `epoch`, and the offset after its last record (endOffsetFor).
+
+        None if it is not known. An epoch before the first one ends where the first one starts.
+        """
+        if epoch == self.latest_epoch:
+            return epoch, log_end
+        following = next((entry for entry in self.entries if entry.epoch > epoch), None)
+        if epoch < 0 or following is None:
+            return None
+        known = max((one for one in self._by_epoch if one <= epoch), default=epoch)
+        return known, following.start_offset
+
     def assign(self, epoch: int, start_offset: int) -> None:
         """Set the start offset of `epoch`, unless it is the latest epoch and starts at or below `start_offset`.
 

@@ -72,8 +72,10 @@ class SegmentPart(NamedTuple):
         return max(0, self.segment.log.size_bytes - self.position)
 
 
-def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: int) -> list[SegmentPart]:
-    """Return the parts of segments that contain every batch at or above `from_offset`.
+def parts_to_replay(
+    fs: Filesystem, segments: Sequence[Segment], from_offset: int, end_offset: int | None = None
+) -> list[SegmentPart]:
+    """Return the parts of segments that contain every batch at or above `from_offset`, and below `end_offset`.
 
     Segments of Kafka 0.7 are left out: 0.7 had no transactions. Raises what `open_read` raises.
     """
@@ -83,7 +85,7 @@ def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: in
     if parts and from_offset > parts[0].segment.base_offset:
         segment = parts[0].segment
         parts[0] = SegmentPart(segment, _position(fs, segment, from_offset))
-    return parts
+    return [part for part in parts if end_offset is None or part.segment.base_offset < end_offset]
 
 
 def newest_snapshot(
@@ -170,6 +172,23 @@ def open_transactions(
             last_timestamp = max(batch.max_timestamp, NO_TIMESTAMP)
             _keep(found, OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp), path)
     return _by_first_offset(found)
+
+
+def open_at(
+    fs: Filesystem,
+    partition: Partition,
+    end_offset: int,
+    batches: Callable[[Sequence[SegmentPart]], Iterable[Batch]],
+) -> Sequence[OpenTransaction]:
+    """Return the transactions that are open at `end_offset`, by first offset.
+
+    As in a broker, they are those of the newest readable producer snapshot, updated by the batches of the log after it,
+    which `batches` reads. Raises as `open_transactions` and `open_read`.
+    """
+    offset, known = newest_snapshot(fs, partition, end_offset)
+    begin = partition.segments[0].base_offset if offset is None else offset
+    parts = parts_to_replay(fs, partition.segments, begin, end_offset) if begin < end_offset else []
+    return open_transactions(partition.path, known, batches(parts), begin, end_offset)
 
 
 def _position(fs: Filesystem, segment: Segment, offset: int) -> int:

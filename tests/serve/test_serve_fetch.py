@@ -105,14 +105,23 @@ def test_small_batches_are_read_ahead_as_far_as_the_next_response_needs(log_dir)
 
 
 @pytest.mark.parametrize("is_stopped_cleanly", [True, False])
-def test_a_log_with_a_snapshot_at_its_end_is_not_read_for_open_transactions(log_dir, is_stopped_cleanly):
+def test_a_log_with_a_snapshot_at_its_end_is_not_read_for_open_transactions(log_dir, monkeypatch, is_stopped_cleanly):
     """A first fetch with read_committed would wait until the whole last segment is read."""
     whole = one_large_log(log_dir)
     if is_stopped_cleanly:
         (log_dir / "orders-0" / f"{3000:020d}.snapshot").write_bytes(producer_snapshot([]))
-    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
-        assert partition(fetch(client, 0, isolationLevel=1))["lastStableOffset"] == 3000
-        assert (server.catalog.find("orders", 0).own.map(0)._at < len(whole)) == is_stopped_cleanly
+    with serving(log_dir) as server:
+        served = server.catalog.find("orders", 0)
+        log = server.catalog.fs.held(served.segments[0].log.path)
+        read_into, reached = log.read_into, [0]
+
+        def read_and_note(position, buffer):
+            reached.append(position + len(buffer))
+            return read_into(position, buffer)
+
+        monkeypatch.setattr(log, "read_into", read_and_note)
+        assert served.last_stable_offset == 3000
+        assert (max(reached) < len(whole)) == is_stopped_cleanly
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the count of packets is Linux's")

@@ -362,12 +362,3 @@ def test_sets_of_old_are_unpacked_as_deep_as_is_allowed():
         found = list(records_of(data, seven_base_offset=0, limits=DEFAULT_LIMITS))
         values = sum(len(block.records) for block in found)
         assert (values, [dict(block.faults) == {} for block in found][-1]) == (int(is_read), is_read)
-
-
-@pytest.mark.parametrize("more", range(30))
-def test_the_size_of_the_next_batch_is_known_after_its_magic(more):
-    """The bytes up to the magic of a batch say its size and whether it is a batch."""
-    first, second = (batch_v2([R(at, 0, b"k", b"v" * 9)]) for at in (0, 1))
-    scan = Scan(BytesFile(first + second), chunk_bytes=len(first) + more)
-    next(iter(scan))
-    assert scan.next_bytes == (len(second) if more >= 17 else 0)

@@ -11,7 +11,7 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
-from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, Batch, BatchColumns
+from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.legacy import scan_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -76,7 +76,7 @@ class Scan:
     Damage does not raise; a device error is a fault with its range. While and after the iteration, `end_position` is
     the byte after the last batch, and `good_bytes` the byte after the last batch with a right CRC of its chain: a
     damaged length leads a chain across good batches. `fault` is the reason why the last chain ended (None: the end of
-    the range). `next_bytes` is the size of the batch after the last chunk, 0 if it was not read.
+    the range).
 
     `knows_brokers`: the unused end of a log that a running broker appends to is not a fault. `buffers` is the number of
     chunks that may be in use at the same time, with the chunk that is being scanned.
@@ -99,7 +99,6 @@ class Scan:
         self.end = file.size_bytes if end is None else min(end, file.size_bytes)
         self.limits = limits
         self.fault: Fault | None = None
-        self.next_bytes = 0
         self.buffers = 1
         self._is_whole = end is None or end >= file.size_bytes
         self._on_damage = on_damage
@@ -193,8 +192,6 @@ class Scan:
                     good = scanned.batches.last_valid_row()
                     if good is not None:
                         self.good_bytes = scanned.batches.part(0, good + 1).end_position
-                    needed = scanned.needed_bytes
-                    self.next_bytes = needed if needed > HEADER_SIZE_UP_TO_MAGIC_BYTES else 0
                     yield Chunk(view, position, scanned.batches, is_seven)
                 if scanned.fault is not None or not scanned.needed_bytes:
                     self.fault = self._unless_end(scanned.fault)

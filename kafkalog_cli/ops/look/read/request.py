@@ -13,7 +13,7 @@ from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import LogBounds, last_indexed
-from kafkalog_cli.log.open_transactions import headers_of, newest_snapshot, open_transactions, parts_to_replay
+from kafkalog_cli.log.open_transactions import headers_of, open_at
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
@@ -110,7 +110,10 @@ def growing_end(fs: Filesystem, partition: Partition, isolation: Isolation = Iso
     if not partition.segments or partition.segments[-1].is_seven:
         return partition.bounds.end
     end = _good_end(fs, partition.segments[-1])
-    return end if isolation is Isolation.READ_UNCOMMITTED else _stable(fs, partition, end)
+    if isolation is Isolation.READ_UNCOMMITTED:
+        return end
+    found = open_at(fs, partition, end, lambda parts: headers_of(fs, parts, []))
+    return found[0].first_offset if found else end
 
 
 def _good_end(fs: Filesystem, segment: Segment) -> int:
@@ -125,13 +128,6 @@ def _good_end(fs: Filesystem, segment: Segment) -> int:
             if end is not None:
                 return end
     return segment.base_offset
-
-
-def _stable(fs: Filesystem, partition: Partition, end: int) -> int:
-    from_offset, snapshot = newest_snapshot(fs, partition, end)
-    parts = parts_to_replay(fs, partition.segments, from_offset or 0)
-    found = open_transactions(partition.path, snapshot, headers_of(fs, parts, []), from_offset or 0, end)
-    return found[0].first_offset if found else end
 
 
 _RECORD_BYTES = 300

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from operator import ge
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
     SegmentPart,
     newest_snapshot,
-    open_transactions,
+    open_at,
     parts_to_replay,
 )
 from kafkalog_cli.log.partition import Partition
@@ -220,7 +221,7 @@ class Committed:
         self._ends = TransactionEnds(fs, parts, first_offset, limits, self._note)
         self._at_end: tuple[int | None, frozenset[int]] | None = None
         self._told_of: set[int] = set()
-        for found in self._open_before(first_offset):
+        for found in open_at(fs, partition, first_offset, partial(self._transactional, end_offset=first_offset)):
             ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1, hides=False)
             if (
                 ending is Ending.OPEN
@@ -249,15 +250,6 @@ class Committed:
         message = f"a transaction of producer {producer_id} is open since offset {offset}: read_committed ends there"
         self._notes.append(ReadNote("open-transaction", self._partition.path, message))
 
-    def _open_before(self, first_offset: int) -> Sequence[OpenTransaction]:
-        """Return the transactions open at `first_offset`, from the newest snapshot below it and the later batches."""
-        offset, known = newest_snapshot(self._fs, self._partition, first_offset)
-        begin = self._partition.segments[0].base_offset if offset is None else offset
-        parts = self._parts(begin, first_offset) if begin < first_offset else []
-        return open_transactions(
-            self._partition.path, known, self._transactional(parts, first_offset), begin, first_offset
-        )
-
     def _transactional(self, parts: Sequence[SegmentPart], end_offset: int) -> Iterator[Batch]:
         """Yield the batches of transactions and markers below an offset whose CRCs are right."""
         for part in parts:
@@ -271,17 +263,12 @@ class Committed:
                     if first != NO_OFFSET and first >= end_offset:
                         break
 
-    def _parts(self, begin: int, end: int) -> list[SegmentPart]:
-        """Return the parts of the log from offset `begin` on, without segments that begin at or above `end`."""
-        parts = parts_to_replay(self._fs, self._partition.segments, begin)
-        return [part for part in parts if part.segment.base_offset < end]
-
     def _was_aborted(self, found: OpenTransaction, first_offset: int) -> bool:
         """Whether a transaction index shows that the transaction ended below `first_offset`.
 
         Damage may hide the marker itself.
         """
-        parts = self._parts(found.first_offset, first_offset)
+        parts = parts_to_replay(self._fs, self._partition.segments, found.first_offset, first_offset)
         if not any(part.segment.txn_index for part in parts):
             return False
         ends = TransactionEnds(self._fs, parts, found.first_offset, self._limits, lambda *_: None)

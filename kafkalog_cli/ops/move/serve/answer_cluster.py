@@ -10,9 +10,8 @@ from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.log.settings.topic_config import Origin, Setting
 from kafkalog_cli.log.settings.topic_config_table import BROKER_KEYS, TOPIC_KEYS
 from kafkalog_cli.ops.cluster.cluster_entries import is_sensitive
-from kafkalog_cli.ops.move.serve.broker import NO_OPERATIONS, Broker, Caller, Request, unknown_topic
+from kafkalog_cli.ops.move.serve.broker import NO_EPOCH, NO_OPERATIONS, Broker, Caller, Request, unknown_topic
 from kafkalog_cli.ops.move.serve.catalog import ServedTopic
-from kafkalog_cli.ops.move.serve.epochs import NO_EPOCH
 
 _COORDINATED = {0: "groups", 1: "transactions"}
 """The types of keys that have a coordinator here."""
@@ -75,7 +74,7 @@ def _partition(broker: Broker, topic: ServedTopic, number: int) -> Message:
             "isrNodes": [], "offlineReplicas": [node],
         }  # fmt: skip
     return {
-        **found, "leaderId": node, "leaderEpoch": served.epochs.of_leader, "isrNodes": [node], "offlineReplicas": [],
+        **found, "leaderId": node, "leaderEpoch": served.leader_epoch, "isrNodes": [node], "offlineReplicas": [],
     }  # fmt: skip
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.move.serve.broker import Broker, Request
-from kafkalog_cli.ops.move.serve.epochs import NO_EPOCH, NO_OFFSET
-from kafkalog_cli.ops.move.serve.served_copy import NoRecords, RecordsPart
+from kafkalog_cli.ops.move.serve.broker import NO_EPOCH, NO_OFFSET, Broker, Request
+from kafkalog_cli.ops.move.serve.segment_map import RecordsPart
+from kafkalog_cli.ops.move.serve.served_copy import NoRecords
 from kafkalog_cli.ops.move.serve.served_partition import ServedPartition
 
 _BY_ID = 13
@@ -75,7 +75,7 @@ def _records(partition: ServedPartition, request: Request, asked: Message, budge
     most = max(0, min(asked["partitionMaxBytes"], budget.most - budget.used))
     found = partition.records(offset, end, most, first_is_whole=not budget.used)
     if isinstance(found, RecordsPart) and request.version in _OLD_FORMATS:
-        found = found.in_format(_OLD_FORMATS[request.version])
+        found = _in_format(found, _OLD_FORMATS[request.version])
     if isinstance(found, NoRecords):
         return _failed(asked["partition"], _ERRORS[found])
     aborted: list[Message] | None = [] if is_committed else None
@@ -96,13 +96,19 @@ def _records(partition: ServedPartition, request: Request, asked: Message, budge
     }
 
 
+def _in_format(part: RecordsPart, most_magic: int) -> RecordsPart | NoRecords:
+    """Return the first batches up to a batch of a newer message format."""
+    part = part.before(lambda batch: batch.magic > most_magic)
+    return part if part.size_bytes else NoRecords.NEWER_FORMAT
+
+
 def _failed(number: int, error: ApiError) -> Message:
     return {"partitionIndex": number, "errorCode": error, **_NO_OFFSETS, "abortedTransactions": [], "records": b""}
 
 
 def epoch_error(partition: ServedPartition, epoch: int) -> ApiError:
     """Return the error for the leader epoch that a client knows; -1: it knows none."""
-    latest = partition.epochs.of_leader
+    latest = partition.leader_epoch
     if epoch in (NO_EPOCH, latest):
         return ApiError.NONE
     return ApiError.FENCED_LEADER_EPOCH if epoch < latest else ApiError.UNKNOWN_LEADER_EPOCH

@@ -10,8 +10,7 @@ from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.look.lookup_offset import Found
 from kafkalog_cli.ops.look.lookup_time import EARLIEST, LATEST
 from kafkalog_cli.ops.move.serve.answer_fetch import epoch_error
-from kafkalog_cli.ops.move.serve.broker import Broker, Request, of_each_partition
-from kafkalog_cli.ops.move.serve.epochs import NO_EPOCH, NO_OFFSET
+from kafkalog_cli.ops.move.serve.broker import NO_EPOCH, NO_OFFSET, Broker, Request, of_each_partition
 from kafkalog_cli.ops.move.serve.served_partition import ServedPartition
 
 _LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -3, -4, -5, -6
@@ -58,8 +57,8 @@ def _offset(broker: Broker, request: Request, topic: str, asked: Message) -> Mes
     if found.offset < 0:
         return _said(number, found)
     # For the end, Partition.fetchOffsetForTimestamp answers the leader's epoch, whatever the offset's own is.
-    epoch = partition.epochs.of_leader if asked["timestamp"] == LATEST else partition.epochs.of(found.offset)
-    return {**_said(number, found), "leaderEpoch": epoch}
+    epoch = partition.leader_epoch if asked["timestamp"] == LATEST else partition.epochs.epoch_of(found.offset)
+    return {**_said(number, found), "leaderEpoch": NO_EPOCH if epoch is None else epoch}
 
 
 def _offsets_before(broker: Broker, partition: ServedPartition, asked: Message) -> list[int]:
@@ -114,5 +113,5 @@ def _epoch_end(broker: Broker, topic: str, asked: Message) -> Message:
     error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
     if error is not ApiError.NONE:
         return {"errorCode": error, "partition": number}
-    epoch, end = partition.epochs.end_of(asked["leaderEpoch"], partition.end)
+    epoch, end = partition.epochs.end_of(asked["leaderEpoch"], partition.end) or (NO_EPOCH, NO_OFFSET)
     return {"partition": number, "leaderEpoch": epoch, "endOffset": end}

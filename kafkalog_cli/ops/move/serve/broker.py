@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.move.serve.groups import GroupCoordinator
     from kafkalog_cli.ops.move.serve.transactions import TransactionalIds
 
+NO_EPOCH = NO_OFFSET = -1
 NO_OPERATIONS = -(1 << 31)
 """The authorized operations if they are not known."""
 

@@ -4,16 +4,15 @@ from collections.abc import Callable
 from threading import Lock, Thread
 from typing import NamedTuple
 
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
-from kafkalog_cli.ops.cluster.tables.coordinator_log import CommittedOffset, committed_offsets
-from kafkalog_cli.ops.move.serve.broker import Broker, Request, by_topic, of_each_partition
-from kafkalog_cli.ops.move.serve.epochs import NO_EPOCH, NO_OFFSET
+from kafkalog_cli.ops.cluster.tables.coordinator_log import committed_offsets
+from kafkalog_cli.ops.move.serve.broker import NO_EPOCH, NO_OFFSET, Broker, Request, by_topic, of_each_partition
 from kafkalog_cli.ops.move.serve.groups import NO_GENERATION
 
 MOST_METADATA_BYTES = 4096
@@ -21,21 +20,12 @@ MOST_METADATA_BYTES = 4096
 _MOST_OFFSETS = 1_000_000
 
 
-class OffsetKey(NamedTuple):
-    """A group id, a topic and a partition."""
-
-    group: str
-    topic: str
-    partition: int
-
-
 class Commit(NamedTuple):
-    """A committed offset. `time_ms` is when it was committed, in epoch ms."""
+    """A committed offset."""
 
     offset: int
     leader_epoch: int
     metadata: str
-    time_ms: int
 
 
 class CommittedStore:
@@ -49,8 +39,8 @@ class CommittedStore:
         self._log_dirs = log_dirs
         self._report = report
         self._decoding = decoding
-        self._offsets: dict[OffsetKey, Commit] = {}
-        self._on_disk = 0
+        self._groups: dict[str, dict[tuple[str, int], Commit]] = {}
+        self._new_offsets = 0
         self._changing = Lock()
         self.loading = Thread(target=self._load, name="kafkalog-load-offsets", daemon=True)
 
@@ -67,21 +57,22 @@ class CommittedStore:
     def of_group(self, group_id: str) -> dict[tuple[str, int], Commit]:
         """Return the offsets of a group by topic and partition."""
         with self._changing:
-            found = self._offsets.items()
-            return {(topic, number): one for (group, topic, number), one in found if group == group_id}
+            return dict(self._groups.get(group_id, {}))
 
     def groups(self) -> set[str]:
         """Return the ids of the groups that have offsets."""
         with self._changing:
-            return {key.group for key in self._offsets}
+            return set(self._groups)
 
-    def commit(self, commits: dict[OffsetKey, Commit]) -> None:
-        """Commit offsets. Raises Refused for too many offsets: none of them is committed then."""
+    def commit(self, group_id: str, commits: dict[tuple[str, int], Commit]) -> bool:
+        """Commit offsets; return False for too many offsets: none of them is committed then."""
         with self._changing:
-            new = sum(key not in self._offsets for key in commits)
-            if len(self._offsets) + new - self._on_disk > _MOST_OFFSETS:
-                raise Refused(path=CONSUMER_OFFSETS, reason=f"more than {_MOST_OFFSETS} offsets were committed")
-            self._offsets |= commits
+            new = len(commits.keys() - self._groups.get(group_id, {}).keys())
+            if self._new_offsets + new > _MOST_OFFSETS:
+                return False
+            self._new_offsets += new
+            self._groups.setdefault(group_id, {}).update(commits)
+            return True
 
     def _load(self) -> None:
         try:
@@ -90,20 +81,15 @@ class CommittedStore:
                 with self._decoding:
                     _, offsets = topic.load(number, committed_offsets)
                 with self._changing:
-                    self._offsets |= dict(map(_commit_on_disk, offsets))
-                    self._on_disk = len(self._offsets)
+                    for one in offsets:
+                        epoch = NO_EPOCH if one.leader_epoch is None else one.leader_epoch
+                        of_group = self._groups.setdefault(one.group_id, {})
+                        of_group[one.topic, one.partition] = Commit(one.offset, epoch, one.metadata)
         except (KafkalogError, OSError) as error:
             message = f"committed offsets are incomplete: {unreadable(error).message}"
             self._report(Note("unreadable", message, CONSUMER_OFFSETS, is_error=True, exit_code=ExitCode.PARTIAL))
         for note in self._log_dirs.take_notes():
             self._report(note)
-
-
-def _commit_on_disk(found: CommittedOffset) -> tuple[OffsetKey, Commit]:
-    epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
-    time_ms = -1 if found.commit_timestamp is None else found.commit_timestamp
-    key = OffsetKey(found.group_id, found.topic, found.partition)
-    return key, Commit(found.offset, epoch, found.metadata, time_ms)
 
 
 _SEVERAL_GROUPS = 8
@@ -122,33 +108,27 @@ def commit(broker: Broker, request: Request) -> Message:
         refused = ApiError.COORDINATOR_LOAD_IN_PROGRESS
     if not group_id:
         refused = ApiError.INVALID_GROUP_ID
-    taken: dict[OffsetKey, Commit] = {}
-    errors: dict[OffsetKey, ApiError] = {}
+    taken: dict[tuple[str, int], Commit] = {}
+    errors: dict[tuple[str, int], ApiError] = {}
     for topic in body["topics"]:
         for one in topic["partitions"]:
-            key = OffsetKey(group_id, topic["name"], one["partitionIndex"])
-            metadata = one["committedMetadata"] or ""
-            errors[key] = refused if refused is not ApiError.NONE else _commit_error(broker, key, metadata)
-            if errors[key] is ApiError.NONE:
-                epoch, time_ms = one.get("committedLeaderEpoch", NO_EPOCH), one.get("commitTimestamp", -1)
-                time_ms = broker.now_ms() if time_ms < 0 else time_ms
-                taken[key] = Commit(one["committedOffset"], epoch, metadata, time_ms)
-    if taken:
-        try:
-            broker.committed.commit(taken)
-        except Refused:  # as a broker whose log of commits is elsewhere: clients try again
-            errors |= dict.fromkeys(taken, ApiError.NOT_COORDINATOR)
+            place, metadata = (topic["name"], one["partitionIndex"]), one["committedMetadata"] or ""
+            errors[place] = refused or _commit_error(broker, *place, metadata)
+            if not errors[place]:
+                taken[place] = Commit(one["committedOffset"], one.get("committedLeaderEpoch", NO_EPOCH), metadata)
+    if taken and not broker.committed.commit(group_id, taken):
+        # As a broker whose log of commits is elsewhere: clients try again.
+        errors |= dict.fromkeys(taken, ApiError.NOT_COORDINATOR)
     return of_each_partition(
         request, "name", lambda topic, one: {
-            "partitionIndex": one["partitionIndex"],
-            "errorCode": errors[OffsetKey(group_id, topic, one["partitionIndex"])],
+            "partitionIndex": one["partitionIndex"], "errorCode": errors[topic, one["partitionIndex"]],
         }
     )  # fmt: skip
 
 
-def _commit_error(broker: Broker, key: OffsetKey, metadata: str) -> ApiError:
-    topic = broker.catalog.topics.get(key[1])
-    if topic is None or not 0 <= key[2] < topic.partition_count:
+def _commit_error(broker: Broker, topic: str, number: int, metadata: str) -> ApiError:
+    served = broker.catalog.topics.get(topic)
+    if served is None or not 0 <= number < served.partition_count:
         return ApiError.UNKNOWN_TOPIC_OR_PARTITION
     is_large = len(metadata.encode("utf-8", "surrogatepass")) > MOST_METADATA_BYTES
     return ApiError.OFFSET_METADATA_TOO_LARGE if is_large else ApiError.NONE
@@ -193,7 +173,7 @@ def _offsets(broker: Broker, group_id: str, asked: list[Message] | None, error: 
 
 def _committed(found: Commit | None, number: int, error: ApiError) -> Message:
     if found is None:
-        found = Commit(NO_OFFSET, NO_EPOCH, "", -1)
+        found = Commit(NO_OFFSET, NO_EPOCH, "")
     return {
         "partitionIndex": number, "committedOffset": found.offset, "committedLeaderEpoch": found.leader_epoch,
         "metadata": found.metadata, "errorCode": error,

@@ -10,7 +10,7 @@ from kafkalog_cli.format.internal_topics.decode import Spliced
 from kafkalog_cli.format.protocol.messages import BadRequest
 from kafkalog_cli.ops.move.serve.broker import Broker, Caller
 from kafkalog_cli.ops.move.serve.dialects import Dialect
-from kafkalog_cli.ops.move.serve.served_copy import RecordsPart
+from kafkalog_cli.ops.move.serve.segment_map import RecordsPart
 
 _SIZE = struct.Struct(">i")
 _PIECE_BYTES = 64 << 10

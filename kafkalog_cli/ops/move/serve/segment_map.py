@@ -1,48 +1,27 @@
-"""The contents of a segment: its runs of good batches, places to start reading from, and its transactions.
+"""The contents of a segment: its runs of good batches, the damage between them, and places to start reading from.
 
 All bytes of a segment are read once, and their CRCs checked, before they are served: part by part, as clients read.
 """
 
 from __future__ import annotations
 
+import errno
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
-from enum import Enum, unique
-from itertools import islice
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from threading import RLock
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
-from kafkalog_cli.format.control import ABORT
-from kafkalog_cli.log.open_transactions import transaction_steps
-from kafkalog_cli.log.reading.header import control_type_at, header_at
+from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES, DamagePolicy, Scan
+from kafkalog_cli.ops.move.serve.as_of import CutFile
+from kafkalog_cli.ops.move.serve.held_files import HeldFile
 
 _STEP_BYTES = 16 << 10
 """Distance of two places in the map: more places need more memory, fewer need longer walks over headers."""
 _PART_BYTES = 512 << 10
 """Bytes that are read at a time, or more if a client wants more: it does not wait for the end of a segment."""
-_RECENT_BATCHES = 128
-"""The number of the last batches that were read whose headers are kept: clients ask for these batches next."""
-
-
-@unique
-class TransactionEvent(Enum):
-    """A transaction of a producer begins, or its marker ends it."""
-
-    BEGIN = "begin"
-    COMMIT = "commit"
-    ABORT = "abort"
-
-
-class Event(NamedTuple):
-    """An event at an offset: the first batch of a transaction in this segment, or a marker."""
-
-    offset: int
-    producer_id: int
-    kind: TransactionEvent
 
 
 class PartNotServed(NamedTuple):
@@ -54,23 +33,47 @@ class PartNotServed(NamedTuple):
     reason: str
 
 
-class Slice(NamedTuple):
-    """Whole batches: bytes `start` to `end` of a segment, and the offset after the last batch.
+class RecordsPart(NamedTuple):
+    """Whole batches in a segment, of which a client wanted `most_bytes`. `next_offset` follows the last batch.
 
-    It is empty if the batch at byte `start` does not fit.
+    It is empty if the batch at byte `position` does not fit.
     """
 
-    start: int
-    end: int
+    position: int
+    size_bytes: int
     next_offset: int
+    segment: SegmentMap
+    most_bytes: int
 
+    @property
+    def file(self) -> HeldFile:
+        """The file with the batches."""
+        return self.segment.file
 
-class _Place(NamedTuple):
-    """A good batch: bytes `start` to `end`, and its last offset."""
+    @property
+    def first(self) -> Batch:
+        """The header of the first batch, also of a batch that does not fit. Raises OSError if it is there no more."""
+        for batch in self.segment.headers(self.position, self.file.size_bytes):
+            return batch
+        raise OSError(errno.EIO, "the log was cut while it was served", self.file.path)
 
-    start: int
-    end: int
-    last_offset: int
+    @property
+    def batches(self) -> Iterator[Batch]:
+        """The headers of the batches. Raises as `read_into`."""
+        return self.segment.headers(self.position, self.position + self.size_bytes)
+
+    def before(self, is_refused: Callable[[Batch], bool]) -> RecordsPart:
+        """Return the batches before the first that is refused; none may be left. Raises as `read_into`."""
+        end, following = self.position, self.next_offset
+        for batch in self.batches:
+            if is_refused(batch):
+                return self._replace(size_bytes=end - self.position, next_offset=following)
+            end, following = batch.position + batch.size_bytes, batch.last_offset + 1
+        return self
+
+    def read_ahead(self) -> None:
+        """Read and check the next part: the client probably asks for it next."""
+        self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes)
 
 
 class _Run:
@@ -96,21 +99,16 @@ class _Run:
 class SegmentMap:
     """The map of one segment, which grows as it is asked. Threads share it. Methods raise as `read_into`."""
 
-    def __init__(self, file: ReadableFile, seven_base_offset: int | None = None) -> None:
+    def __init__(self, file: HeldFile, seven_base_offset: int | None = None) -> None:
         """`seven_base_offset`: the first offset of a segment of Kafka 0.7, whose offsets are positions of bytes."""
-        self._file = file
+        self.file = file
         self._seven_base_offset = seven_base_offset
         self._damage: list[PartNotServed] = []
-        self._events: list[Event] = []
         self._runs: list[_Run] = []
-        self._recent: list[tuple[int, int, int]] = []  # the fields of a _Place
-        self._open: set[int] = set()
         self.is_transactional = False
         """Whether a batch belongs to a transaction, as far as the segment was read."""
         self._reached = -1
         self._at = 0
-        self._next = (-1, 0)
-        self._continues = False
         self._is_done = False
         self._reading = RLock()
 
@@ -119,13 +117,6 @@ class SegmentMap:
         """The places that are not served, in the order of the file, as far as it was read."""
         with self._reading:
             return [*self._damage]
-
-    @property
-    def events(self) -> list[Event]:
-        """The beginnings and ends of transactions, in the order of the log."""
-        with self._reading:
-            self._read_all()
-            return self._events
 
     @property
     def next_offset(self) -> int | None:
@@ -156,14 +147,14 @@ class SegmentMap:
     def _damage_before(self, run: int) -> list[PartNotServed]:
         """Return the damage between a run, or the end of the segment, and the run before it."""
         start = self._runs[run - 1].end if run else 0
-        end = self._runs[run].positions[0] if run < len(self._runs) else self._file.size_bytes
+        end = self._runs[run].positions[0] if run < len(self._runs) else self.file.size_bytes
         return [one for one in self._damage if start <= one.start < end]
 
-    def slice(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> Slice | None:
+    def slice(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> RecordsPart | None:
         """Return the whole batches from the batch with `offset` (or the next one) on, below `end_offset`.
 
         They have at most `most_bytes`; `first_is_whole`: the first batch is returned even if it is larger. They do not
-        cross damage. The slice is empty if the first batch is not below `end_offset` or too large. None if the segment
+        cross damage. The part is empty if the first batch is not below `end_offset` or too large. None if the segment
         has no such batch.
         """
         with self._reading:
@@ -171,22 +162,25 @@ class SegmentMap:
             if number == len(self._runs):
                 return None
             run = self._runs[number]
-            first = self._batch_from(run, offset)
+            place = max(0, bisect_right(run.offsets, offset) - 1)
+            walk = self.headers(run.positions[place], run.end)
+            first = next((batch for batch in walk if batch.last_offset >= offset), None)
             if first is None:
                 return None
-            start = first.start
-            is_too_large = first.end - start > most_bytes
-            if first.last_offset >= end_offset or (is_too_large and not first_is_whole):
-                return Slice(start, start, offset)
-            if is_too_large:
-                return Slice(start, first.end, first.last_offset + 1)
-            limit = start + most_bytes
-            self._read_until(
-                lambda: run is not self._runs[-1] or run.end >= limit or self._next_ends_after(limit), limit
-            )
-            return self._up_to(run, first, limit, end_offset)
+            start, limit = first.position, first.position + most_bytes
+            end, following = start + first.size_bytes, first.last_offset + 1
+            if first.last_offset >= end_offset or (end > limit and not first_is_whole):
+                return RecordsPart(start, 0, offset, self, most_bytes)
+            self._read_until(lambda: run is not self._runs[-1] or run.end >= limit, limit)
+            place = min(bisect_right(run.positions, limit), bisect_right(run.offsets, end_offset)) - 1
+            end, following = max((end, following), (run.positions[place], run.offsets[place]))
+            for batch in self.headers(end, run.end):
+                if batch.position + batch.size_bytes > limit or batch.last_offset >= end_offset:
+                    break
+                end, following = batch.position + batch.size_bytes, batch.last_offset + 1
+            return RecordsPart(start, end - start, following, self, most_bytes)
 
-    def good_bytes(self, position: int, most_bytes: int) -> Slice | None:
+    def good_bytes(self, position: int, most_bytes: int) -> RecordsPart | None:
         """Return at most `most_bytes` bytes of good messages of Kafka 0.7 from a byte on; None if the byte is damaged.
 
         A client of 0.7 ignores an incomplete message at the end.
@@ -199,62 +193,25 @@ class SegmentMap:
             if run is None:
                 return None
             end = min(run.end, position + most_bytes)
-            return Slice(position, end, self._seven_base_offset + end)
+            return RecordsPart(position, end - position, self._seven_base_offset + end, self, most_bytes)
 
     def read_ahead(self, position: int, most_bytes: int) -> None:
-        """Read as far as a slice of `most_bytes` from a byte needs."""
+        """Read as far as `most_bytes` from a byte need."""
         limit = position + most_bytes
         with self._reading:
-            self._read_until(lambda: self._at >= limit or (self._at > position and self._next_ends_after(limit)), limit)
-
-    def _up_to(self, run: _Run, first: _Place, limit: int, end_offset: int) -> Slice:
-        """Return the batches of a run from `first` on that end at byte `limit` and below `end_offset`."""
-        place = min(bisect_right(run.positions, limit), bisect_right(run.offsets, end_offset)) - 1
-        after_first = first.end, first.last_offset + 1
-        end, following = max(after_first, (run.positions[place], run.offsets[place]))
-        for batch in self._batches(end, run.end):
-            if batch.end > limit or batch.last_offset >= end_offset:
-                break
-            end, following = batch.end, batch.last_offset + 1
-        return Slice(first.start, end, following)
+            self._read_until(lambda: self._at >= limit, limit)
 
     def _run_at(self, offset: int) -> int:
         """Return the number of the run that ends after `offset`; the number of runs if there is none."""
         self._read_until(lambda: bool(self._runs) and self._runs[-1].next_offset > offset)
         return next((i for i, run in enumerate(self._runs) if run.next_offset > offset), len(self._runs))
 
-    def _batch_from(self, run: _Run, offset: int) -> _Place | None:
-        place = max(0, bisect_right(run.offsets, offset) - 1)
-        for batch in self._batches(run.positions[place], run.end):
-            if batch.last_offset >= offset:
-                return batch
-        return None
-
-    def _batches(self, position: int, end: int) -> Iterator[_Place]:
-        """Yield the batches of a run from byte `position` up to byte `end`."""
-        row = bisect_left(self._recent, (position,))
-        if row < len(self._recent) and self._recent[row][0] == position:
-            for batch in map(_Place._make, islice(self._recent, row, None)):
-                if batch.start >= end:
-                    return
-                yield batch
-            return
-        for header in headers_between(self._file, position, end):
-            yield _Place(header.position, header.position + header.size_bytes, header.last_offset)
-
-    def _next_ends_after(self, position: int) -> bool:
-        """Whether the next batch that is not read yet ends after a byte, by its header."""
-        if self._seven_base_offset is not None:
-            return False
-        at, end = self._next
-        if at != self._at:
-            found = header_at(self._file, self._at)
-            end = found.position + found.size_bytes if isinstance(found, Batch) else 0
-            self._next = (self._at, end)
-        return end > position
+    def headers(self, position: int, end: int) -> Iterator[Batch]:
+        """Yield the headers of the batches in good bytes of the segment."""
+        return iter(Headers(CutFile(self.file, end), position))
 
     def _read_all(self) -> None:
-        self._read_until(lambda: False, self._file.size_bytes)
+        self._read_until(lambda: False, self.file.size_bytes)
 
     def _read_until(self, is_enough: Callable[[], bool], limit: int = 0) -> None:
         """Read parts until it is enough, which is about byte `limit`."""
@@ -264,29 +221,24 @@ class SegmentMap:
     def _read_part(self, size_bytes: int) -> None:
         """Read the next part. It ends after a good batch, from which the search after damage could go on too."""
         reader = Scan(
-            self._file, DamagePolicy.RESYNC, start=self._at,
+            self.file, DamagePolicy.RESYNC, start=self._at,
             seven_base_offset=self._seven_base_offset, chunk_bytes=size_bytes,
         )  # fmt: skip
         for chunk in reader:
             batches = chunk.batches
             if chunk.damage is not None:
                 self._note(self._at, self._at, chunk.damage.fault.message)
-                self._continues = False
             if batches.position[0] > self._at:
                 self._note(self._at, batches.position[0], "these bytes are not batches")
-                self._continues = False
-            self._continues = self._add(batches, continues=self._continues)
+            self._add(batches)
             self._at = batches.end_position
-            if reader.next_bytes:
-                self._next = self._at, self._at + reader.next_bytes
             if batches.last_valid_row() == len(batches) - 1:
                 return
             del chunk  # the memory of a large batch is free before the next is read
-        self._continues = False
         if reader.damage is not None:
             self._note(reader.end_position, reader.end_position, reader.damage.message)
-        if reader.fault is not None and self._at < self._file.size_bytes:
-            self._note(self._at, self._file.size_bytes, "the last bytes are not whole batches")
+        if reader.fault is not None and self._at < self.file.size_bytes:
+            self._note(self._at, self.file.size_bytes, "the last bytes are not whole batches")
         self._is_done = True
 
     def _note(self, start: int, end: int, reason: str) -> None:
@@ -294,59 +246,20 @@ class SegmentMap:
         if last is not None and last.start == start:
             self._damage[-1] = last._replace(end=max(last.end, end))  # the first reason is the more exact
         else:
-            self._damage.append(PartNotServed(self._file.path, start, end, reason))
+            self._damage.append(PartNotServed(self.file.path, start, end, reason))
 
-    def _add(self, batches: BatchColumns, *, continues: bool) -> bool:
-        """Add batches; return whether the next batches continue the last run."""
+    def _add(self, batches: BatchColumns) -> None:
         columns = (batches.position, batches.size_bytes, batches.base_offset, batches.last_offset, batches.valid)
         is_seven = self._seven_base_offset is not None
-        recent: list[tuple[int, int, int]] = []
         for position, size, base, ending, valid in zip(*columns, strict=True):
             first = ending if base == NO_OFFSET else base
             last = first + size - 1 if is_seven else ending
             if not valid or first <= self._reached or last < first:
                 what = "are out of order" if valid else "have a wrong CRC"
                 self._note(position, position + size, f"the offsets {first} to {last} {what}")
-                continues = False
                 continue
-            if not continues:
+            if not self._runs or self._runs[-1].end != position:
                 self._runs.append(_Run(position, first))
-                continues = True
             self._runs[-1].extend(position, position + size, last)
             self._reached = last
-            recent.append((position, position + size, last))
-        self._recent = recent[-_RECENT_BATCHES:]
-        self._add_events(batches)
-        return continues
-
-    def _add_events(self, batches: BatchColumns) -> None:
-        for event in events_of(self._file, batches.of_transactions(only_valid=True)):
-            if event.kind is not TransactionEvent.BEGIN:
-                self._open.discard(event.producer_id)
-            elif event.producer_id in self._open:
-                continue
-            else:
-                self._open.add(event.producer_id)
-                self.is_transactional = True
-            self._events.append(event)
-
-
-def events_of(file: ReadableFile, batches: Iterable[Batch]) -> Iterator[Event]:
-    """Yield an event per marker and per batch of a transaction. Raises as `read_into`."""
-    for batch, is_end in transaction_steps(batches):
-        if not is_end:
-            yield Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN)
-            continue
-        aborts = control_type_at(file, batch.position) == ABORT
-        kind = TransactionEvent.ABORT if aborts else TransactionEvent.COMMIT
-        yield Event(batch.last_offset, batch.producer_id, kind)
-
-
-def headers_between(file: ReadableFile, position: int, end: int) -> Iterator[Batch]:
-    """Yield the headers of the batches in good bytes of a segment. Raises as `read_into`."""
-    while position < end:
-        batch = header_at(file, position)
-        if not isinstance(batch, Batch):
-            return
-        yield batch
-        position = batch.position + batch.size_bytes
+        self.is_transactional = self.is_transactional or bool(batches.in_transactions())

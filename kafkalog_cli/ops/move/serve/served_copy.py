@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, unique
 from threading import RLock
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import FileStatus
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.errors import NotLookedUp
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
-from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.move.serve.epochs import NO_EPOCH, EpochHistory, leader_epochs_of
-from kafkalog_cli.ops.move.serve.held_files import HeldFile, HeldFilesystem
-from kafkalog_cli.ops.move.serve.segment_map import PartNotServed, SegmentMap, headers_between
+from kafkalog_cli.log.partition import Partition, read_leader_epochs
+from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
+from kafkalog_cli.ops.move.serve.segment_map import PartNotServed, RecordsPart, SegmentMap
 
 _V2 = 2
 
@@ -29,50 +29,6 @@ class NoRecords(Enum):
     NEWER_FORMAT = "newer-format"
     MISSING = "missing"
     """No segment has the offset, and the topic is not compacted. Consumers pass over such offsets."""
-
-
-class RecordsPart(NamedTuple):
-    """Whole batches in a held file, of which a client wanted `most_bytes`. `next_offset` follows the last batch.
-
-    It is empty if the batch at byte `position` does not fit.
-    """
-
-    file: HeldFile
-    position: int
-    size_bytes: int
-    next_offset: int
-    segment: SegmentMap
-    most_bytes: int
-
-    @property
-    def first(self) -> Batch:
-        """The header of the first batch, also of a batch that does not fit. Raises OSError if it is there no more."""
-        for batch in headers_between(self.file, self.position, self.file.size_bytes):
-            return batch
-        raise OSError(errno.EIO, "the log was cut while it was served", self.file.path)
-
-    @property
-    def batches(self) -> Iterator[Batch]:
-        """The headers of the batches. Raises as `read_into`."""
-        return headers_between(self.file, self.position, self.position + self.size_bytes)
-
-    def before(self, is_refused: Callable[[Batch], bool]) -> RecordsPart:
-        """Return the batches before the first that is refused; none may be left. Raises as `read_into`."""
-        end, following = self.position, self.next_offset
-        for batch in self.batches:
-            if is_refused(batch):
-                return self._replace(size_bytes=end - self.position, next_offset=following)
-            end, following = batch.position + batch.size_bytes, batch.last_offset + 1
-        return self
-
-    def in_format(self, most_magic: int) -> RecordsPart | NoRecords:
-        """Return the first batches up to a batch of a newer message format than `most_magic`. Raises as `read_into`."""
-        part = self.before(lambda batch: batch.magic > most_magic)
-        return part if part.size_bytes else NoRecords.NEWER_FORMAT
-
-    def read_ahead(self) -> None:
-        """Read and check the next part: the client probably asks for it next."""
-        self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes)
 
 
 class PlaceInCopy(NamedTuple):
@@ -116,7 +72,7 @@ class ServedCopy:
         self.segments = copy.segments
         self.start = copy.bounds.start
         self.next_offset = copy.bounds.next_offset
-        self.epochs: EpochHistory = leader_epochs_of(fs, copy, copy.bounds)
+        self.epochs = _leader_epochs_of(fs, copy)
         self._fs = fs
         self._tell_cut = tell_cut
         self._has_gaps = has_gaps
@@ -158,9 +114,7 @@ class ServedCopy:
             if hidden:
                 loss, damage = NoRecords.DAMAGED, [*damage, *hidden]
             if found is not None:
-                file = self._fs.held(self.segments[number].log.path)
-                size = found.end - found.start
-                part = RecordsPart(file, found.start, size, found.next_offset, mapped, most_bytes)
+                part = found
                 break
             if not self._has_gaps:
                 loss = loss or NoRecords.MISSING
@@ -184,14 +138,10 @@ class ServedCopy:
     def bytes_at(self, offset: int, most_bytes: int) -> RecordsPart | NoRecords:
         """Return bytes of a log of Kafka 0.7 from an offset on; the offset is a position of a byte."""
         number = self.segment_at(offset)
-        segment, mapped = self.segments[number], self.map(number)
-        found = mapped.good_bytes(offset - segment.base_offset, most_bytes)
+        found = self.map(number).good_bytes(offset - self.segments[number].base_offset, most_bytes)
         if self.is_cut(number):
             return NoRecords.CUT_OFF
-        if found is None:
-            return NoRecords.DAMAGED
-        file = self._fs.held(segment.log.path)
-        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped, most_bytes)
+        return NoRecords.DAMAGED if found is None else found
 
     def is_cut(self, number: int) -> bool:
         """Whether another program has cut batches off a segment since the start, and may have appended others since.
@@ -244,9 +194,24 @@ class ServedCopy:
         The leader of an epoch writes an offset once, so the leader epoch of the offset must be the same. Where this log
         has no epochs, as before Kafka 0.11, replicas agree below the high watermark.
         """
-        epoch = self.epochs.of(batch.last_offset)
-        if epoch != NO_EPOCH:
+        epoch = self.epochs.epoch_of(batch.last_offset)
+        if epoch is not None:
             return batch.magic >= _V2 and batch.leader_epoch == epoch
         marks = (self.copy.bounds.high_watermark, other.copy.bounds.high_watermark)
-        is_known = other.epochs.of(batch.last_offset) == NO_EPOCH
-        return is_known and all(mark is not None and batch.last_offset < mark for mark in marks)
+        has_no_epoch = other.epochs.epoch_of(batch.last_offset) is None
+        return has_no_epoch and all(mark is not None and batch.last_offset < mark for mark in marks)
+
+
+def _leader_epochs_of(fs: Filesystem, copy: Partition) -> LeaderEpochs:
+    """Return the epochs that a broker has after it loaded a partition. A file that it refuses gives no epochs.
+
+    Epochs that begin after the end of the log are left out. Raises as `open_read`.
+    """
+    entries, faults = read_leader_epochs(fs, copy)
+    try:
+        known = LeaderEpochs(() if faults else entries)
+    except LoadFailed:
+        return LeaderEpochs()
+    known.truncate_from_end(copy.bounds.next_offset + 1)
+    known.truncate_from_start(copy.bounds.start)
+    return known

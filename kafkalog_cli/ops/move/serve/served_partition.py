@@ -5,18 +5,22 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from heapq import merge
 from threading import Lock, RLock
 from typing import NamedTuple
 
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.look.lookup_offset import Found
 from kafkalog_cli.ops.look.lookup_time import TimeSearch, offsets_before
 from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.move.serve.options import DamageAnswer
-from kafkalog_cli.ops.move.serve.segment_map import Event, PartNotServed, events_of
-from kafkalog_cli.ops.move.serve.served_copy import NoRecords, PlaceInCopy, RecordsPart, ServedCopy
+from kafkalog_cli.ops.move.serve.segment_map import PartNotServed, RecordsPart
+from kafkalog_cli.ops.move.serve.served_copy import NoRecords, PlaceInCopy, ServedCopy
 from kafkalog_cli.ops.move.serve.transactions import Aborted, aborted_transactions, first_open_offset, producers_of
 
 _PART_BYTES = 1 << 20
@@ -54,6 +58,8 @@ class ServedPartition:
         self.segments = own.segments
         self.start = own.start
         self.epochs = own.epochs
+        self.leader_epoch = self.epochs.latest_epoch or 0
+        """The epoch of the leader. 0 for a log without epochs: librdkafka reads from no leader without an epoch."""
         self._fs = fs
         self._other_copies = others
         self._on_damage = on_damage
@@ -94,7 +100,10 @@ class ServedPartition:
     def last_stable_offset(self) -> int:
         """The offset up to which read_committed consumers read."""
         with self._building:
-            first = first_open_offset(self._fs, self.copy, self.own.next_offset, self._events)
+            first = first_open_offset(
+                self._fs, self.copy, self.own.next_offset,
+                lambda parts: (batch for _, batch in self._transactional([part.segment for part in parts])),
+            )  # fmt: skip
         return self.high_watermark if first is None else max(self.start, min(first, self.high_watermark))
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
@@ -104,20 +113,20 @@ class ServedPartition:
     @cached_property
     def _all_aborted(self) -> list[Aborted]:
         with self._building:
-            return aborted_transactions(self._fs, self.copy, self._events)
+            return aborted_transactions(self._fs, self.copy, self._transactional(self.segments))
 
-    def _events(self, number: int) -> Sequence[Event]:
-        """Return the events of a segment, with those of other copies where it is damaged."""
-        found = self.own.map(number).events
-        if not self._other_copies.copies:
-            return found
-        hidden = [
-            event
-            for hole in self.own.holes(number)
-            for part in self._parts(*hole)
-            for event in events_of(part.file, part.batches)
-        ]
-        return sorted([*found, *hidden], key=lambda event: event.offset) if hidden else found
+    def _transactional(self, segments: Sequence[Segment]) -> Iterator[tuple[ReadableFile, Batch]]:
+        """Yield the batches of transactions, and those of other copies where this copy is damaged, with their files."""
+        for segment in segments:
+            if segment.is_seven:
+                continue
+            file = self._fs.held(segment.log.path)
+            scanned = Scan(file, DamagePolicy.RESYNC).batches()
+            own = ((file, batch) for batches in scanned for batch in batches.of_transactions(only_valid=True))
+            holes = self.own.holes(self.segments.index(segment)) if self._other_copies.copies else ()
+            parts = (part for hole in holes for part in self._parts(*hole))
+            hidden = ((part.file, batch) for part in parts for batch in part.batches)
+            yield from merge(own, hidden, key=lambda found: found[1].base_offset)
 
     def _parts(self, offset: int, end_offset: int | None) -> Iterator[RecordsPart]:
         """Yield the batches of other copies at offsets `offset` to `end_offset`, without it, where this copy has none.

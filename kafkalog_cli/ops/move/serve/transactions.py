@@ -7,27 +7,32 @@ from typing import NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import ProducerReplay, ProducerState
-from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.columns import rows_where
+from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.format.txnindex import AbortedTxn
-from kafkalog_cli.log.open_transactions import newest_snapshot, parts_to_replay, read_newest_snapshot
+from kafkalog_cli.log.open_transactions import (
+    SegmentPart,
+    TransactionReplay,
+    open_at,
+    parts_to_replay,
+    read_newest_snapshot,
+)
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.reading.header import control_type_at
 from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.cluster.tables.coordinator_log import STATES, Transaction, transactions
 from kafkalog_cli.ops.move.serve.broker import Broker, Request, unknown_topic
-from kafkalog_cli.ops.move.serve.segment_map import Event, TransactionEvent
-
-Events = Callable[[int], Sequence[Event]]
-"""Returns the events of a segment, by its number, in the order of the log."""
 
 
 class Aborted(NamedTuple):
@@ -38,21 +43,20 @@ class Aborted(NamedTuple):
     last_offset: int
 
 
-def aborted_transactions(fs: Filesystem, partition: Partition, events: Events) -> list[Aborted]:
-    """Return all aborted transactions by first offset, from the log and the transaction indexes.
+def aborted_transactions(
+    fs: Filesystem, partition: Partition, batches: Iterable[tuple[ReadableFile, Batch]]
+) -> list[Aborted]:
+    """Return all aborted transactions by first offset, from the log's batches and the transaction indexes.
 
     The log decides. An entry of an index counts if it has no marker in the log, because damage may hide the marker.
     """
     found: dict[tuple[int, int], Aborted] = {}
-    open_since: dict[int, int] = {}
-    for number in range(len(partition.segments)):
-        for event in events(number):
-            if event.kind is TransactionEvent.BEGIN:
-                open_since.setdefault(event.producer_id, event.offset)
-                continue
-            first = open_since.pop(event.producer_id, None)
-            if event.kind is TransactionEvent.ABORT and first is not None:
-                found[event.producer_id, event.offset] = Aborted(event.producer_id, first, event.offset)
+    replay = TransactionReplay()
+    for file, batch in batches:
+        for marker, first in replay.ended((batch,)):
+            if first is not None and control_type_at(file, marker.position) == ABORT:
+                key = (marker.producer_id, marker.last_offset)
+                found[key] = Aborted(marker.producer_id, first, marker.last_offset)
     for entry in _indexed(fs, partition):
         key = (entry.producer_id, entry.last_offset)
         known = found.get(key)
@@ -61,29 +65,16 @@ def aborted_transactions(fs: Filesystem, partition: Partition, events: Events) -
     return sorted(found.values(), key=lambda one: (one.first_offset, one.producer_id))
 
 
-def first_open_offset(fs: Filesystem, partition: Partition, end: int, events: Events) -> int | None:
+def first_open_offset(
+    fs: Filesystem, partition: Partition, end: int, batches: Callable[[Sequence[SegmentPart]], Iterable[Batch]]
+) -> int | None:
     """Return the first offset of the first transaction that is open at the end of the log, None if none is open.
 
-    As a broker does, it starts with the newest readable producer snapshot, and follows the log from there.
+    An entry of a transaction index ends a transaction too, because damage may hide the marker.
     """
-    start, known = newest_snapshot(fs, partition, end)
-    open_since = {one.producer_id: one.first_offset for one in known}
-    is_at_end = start is not None and start >= end  # as a broker leaves it that stopped cleanly: nothing to follow
-    for event in () if is_at_end else _events_from(partition, start, events):
-        if event.kind is TransactionEvent.BEGIN:
-            open_since.setdefault(event.producer_id, event.offset)
-        else:
-            open_since.pop(event.producer_id, None)
-    ended = {(one.producer_id, one.first_offset) for one in _indexed(fs, partition)} if open_since else set()
-    return min((first for one, first in open_since.items() if (one, first) not in ended), default=None)
-
-
-def _events_from(partition: Partition, start: int | None, events: Events) -> Iterator[Event]:
-    segments = partition.segments
-    for number in range(len(segments)):
-        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        if start is None or following is None or following > start:
-            yield from (event for event in events(number) if start is None or event.offset >= start)
+    found = open_at(fs, partition, end, batches)
+    ended = {(one.producer_id, one.first_offset) for one in _indexed(fs, partition)} if found else set()
+    return next((one.first_offset for one in found if (one.producer_id, one.first_offset) not in ended), None)
 
 
 def _indexed(fs: Filesystem, partition: Partition) -> Iterator[AbortedTxn]:

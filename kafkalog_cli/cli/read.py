@@ -21,14 +21,14 @@ from kafkalog_cli.cli.options import (
 from kafkalog_cli.cli.printed_records import PartitionPrinter, RecordForm, fields_of, record_form_of
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, worst_exit_code
+from kafkalog_cli.format.batch import encode_start
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.look.lookup_time import joined_errors
 from kafkalog_cli.ops.look.read.events import FoundRecords, read_events
-from kafkalog_cli.ops.look.read.log_read import LogRead, fetches
+from kafkalog_cli.ops.look.read.log_read import LogRead
 from kafkalog_cli.ops.look.read.request import ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
-from kafkalog_cli.output.read_printer import write_fetch
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.records import RecordBlock
@@ -282,9 +282,10 @@ class _Read:
 
     def write_fetches(self) -> None:
         """Write all batches as fetch responses."""
-        for event in read_events(self._log, lambda one: (item for item in fetches(self._log.request, one))):
+        for event in read_events(self._log, lambda segment: segment.fetches()):
             if isinstance(event, FoundRecords):
-                write_fetch(event.found, self._write)
+                self._write(encode_start(len(event.found)))
+                self._write(event.found)
             else:
                 self._printer.report(event)
 

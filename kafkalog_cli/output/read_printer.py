@@ -1,11 +1,9 @@
-"""Prints the records that were read: as kafka-console-consumer does, as NDJSON, or raw batches as fetch responses."""
+"""The records that were read as lines of text, as kafka-console-consumer prints them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.format.batch import encode_start
-from kafkalog_cli.ops.look.read.log_read import Fetch
 from kafkalog_cli.output.line_program import (
     TIME_TYPE,
     Branch,
@@ -22,7 +20,7 @@ from kafkalog_cli.output.line_program import (
     unless,
     when,
 )
-from kafkalog_cli.output.rendering import LineForm, WriteBytes
+from kafkalog_cli.output.rendering import LineForm
 from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
@@ -30,13 +28,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.format.records import Row
     from kafkalog_cli.output.decoded_values import DecodedValues
     from kafkalog_cli.output.rendering import MakeTexts, Text
-
-
-def write_fetch(fetch: Fetch, write: WriteBytes) -> None:
-    """Write a MessageSetSend of these batches."""
-    write(encode_start(fetch.size_bytes))
-    for part in fetch.parts:
-        write(part)
 
 
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")

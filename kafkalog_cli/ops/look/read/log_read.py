@@ -200,6 +200,35 @@ class SegmentRead:
         for found in self._chunks(None, None):
             yield found if isinstance(found, Fault) else found[0]
 
+    def fetches(self) -> Generator[bytearray | Fault, None, None]:
+        """Yield batches byte for byte as they are in the segment, and the Faults between them.
+
+        Up to the request's `chunk_bytes` come together. If not even one batch fits, this size doubles until one does.
+        (A broker also sends the beginning of the next batch, which no client can use.)
+        """
+        request = self._log.request
+        fetch, room = bytearray(), 0
+        for chunk in self.chunks():
+            if isinstance(chunk, Fault):
+                if fetch:
+                    yield fetch
+                    fetch = bytearray()
+                yield chunk
+                continue
+            for position, size in zip(chunk.batches.position, chunk.batches.size_bytes, strict=True):
+                if fetch and len(fetch) + size > room:
+                    yield fetch
+                    fetch = bytearray()
+                if not fetch:
+                    room = request.chunk_bytes
+                    while room < size:
+                        room *= 2
+                    room = min(room, max(request.limits.max_batch_bytes, size))
+                begin = position - chunk.position
+                fetch += chunk.view[begin : begin + size]
+        if fetch:
+            yield fetch
+
     def _chunks(
         self, work: Work | None, rows: Callable[[Chunk], list[Rows]] | None
     ) -> Iterator[tuple[VisibleChunk, Iterator[RecordBlock]] | Fault]:
@@ -353,65 +382,3 @@ def _ends_incomplete(block: RecordBlock) -> bool:
 def _is_good(file: ReadableFile, batch: Batch) -> bool:
     limits = DEFAULT_LIMITS._replace(max_batch_bytes=max(batch.size_bytes, DEFAULT_LIMITS.max_batch_bytes))
     return any(batches.valid[0] for batches in Scan.of_batch(file, batch, limits).batches())
-
-
-class Fetch:
-    """Batches byte for byte as they are in one segment.
-
-    `parts` follow each other and are valid until the next fetch.
-    """
-
-    def __init__(self) -> None:
-        self.parts: list[memoryview] = []
-        self.size_bytes = 0
-        self.batches = 0
-        self._kept = 0
-
-    def add(self, batch: memoryview) -> None:
-        """Add a batch."""
-        self.parts.append(batch)
-        self.size_bytes += len(batch)
-        self.batches += 1
-
-    def keep(self) -> None:
-        """Copy the batches added, because the buffer they are in is about to be overwritten."""
-        if len(self.parts) > self._kept:
-            self.parts[self._kept :] = [memoryview(b"".join(self.parts[self._kept :]))]
-            self._kept = len(self.parts)
-
-
-def fetches(request: ReadRequest, segment: SegmentRead) -> Iterator[Fetch | Fault]:
-    """Yield the fetches of one segment, and the Faults between them.
-
-    A fetch has up to the request's `chunk_bytes`. If not even one batch fits, its size doubles until one does. (A
-    broker also sends the beginning of the next batch, which no client can use.)
-    """
-    fetch, room = Fetch(), 0
-    for chunk in segment.chunks():
-        if isinstance(chunk, Fault):
-            if fetch.batches:
-                yield fetch
-                fetch = Fetch()
-            yield chunk
-            continue
-        for batch in _batches(chunk):
-            size = len(batch)
-            if fetch.batches and fetch.size_bytes + size > room:
-                yield fetch
-                fetch = Fetch()
-            if not fetch.batches:
-                room = request.chunk_bytes
-                while room < size:
-                    room *= 2
-                room = min(room, max(request.limits.max_batch_bytes, size))
-            fetch.add(batch)
-        fetch.keep()
-    if fetch.batches:
-        yield fetch
-
-
-def _batches(chunk: VisibleChunk) -> Iterator[memoryview]:
-    """Yield the bytes of each batch."""
-    for position, size in zip(chunk.batches.position, chunk.batches.size_bytes, strict=True):
-        begin = int(position) - chunk.position
-        yield chunk.view[begin : begin + int(size)]

@@ -142,7 +142,6 @@ _EFFECTS = {
 _MOST_FINDINGS = 20
 _MOST_ALIKE = 10
 """Steps and commands that differ in their paths only, as of thousands of partitions."""
-_PARTITION = re.compile(r"\bpartition \d+ of a topic \S+")
 _PAGES = "docs/broker-messages"
 
 
@@ -178,7 +177,7 @@ class DoctorText:
             yield f"    Page: {_PAGES}/{line.message.slug}.md"
 
     def _steps(self, found: Examination) -> Iterator[str]:
-        alike = [(step.action, _PARTITION.sub("", step.message)) for step in found.steps]
+        alike = [(step.action, step.kind or step.message) for step in found.steps]
         each = ([self._step(number, step, found.root.path)] for number, step in enumerate(found.steps, 1))
         return _first_of_alike("step", alike, each)
 
@@ -206,7 +205,7 @@ class DoctorText:
         return self._paint.coloured(text, word, self._paint.bad if bad else self._paint.warning)
 
     def _commands(self, commands: tuple[NextCommand, ...]) -> Iterator[str]:
-        alike = [(command.argv[:2], _PARTITION.sub("", command.why)) for command in commands]
+        alike = [(command.argv[:2], command.why) for command in commands]
         each = (self._command(number, command) for number, command in enumerate(commands, 1))
         return _first_of_alike("command", alike, each)
 

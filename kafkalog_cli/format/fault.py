@@ -43,7 +43,7 @@ class Fault(NamedTuple):
 
     `position` is in bytes from the start of the file. `size_bytes` is the known extent of the damage in bytes, 0 if
     unknown. `expected` and `got` are text for the user. `base_offset` and `last_offset` are the affected offsets, -1 if
-    unknown.
+    unknown. `is_accepted`: a broker works with the value, which Kafka does not write.
     """
 
     kind: FaultKind
@@ -54,6 +54,7 @@ class Fault(NamedTuple):
     got: Hidden[str] = ""
     base_offset: Hidden[int] = -1
     last_offset: Hidden[int] = -1
+    is_accepted: Hidden[bool] = False
 
 
 def incomplete_batch(position: int, size_bytes: int) -> Fault:

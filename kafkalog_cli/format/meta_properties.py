@@ -15,9 +15,6 @@ from kafkalog_cli.format.java_text import (
 
 _MAX_BYTES = 1 << 20
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
-ODD_CLUSTER_ID = "cluster.id is not one that Kafka generates"
-"""The message of a fault that brokers accept."""
-
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 """The characters that String.trim removes."""
 
@@ -118,7 +115,8 @@ def _cluster_id(properties: dict[str, str], version: int, faults: list[Fault]) -
             faults.append(_fault("cluster.id was not found."))
     elif not _CLUSTER_ID.fullmatch(cluster_id):
         expected = "1 to 22 characters of A-Z a-z 0-9 _ -"
-        faults.append(_fault(ODD_CLUSTER_ID, expected, cluster_id))
+        fault = _fault("cluster.id is not one that Kafka generates", expected, cluster_id)
+        faults.append(fault._replace(is_accepted=True))
     return cluster_id
 
 

@@ -1,4 +1,4 @@
-"""Next steps as values: sentences, each with at most one command, of findings, plans and `doctor`."""
+"""Next steps as values: sentences with their commands, of findings, plans and `doctor`."""
 
 from __future__ import annotations
 
@@ -35,28 +35,50 @@ Argv: TypeAlias = "tuple[str | Word, ...]"
 
 
 class Step(NamedTuple):
-    """A sentence, or a part of one, with at most one command. `end` separates it from the next step.
+    """A sentence of advice, or a main clause, perhaps with commands.
 
-    `is_needed` False: it says that nothing has to be done. `is_condition`: `before` is the condition of all commands in
-    the sentence.
+    `words`: what to do, or what the command is for. `effect`: what the command does, without its subject, which is the
+    command. `also`: further commands with the same effect. `end` separates the step from the next step.
+
+    `is_needed` False: it says that nothing has to be done.
     """
 
-    before: str
+    words: str
     argv: Argv = ()
-    after: str = ""
+    effect: str = ""
     end: str = ". "
+    when: str = ""
+    also: tuple[Argv, ...] = ()
     is_needed: bool = True
-    is_condition: bool = False
 
     @property
-    def ends_sentence(self) -> bool:
-        """Whether the next step begins a sentence, or a main clause."""
-        return self.end in _SENTENCE_ENDS
+    def commands(self) -> tuple[Argv, ...]:
+        """All commands of the step."""
+        return (self.argv, *self.also) if self.argv else ()
 
     @property
     def text(self) -> str:
-        """The step as text, with the command in backticks."""
-        return f"{self.before}`{command_line(self.argv)}`{self.after}" if self.argv else self.before + self.after
+        """The step as text, with each command in backticks."""
+        quoted = [f"`{command_line(argv)}`" for argv in self.commands]
+        named = " and ".join([*([", ".join(quoted[:-1])] if len(quoted) > 1 else []), *quoted[-1:]])
+        clause = " ".join(filter(None, (named, self.effect)))
+        clause = ": ".join(filter(None, (self.words, clause)))
+        return ", ".join(filter(None, (self.when, clause)))
+
+    @property
+    def reason(self) -> str:
+        """Why to run the commands: the step as text that stands beside each of them."""
+        return ", ".join(filter(None, (self.when, self.words, self.effect)))
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether the next step belongs to it: it does not end a sentence."""
+        return self.end != ". "
+
+    @property
+    def shares_condition(self) -> bool:
+        """Whether `when` is also the condition of the next step, which goes on with the sentence."""
+        return self.end in {", ", ", and "}
 
     @property
     def recovers(self) -> bool:
@@ -74,9 +96,6 @@ class Step(NamedTuple):
         return self.argv == MOVE_AWAY or self.argv[:3] == RECOVER
 
 
-_SENTENCE_ENDS = (". ", ". Then ", "; ")
-
-
 class ByReplicas(NamedTuple):
     """A step that depends on whether other replicas are in sync: `alone` is for the last replica in sync."""
 
@@ -86,18 +105,20 @@ class ByReplicas(NamedTuple):
     @property
     def both(self) -> tuple[Step, ...]:
         """Both alternatives, for a partition whose replicas are not known."""
-        first = (Step("if no other replica is in sync", end=", ", is_condition=True), *self.alone)
-        return (*first, Step("If another replica is in sync", end=", ", is_condition=True), *self.others)
+        return (
+            *on_condition("if no other replica is in sync", self.alone),
+            *on_condition("If another replica is in sync", self.others),
+        )
 
     def known(self, replication: Replication) -> tuple[Step, ...] | None:
-        """Return the steps for these replicas; None if the metadata log does not decide between the two."""
+        """Return the step for these replicas; None if the metadata log does not decide between the two."""
         here = replication.broker_id
         if here is None and len(replication.replicas) > 1:
             return None
         others = ", ".join(str(broker) for broker in replication.isr if broker != here and here is not None)
         if others:
-            return (Step(f"in sync elsewhere ({others})", end=": "), *self.others)
-        return (Step("no other replica is in sync", end=": "), *self.alone)
+            return introduced(f"in sync elsewhere ({others})", self.others)
+        return introduced("no other replica is in sync", self.alone)
 
 
 Steps = tuple[Step | ByReplicas, ...]
@@ -118,13 +139,21 @@ def compare_command(path: str, other: str) -> Argv:
     return ("kafkalog", "verify", path_word(path), "--against", path_word(other))
 
 
-def all_of(commands: Sequence[Argv], after: str, before: str = "") -> tuple[Step, ...]:
-    """Return one sentence with several commands; `before` is a condition, `after` says what they do together."""
-    ends = [*[", "] * (len(commands) - 2), " and ", ". "][-len(commands) :]
-    found = [Step("", argv, end=end) for argv, end in zip(commands, ends, strict=True)]
-    found[0] = found[0]._replace(before=before, is_condition=bool(before))
-    found[-1] = found[-1]._replace(after=after)
-    return tuple(found)
+def on_condition(when: str, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps, the first with a condition."""
+    first = steps[0]
+    return (first._replace(when=f"{when}, {first.when}" if first.when else when), *steps[1:])
+
+
+def introduced(why: str, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps, the first after a clause that gives its cause."""
+    first = steps[0]
+    return (first._replace(words=f"{why}: {first.words}" if first.words else why), *steps[1:])
+
+
+def together(commands: Sequence[Argv], effect: str, when: str = "") -> Step:
+    """Return one step with several commands; `effect` is what they do together."""
+    return Step("", commands[0], effect, when=when, also=tuple(commands[1:]))
 
 
 def words_of(argv: Iterable[str | Word]) -> tuple[str, ...]:
@@ -158,10 +187,10 @@ MOVE_ASIDE: Argv = ("mv", "-nT", Word.FILE, Word.FILE_ASIDE)
 KEEP_A_COPY: Argv = ("cp", "-a", Word.PATH, Word.PATH_AWAY)
 
 REPLICATE = (
-    Step("stop the broker and move the directory away: ", MOVE_AWAY),
+    Step("stop the broker and move the directory away", MOVE_AWAY),
     Step("The broker replicates the partition when it starts"),
 )
-SALVAGE = ByReplicas((Step("copy the readable batches to ./salvaged: ", COPY_BATCHES),), REPLICATE)
+SALVAGE = ByReplicas((Step("copy the readable batches to ./salvaged", COPY_BATCHES),), REPLICATE)
 """For damage that `recover` does not repair, because valid batches follow it."""
 
 NO_COPY_OF_07 = (
@@ -170,24 +199,24 @@ NO_COPY_OF_07 = (
         " would change",
         is_needed=False,
     ),
-    Step("", ("kafkalog", "read", Word.PATH), " prints the messages that can be read"),
+    Step("", ("kafkalog", "read", Word.PATH), "prints the messages that can be read"),
 )
 """As SALVAGE, for a partition of Kafka 0.7."""
 
 EPOCHS_STAY = ByReplicas(
     (nothing(": consumers get the records as they are, and a copy has the same epochs"),), REPLICATE
 )
-CUT_ACKNOWLEDGED = ByReplicas((Step("", RECOVER, " cuts it off and keeps the bytes"),), REPLICATE)
+CUT_ACKNOWLEDGED = ByReplicas((Step("", RECOVER, "cuts it off and keeps the bytes"),), REPLICATE)
 LOWER_WATERMARK = ByReplicas(
-    (Step("", RECOVER, " lowers the line as a broker would"),),
+    (Step("", RECOVER, "lowers the line as a broker would"),),
     (
         Step("start their brokers before this broker"),
-        Step("", RECOVER, " lowers the line, as this broker would"),
+        Step("", RECOVER, "lowers the line, as this broker would"),
     ),
 )
-MOVE_OUT = (Step("move it out of the log directory, before a broker starts: ", MOVE_AWAY),)
-MOVE_OUT_NEXT = Step("Move it out of the log directory, before a broker starts: ", MOVE_AWAY)
-AS_A_NODE = (Step("", VERIFY, " says what the node does with its metadata log, and which steps are safe"),)
+MOVE_OUT = (Step("move it out of the log directory, before a broker starts", MOVE_AWAY),)
+MOVE_OUT_NEXT = Step("Move it out of the log directory, before a broker starts", MOVE_AWAY)
+AS_A_NODE = (Step("", VERIFY, "says what the node does with its metadata log, and which steps are safe"),)
 
 
 def for_replicas(steps: Steps, replication: Replication | None) -> Steps:
@@ -220,28 +249,30 @@ def filled(steps: Steps, path: str, file: str, metadata: str | None = None) -> S
     }
     option = () if metadata is None else ("--metadata", path_word(metadata))
 
-    def fill(step: Step) -> Step:
-        reads_metadata = step.argv[:3] in {RECOVER, VERIFY} and "--metadata" not in step.argv
-        return _with_words(step._replace(argv=step.argv + option) if reads_metadata else step, words)
+    def fill(argv: Argv) -> Argv:
+        reads_metadata = argv[:3] in {RECOVER, VERIFY} and "--metadata" not in argv
+        return _with_words(argv + option if reads_metadata else argv, words)
 
-    return _each(steps, fill)
+    return _each_command(steps, fill)
 
 
 def with_word(steps: Steps, word: Word, text: str) -> Steps:
     """Return the steps with one word of their commands filled in."""
-    return _each(steps, lambda step: _with_words(step, {word: text}))
+    return _each_command(steps, lambda argv: _with_words(argv, {word: text}))
 
 
-def _with_words(step: Step, words: Mapping[Word, str]) -> Step:
-    argv = (words.get(word, word) if isinstance(word, Word) else word for word in step.argv)
-    return step._replace(argv=tuple(argv)) if step.argv else step
+def _with_words(argv: Argv, words: Mapping[Word, str]) -> Argv:
+    return tuple(words.get(word, word) if isinstance(word, Word) else word for word in argv)
 
 
-def _each(steps: Steps, change: Callable[[Step], Step]) -> Steps:
+def _each_command(steps: Steps, change: Callable[[Argv], Argv]) -> Steps:
+    def changed(step: Step) -> Step:
+        return step._replace(argv=change(step.argv), also=tuple(map(change, step.also))) if step.argv else step
+
     return tuple(
-        ByReplicas(tuple(map(change, one.alone)), tuple(map(change, one.others)))
+        ByReplicas(tuple(map(changed, one.alone)), tuple(map(changed, one.others)))
         if isinstance(one, ByReplicas)
-        else change(one)
+        else changed(one)
         for one in steps
     )
 

@@ -13,6 +13,15 @@ OF_SEVERITY = {Severity.CORRUPTION: "corruptions", Severity.WARNING: "warnings",
 
 OK, WARNING, DAMAGED, FAILED = "OK", "warning", "damaged", "failed"
 _NOT_COMPARED = (FindingKind.NOT_COMPARED, FindingKind.ONLY_ON_ONE_SIDE)
+_NAME_OFFSETS = (
+    FindingKind.OFFSETS_NOT_ASCENDING,
+    FindingKind.OFFSET_OUTSIDE_SEGMENT,
+    FindingKind.MISSING_OFFSETS,
+    FindingKind.DIVERGED,
+    FindingKind.METADATA_RECORD,
+    FindingKind.METADATA_NEWER,
+)
+"""Kinds whose messages have the offsets."""
 _OF_TARGET = {TargetKind.COMPARISON: "compared, ", TargetKind.LOG_DIR: "checkpoints and meta.properties: "}
 
 
@@ -38,11 +47,11 @@ def finding_lines(found: Finding, paint: Paint = NO_PAINT, after: Finding | None
 
 
 def _concerned(found: Finding) -> str:
-    """Return the offsets of damaged batches; other findings have their offsets in their message."""
+    """Return the offsets of damaged batches."""
     first, last = found.first_offset, found.last_offset
     if found.severity is Severity.INFO or found.position is None or first is None or last is None:
         return ""
-    if str(first) in found.message:
+    if found.kind in _NAME_OFFSETS:
         return ""
     return f" (offset {first})" if first == last else f" (offsets {first} to {last})"
 

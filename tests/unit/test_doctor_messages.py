@@ -15,7 +15,7 @@ from kafkalog_cli.ops.check.doctor.commands import (
     effect_of,
     in_safe_order,
 )
-from kafkalog_cli.ops.steps import Step, nothing
+from kafkalog_cli.ops.steps import LOWER_WATERMARK, Step, introduced, nothing, together
 from tests.support.archives import FIXTURES
 
 NODE_LINES = [line.split("\t") for line in (FIXTURES / "node_lines.tsv").read_text().splitlines()]
@@ -121,6 +121,7 @@ def test_the_topic_of_a_command_is_that_of_the_partition():
 
 
 MV, LS, RM = ("mv", "-nT", "a", "b"), ("ls", "a"), ("rm", "-r", "d")
+RECOVER_PATH = ("kafkalog", "recover", "PATH")
 
 
 @pytest.mark.parametrize(("steps", "commands"), [
@@ -128,28 +129,30 @@ MV, LS, RM = ("mv", "-nT", "a", "b"), ("ls", "a"), ("rm", "-r", "d")
     ((nothing(),), []),
     ((), []),
     (
-        (
-            Step("if no other replica is in sync", end=", "), Step("copy it: ", ("cp", "-a", "a. b", "c")),
-            Step("Else, ", RM, " removes it"),
-        ),
-        [(("cp", "-a", "a. b", "c"), "if no other replica is in sync, copy it"), (RM, "Else, removes it")],
+        (Step("copy it", ("cp", "-a", "a. b", "c"), when="if it is alone"), Step("", RM, "removes it", when="Else")),
+        [(("cp", "-a", "a. b", "c"), "if it is alone, copy it"), (RM, "Else, removes it")],
     ),
-    ((Step("", MV, " moves it away", ", and "), Step("", LS, " lists the rest")), [(MV, "moves it away"), (LS, "lists the rest")]),
-    ((Step("", MV, end=" and "), Step("", LS, " show both: keep one")), [(MV, "show both: keep one"), (LS, "show both: keep one")]),
+    ((Step("", MV, "moves it away", ", and "), Step("", LS, "lists the rest")), [(MV, "moves it away"), (LS, "lists the rest")]),
+    ((together([MV, LS], "show both: keep one", "if it is his"),), [(one, "if it is his, show both: keep one") for one in (MV, LS)]),
     (
-        (Step("if it is alone", end=", ", is_condition=True), Step("keep it: ", MV, " keeps it", ", "), Step("", RM, " removes d")),
+        (Step("keep it", MV, "keeps it", ", ", "if it is alone"), Step("", RM, "removes d")),
         [(MV, "if it is alone, keep it, keeps it"), (RM, "if it is alone, removes d")],
     ),
+    ((Step("", MV, "keeps it", ". Then "), Step("", RM, "removes d")), [(MV, "keeps it"), (RM, "removes d")]),
+    ((Step("", MV, end=": "), Step("the node makes it again")), [(MV, "the node makes it again")]),
     (
-        (Step("if it is his, ", MV, end=" and ", is_condition=True), Step("", LS, " permit it")),
-        [(MV, "if it is his, permit it"), (LS, "if it is his, permit it")],
+        (Step("", MV, "moves it"), Step("Restore it"), Step("Do not move c"), Step("", RM, "removes d")),
+        [(MV, "moves it. Restore it. Do not move c"), (RM, "removes d")],
     ),
-    ((Step("", MV, " keeps it", ". Then "), Step("", RM, " removes d")), [(MV, "keeps it"), (RM, "removes d")]),
-    ((Step("", MV, " moves it"), Step("Restore it"), Step("Do not move c")), [(MV, "moves it. Restore it. Do not move c")]),
-    ((Step("find out who made it", end="; "), Step("", RM, " removes it")), [(RM, "find out who made it. This removes it")]),
+    ((Step("find out who made it", end="; "), Step("", RM, "removes it")), [(RM, "find out who made it. This removes it")]),
+    ((Step("find out who made it"), Step("", RM, "removes it")), [(RM, "find out who made it. This removes it")]),
     (
-        (Step("if alone, ", LS, " lists it"), Step("Else, wait"), Step("", LS, " lists it")),
-        [(LS, "if alone, lists it. Else, wait. This lists it")],
+        (LOWER_WATERMARK,),
+        [(RECOVER_PATH, "if no other replica is in sync, lowers the line as a broker would. If another replica is in sync, start their brokers before this broker")],
+    ),
+    (
+        (*introduced("in sync elsewhere (2)", LOWER_WATERMARK.others),),
+        [(RECOVER_PATH, "in sync elsewhere (2): start their brokers before this broker. This lowers the line, as this broker would")],
     ),
 ])  # fmt: skip
 def test_the_commands_of_steps_have_all_their_sentences_as_reasons(steps, commands):

@@ -13,7 +13,7 @@ from kafkalog_cli.errors import HalfChanged, MarkerKept, as_typed, shell_word
 from kafkalog_cli.ops.check.checks.diagnose import finding, with_path
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.move.importing.sources import repeated_command
-from kafkalog_cli.ops.steps import Step, Word, all_of, path_word
+from kafkalog_cli.ops.steps import Step, Word, path_word, together
 from tests.attacks.test_commands_to_paste import HOSTILE
 
 
@@ -39,7 +39,7 @@ def test_messages_of_errors_and_findings_keep_words_together(name, evidence):
     assert f"`kafkalog undo {word} r`" in str(kept)
     path = path_word(f"/logs/{HOSTILE[name]}/t-0")
     commands = [("mv", "-nT", Word.PATH, path), ("rm", Word.FILE), ("cp", "-a", path, Word.PATH_AWAY)]
-    found = finding(FindingKind.ODD_ENTRY, f"/o/{HOSTILE[name]}", "m", steps=all_of(commands, ""))
+    found = finding(FindingKind.ODD_ENTRY, f"/o/{HOSTILE[name]}", "m", steps=(together(commands, ""),))
     found = with_path(found, "/p q")
     own_word = shell_word(f"/o/{HOSTILE[name]}")
     assert found.next_step == f"`mv -nT '/p q' {word}`, `rm {own_word}` and `cp -a {word} '/var/tmp/p q'`"

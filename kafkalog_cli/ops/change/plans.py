@@ -167,7 +167,7 @@ def _is_tiered(topic: str, config: Settings) -> bool:
     return config.remote_storage_enable and not is_ruled_out and not is_local
 
 
-RECOVER_FIRST = (Step("", RECOVER, " repairs it, or prints what has to be done first"),)
+RECOVER_FIRST = (Step("", RECOVER, "repairs it, or prints what has to be done first"),)
 """The next step of a log in a state in which it must not be changed."""
 
 
@@ -222,7 +222,7 @@ def check_logs(partition: Partition) -> None:
         raise UnsupportedFormat(path=partition.path, reason="a log of 0.7: of these commands only retain knows it")
     check_finished(partition)
     if not partition.segments:
-        creates = " creates an empty segment, as a broker that starts does"
+        creates = "creates an empty segment, as a broker that starts does"
         raise Unready(partition.path, "it has no segment", steps=(Step("", (*RECOVER, "--like-broker"), creates),))
 
 

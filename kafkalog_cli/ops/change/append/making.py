@@ -135,7 +135,7 @@ def refused_to_make(plan: AppendPlan) -> AppendPlan:
     assert plan.view is not None
     log_dir, damaged = plan.log_dir or "", {path for path, _ in plan.view.checkpoint_faults}
     again = Step("then the same command again")
-    rebuild = (Step("", ("kafkalog", "recover", path_word(log_dir)), " rebuilds the checkpoint", "; "), again)
+    rebuild = (Step("", ("kafkalog", "recover", path_word(log_dir)), "rebuilds the checkpoint", "; "), again)
     remove = Step(
         f'an earlier partition of this name left the line "{plan.topic} {plan.partition} {plan.view.log_start}" in'
         f" {log_dir}/{FileKind.LOG_START_CHECKPOINT.value}: while no broker runs, remove the line, and lower the number"

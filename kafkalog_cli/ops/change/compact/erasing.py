@@ -315,12 +315,12 @@ _NEXT: dict[RecordPlace, Steps] = {
     RecordPlace.CLEANED: (),
     RecordPlace.UNCLEANABLE: (Step("the same command again once it may be cleaned"),),
     RecordPlace.ACTIVE: (
-        Step("", ("kafkalog", "roll", Word.PATH, "--force"), " closes the segment", "; "),
+        Step("", ("kafkalog", "roll", Word.PATH, "--force"), "closes the segment", "; "),
         Step("then the same command again"),
     ),
-    RecordPlace.WAITING: (Step("", _PURGE, " removes it once it is due"),),
+    RecordPlace.WAITING: (Step("", _PURGE, "removes it once it is due"),),
     RecordPlace.RUN: (
-        Step("", (*_PURGE, "--older-than", "0s"), " removes it", "; "),
+        Step("", (*_PURGE, "--older-than", "0s"), "removes it", "; "),
         Step("then the run cannot be undone"),
     ),
     RecordPlace.DIRECTORY: (Step("a broker removes the directory, or the administrator does"),),

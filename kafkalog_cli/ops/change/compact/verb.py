@@ -313,6 +313,6 @@ def damaged(plan: CompactPlan, damage: Damaged) -> CompactPlan:
         f"damaged, nothing is cleaned: {damage.fault.message}",
         ExitCode.CORRUPTION,
         damage.fault.position,
-        (Step("", (*VERIFY, "--level", "deep"), " prints the next step"),),
+        (Step("", (*VERIFY, "--level", "deep"), "prints the next step"),),
     )
     return replace(plan, choice=Choice.DAMAGED, groups=(), line_edits=(), remarks=(*plan.remarks, remark))

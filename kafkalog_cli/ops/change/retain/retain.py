@@ -154,7 +154,7 @@ def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
         apply_purge(fs, plan_purge(fs, open_partition(fs, path), NEVER_MS, Clock(now_ms, is_given=True)))
 
 
-_REBUILD = (Step("", REBUILD_INDEXES, " rebuilds it"),)
+_REBUILD = (Step("", REBUILD_INDEXES, "rebuilds it"),)
 _SETTING_OF: dict[RetentionPass | Stay | None, str] = {
     RetentionPass.TIME: TIME_LIMIT,
     RetentionPass.SIZE: SIZE_LIMIT,
@@ -287,7 +287,7 @@ class _Planning:
             return
         if largest.fault is not None:
             message = f"the headers of its batches end in damage: {largest.fault.message}"
-            steps = (Step("", VERIFY, " prints the next step"),)
+            steps = (Step("", VERIFY, "prints the next step"),)
             yield Remark(path, message, ExitCode.WARNINGS, largest.fault.position, steps)
         if largest.index_fault is not None:
             message = (

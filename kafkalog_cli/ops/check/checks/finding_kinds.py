@@ -22,7 +22,10 @@ from kafkalog_cli.ops.steps import (
     Step,
     Steps,
     Word,
+    introduced,
     nothing,
+    on_condition,
+    together,
 )
 
 MAX_TOLD = 20
@@ -65,17 +68,18 @@ class StartAction(Enum):
     LOWERS = "lowers"
 
 
-_RECOVER = Step("", RECOVER, " cuts the tail off and keeps the bytes")
-_INDEXES = Step("", REBUILD_INDEXES, " rebuilds it from the log")
-_STATE = Step("", RECOVER, " rebuilds it from the log")
+_RECOVER = Step("", RECOVER, "cuts the tail off and keeps the bytes")
+_INDEXES = Step("", REBUILD_INDEXES, "rebuilds it from the log")
+_IF_WANTED = Step("", REBUILD_INDEXES, "rebuilds it from the log, if wanted")
+_STATE = Step("", RECOVER, "rebuilds it from the log")
 _REFUSES = "a broker does not start with it"
 _GOES = "a broker that starts deletes it"
 _WRITE_ID = (*RECOVER, "--metadata", Word.METADATA_DIRECTORY)
-_WRITES_ID = Step("", _WRITE_ID, " writes it with the topic id of the metadata log in DIR")
+_WRITES_ID = Step("", _WRITE_ID, "writes it with the topic id of the metadata log in DIR")
 _KEEP_A_COPY = (
     Step("if the records are not needed, nothing has to be done"),
     Step("A broker that starts renames the directory to -stray"),
-    Step("", KEEP_A_COPY, " makes a copy of the records"),
+    Step("", KEEP_A_COPY, "makes a copy of the records"),
 )
 
 
@@ -177,7 +181,7 @@ class FindingKind(Enum):
     BATCH_TOO_LARGE = _corruption(
         "batch-too-large",
         "a broker reads a batch of any size that lies within the file",
-        Step("if the size is right, verify with a larger limit: ", (*VERIFY, "--max-batch-bytes", Word.BATCH_BYTES)),
+        Step("if the size is right, verify with a larger limit", (*VERIFY, "--max-batch-bytes", Word.BATCH_BYTES)),
         Step("Else", end=", "),
         SALVAGE,
     )
@@ -200,7 +204,7 @@ class FindingKind(Enum):
         " an earlier compaction may explain the gap",
         Step("compare with another replica or a backup (--against)", end="; "),
         Step(
-            "if the topic is or was compacted, that explains the gap: ",
+            "if the topic is or was compacted, that explains the gap",
             (*VERIFY, "--config", "cleanup.policy=compact"),
         ),
     )
@@ -240,8 +244,7 @@ class FindingKind(Enum):
         "producer-fields",
         "a broker does not check these fields in its log, and serves the batch. If they were damaged, it may take the"
         " producer's next batch for a duplicate, or show records of an aborted transaction",
-        Step("no client of Kafka writes such a batch: if another replica is in sync", end=", "),
-        *REPLICATE,
+        *on_condition("no client of Kafka writes such a batch: if another replica is in sync", REPLICATE),
     )
     INVALID_RECORD = _corruption("invalid-record", _CONSUMERS_FAIL, *_OF_CONTENTS)
     DECOMPRESSION = _corruption(
@@ -254,7 +257,7 @@ class FindingKind(Enum):
         "output-too-large",
         "a broker that cleans the log, and consumers, need that much memory",
         Step(
-            "if the size may be right, verify with the largest limits, for which up to 2 GiB of memory are needed: ",
+            "if the size may be right, verify with the largest limits, for which up to 2 GiB of memory are needed",
             (*VERIFY, "--level", "deep", "--max-output-bytes", "2147483647", "--max-ratio", "2147483647"),
         ),
         Step("A batch that is over these limits too was made to do harm", end="; "),
@@ -266,14 +269,12 @@ class FindingKind(Enum):
         "a broker serves it as one record with the compressed bytes as its value: consumers do not get the messages"
         " inside",
         Step("ask the owner of the producers: if values are meant to be such sets, nothing has to be done"),
-        Step("Else, if another replica is in sync", end=", "),
-        *REPLICATE,
+        *on_condition("Else, if another replica is in sync", REPLICATE),
     )
     NEGATIVE_LENGTH = _warning(
         "negative-length",
         "a broker serves it, and Java's consumer takes the key, value or header as null; other clients may fail",
-        Step("no client of Kafka writes such a length: if another replica is in sync", end=", "),
-        *REPLICATE,
+        *on_condition("no client of Kafka writes such a length: if another replica is in sync", REPLICATE),
     )
     RECORD_OFFSET = _corruption(
         "record-offset",
@@ -303,7 +304,7 @@ class FindingKind(Enum):
     INDEX_INEXACT = _warning(
         "offset-index-inexact",
         "none: readers still find the right records",
-        _INDEXES._replace(after=_INDEXES.after + ", if wanted"),
+        _IF_WANTED,
     )
     TIME_INDEX_WRONG = _corruption(
         "time-index-wrong",
@@ -314,7 +315,7 @@ class FindingKind(Enum):
     TIME_INDEX_INEXACT = _warning(
         "time-index-inexact",
         "look-ups by time may find another record, retention may delete a little early",
-        _INDEXES._replace(after=_INDEXES.after + ", if wanted"),
+        _IF_WANTED,
     )
     TXN_INDEX_WRONG = _corruption(
         "txn-index-wrong",
@@ -337,7 +338,7 @@ class FindingKind(Enum):
         "end-not-seen",
         "after a clean stop a broker uses an earlier end of the log: later records are lost to readers,"
         " and overwritten",
-        Step("before the broker starts, ", RECOVER, " rebuilds the indexes"),
+        Step("", RECOVER, "rebuilds the indexes", when="before the broker starts"),
     )
     SNAPSHOT_WRONG = _corruption(
         "producer-snapshot-wrong",
@@ -369,37 +370,37 @@ class FindingKind(Enum):
         "orphan-index",
         _GOES,
         Step("find out where its log is", end="; "),
-        Step("", RECOVER, " removes the index and keeps it for undo"),
+        Step("", RECOVER, "removes the index and keeps it for undo"),
     )
-    LEFTOVER_CLEANED = _warning("leftover-cleaned", "", Step("", RECOVER, " does the same, and keeps it for undo"))
+    LEFTOVER_CLEANED = _warning("leftover-cleaned", "", Step("", RECOVER, "does the same, and keeps it for undo"))
     LEFTOVER_SWAP = _warning(
         "leftover-swap",
         "",
-        Step("", RECOVER, " does the same, and can be undone"),
+        Step("", RECOVER, "does the same, and can be undone"),
         Step("For a damaged file without a segment in its place, it prints the command that copies the rest"),
     )
     LEFTOVER_DELETED = _info("leftover-deleted", _GOES)
     LEFTOVER_TEMPORARY = _info("leftover-temporary", "none: it is overwritten when it is needed again")
-    BAD_NAME = _corruption("bad-name", _REFUSES, Step("rename it, before a broker starts: ", MOVE_ASIDE))
+    BAD_NAME = _corruption("bad-name", _REFUSES, Step("rename it, before a broker starts", MOVE_ASIDE))
     UNKNOWN_FILE = _info("unknown-file", "none: a broker does not read it")
     ODD_FILE = _warning(
         "odd-file",
         "a broker that opens it fails, or waits for ever",
         Step("find out who made it", end="; "),
-        Step("", MOVE_ASIDE, " moves it away", end=", and "),
-        Step("", VERIFY, " checks what is missing then"),
+        Step("", MOVE_ASIDE, "moves it away", end=", and "),
+        Step("", VERIFY, "checks what is missing then"),
     )
     ODD_ENTRY = _warning(
         "odd-entry",
         "none: a broker does not read it. kafkalog does not change it, but somebody may have planted it",
         Step("find out who made it", end="; "),
-        Step("", ("rm", "-r", Word.FILE), " removes it (or only the link, if it is a link)"),
+        Step("", ("rm", "-r", Word.FILE), "removes it (or only the link, if it is a link)"),
     )
     MARKED_DIRECTORY = _info("marked-directory", "")
     FOREIGN_DIRECTORY = _warning(
         "foreign-directory",
         _REFUSES,
-        Step("move it out of the log directory, before a broker starts: ", ("mv", "-nT", Word.FILE, Word.FILE_AWAY)),
+        Step("move it out of the log directory, before a broker starts", ("mv", "-nT", Word.FILE, Word.FILE_AWAY)),
         at_start=StartAction.DOES_NOT_START,
     )
     IMPORT_CUT_OFF = _warning(
@@ -410,13 +411,13 @@ class FindingKind(Enum):
     IMPORT_STAGED = _info(
         "import-staged",
         "a broker that starts removes it",
-        Step("", ("kafkalog", "purge", Word.PATH), " removes it, and so does the next import"),
+        Step("", ("kafkalog", "purge", Word.PATH), "removes it, and so does the next import"),
     )
     # checkpoints and metadata of a log directory
     RECOVERY_POINT_BEYOND_END = _warning(
         "recovery-point-beyond-end",
         "after an unclean stop a broker checks only the last segment: it assumes that the others are on the disk",
-        Step("", RECOVER, " checks all segments and corrects the line"),
+        Step("", RECOVER, "checks all segments and corrects the line"),
     )
     HIGH_WATERMARK_BEYOND_END = _warning(
         "high-watermark-beyond-end",
@@ -431,29 +432,29 @@ class FindingKind(Enum):
         Step("else do not start a broker before the line is corrected"),
     )
     CLEANER_BEYOND_END = _warning(
-        "cleaner-offset-beyond-end", "a cleaner starts again at the log's start", Step("", RECOVER, " removes the line")
+        "cleaner-offset-beyond-end", "a cleaner starts again at the log's start", Step("", RECOVER, "removes the line")
     )
     CHECKPOINTS_DISAGREE = _warning(
         "checkpoints-disagree",
         "a broker uses the larger of log start and the other offset",
-        Step("", RECOVER, " corrects the line"),
+        Step("", RECOVER, "corrects the line"),
     )
     CHECKPOINT_DAMAGED = _warning(
         "checkpoint-damaged",
         "a broker uses 0 for every partition in the file: it recovers all logs, or forgets all log starts",
-        Step("", RECOVER, " rebuilds the file from the lines that can be read"),
+        Step("", RECOVER, "rebuilds the file from the lines that can be read"),
         at_start=StartAction.RESETS,
     )
     CHECKPOINT_MALFORMED = _corruption(
         "checkpoint-malformed",
         "a broker takes the whole log directory offline when it reads the file, and stops if it has no other",
-        Step("", RECOVER, " rebuilds the file from the lines that can be read"),
+        Step("", RECOVER, "rebuilds the file from the lines that can be read"),
         at_start=StartAction.TAKES_OFFLINE,
     )
     META_PROPERTIES = _corruption(
         "meta-properties",
         _REFUSES,
-        Step("move it aside: ", MOVE_ASIDE),
+        Step("move it aside", MOVE_ASIDE),
         *_restore("Restore it"),
         at_start=StartAction.DOES_NOT_START,
     )
@@ -492,7 +493,7 @@ class FindingKind(Enum):
         Step(
             "",
             ("kafkalog", "undo", Word.PATH, Word.RUN),
-            " of the runs that it names restores the marker, with the bytes that they cut off",
+            "of the runs that it names restores the marker, with the bytes that they cut off",
         ),
     )
     MARKERS_DIFFER = _warning(
@@ -513,7 +514,7 @@ class FindingKind(Enum):
         Step(
             "",
             MOVE_ASIDE,
-            " moves the file away: the node takes its epoch from the metadata log, and from the other controllers,"
+            "moves the file away: the node takes its epoch from the metadata log, and from the other controllers,"
             " if there are any",
         ),
         Step("A controller that voted in the present epoch could then vote again in it"),
@@ -551,14 +552,13 @@ class FindingKind(Enum):
     METADATA_FILE_MISSING = _warning(
         "partition-metadata-missing",
         "a broker in KRaft mode treats it as stray: it renames the directory to -stray and starts an empty partition",
-        _WRITES_ID._replace(after=_WRITES_ID.after + ", before a broker starts"),
+        Step("", _WRITE_ID, "writes it with the topic id of the metadata log in DIR, before a broker starts"),
         at_start=StartAction.SETS_ASIDE,
     )
     TOPIC_ID_DIFFERS = _warning(
         "topic-id-differs",
         "a broker treats it as stray: it renames the directory to -stray and starts an empty partition",
-        Step("decide before a broker starts which data are right", end=": "),
-        *_KEEP_A_COPY,
+        *introduced("decide before a broker starts which data are right", _KEEP_A_COPY),
         at_start=StartAction.SETS_ASIDE,
     )
     NOT_IN_METADATA = _warning(
@@ -589,29 +589,27 @@ class FindingKind(Enum):
         "diverged",
         "brokers compare leader epochs, not contents: a follower with other batches under the same epoch stays so",
         Step("keep the replica of the leader"),
-        Step("If this is the other replica", end=": "),
-        *REPLICATE,
+        *introduced("If this is the other replica", REPLICATE),
     )
     REPLICA_BEHIND = _info("replica-behind", "a follower fetches the records that it lacks")
     MORE_COMPLETE = _info("more-complete", "a follower fetches the records that it lacks from the leader")
     RECORDS_MISSING = _corruption(
         "records-missing",
         "none: consumers pass over the gap without an error, while another replica has the records",
-        Step("if the other replica is in sync", end=", "),
-        *REPLICATE,
+        *on_condition("if the other replica is in sync", REPLICATE),
         Step("Else, copy the other replica to its place before a broker starts"),
     )
     ONLY_ON_ONE_SIDE = _warning(
         "only-on-one-side",
         "",
         Step("give a directory that holds the partition to --against"),
-        Step("", VERIFY, " checks this directory alone"),
+        Step("", VERIFY, "checks this directory alone"),
     )
     NOT_COMPARED = _warning(
         "not-compared",
         "",
         Step("give another directory of the same partition, under any name that no other partition has, to --against"),
-        Step("", VERIFY, " checks this directory alone"),
+        Step("", VERIFY, "checks this directory alone"),
     )
     NOT_COMPARABLE = _info("not-comparable", "none: cleaning or deletion went further on one side")
     # the machine
@@ -619,26 +617,28 @@ class FindingKind(Enum):
         "not-read",
         "a broker that cannot read it takes the log directory offline",
         Step(
-            "where permission is missing, verify as the user that the broker runs as, or as root: ",
+            "where permission is missing, verify as the user that the broker runs as, or as root",
             ("sudo", *VERIFY),
         ),
-        Step("After an I/O error, copy the readable batches to ./salvaged on another disk: ", COPY_BATCHES),
+        Step("After an I/O error, copy the readable batches to ./salvaged on another disk", COPY_BATCHES),
     )
     NOT_PERMITTED = _warning(
         "not-permitted",
         "it does not start, or takes the log directory offline, when it opens the file",
-        Step("", ("sudo", "chown", Word.USER, Word.FILE), end=" and "),
-        Step("", ("sudo", "chmod", "u+rw", Word.FILE), " give the file to the user of the log directory"),
+        together(
+            [("sudo", "chown", Word.USER, Word.FILE), ("sudo", "chmod", "u+rw", Word.FILE)],
+            "give the file to the user of the log directory",
+        ),
     )
     MOUNTED_READ_ONLY = _info(
         "mounted-read-only",
         "a broker does not start",
-        Step("", ("sudo", "mount", "-o", "remount,rw", Word.PATH), " permits it to write, unless the disk fails"),
+        Step("", ("sudo", "mount", "-o", "remount,rw", Word.PATH), "permits it to write, unless the disk fails"),
         at_start=StartAction.DOES_NOT_START,
     )
     LOCKED = _info(
         "locked",
         "a broker is running on it",
         Step("the findings may change while it runs"),
-        Step("Repeat later: ", VERIFY),
+        Step("Repeat later", VERIFY),
     )

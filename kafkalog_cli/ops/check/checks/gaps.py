@@ -273,7 +273,7 @@ def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str],
     steps = [Step("compare with another replica or a backup (--against)", end="; ")]
     if facts.is_tiered is None:
         as_tiered = (*VERIFY, "--config", "remote.storage.enable=true")
-        steps.append(Step("if the topic is tiered, that explains it: ", as_tiered))
+        steps.append(Step("if the topic is tiered, that explains it", as_tiered))
     return finding(
         FindingKind.MISSING_OFFSETS,
         partition.segments[0].log.path,

@@ -320,6 +320,6 @@ def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[F
     is_marker = kind is FileKind.CLEAN_SHUTDOWN  # a broker still starts as after a clean shutdown
     notes = [FileNote("empty, as brokers up to 3.6 wrote it")] if is_marker and not data else []
     for fault in faults:
-        is_accepted = is_marker or fault.message == meta_properties.ODD_CLUSTER_ID
+        is_accepted = is_marker or fault.is_accepted
         notes.append(fault_note(kind, fault, ExitCode.WARNINGS if is_accepted else ExitCode.CORRUPTION))
     return [] if found is None else [Entry(0, found, Verdict.RIGHT)], notes

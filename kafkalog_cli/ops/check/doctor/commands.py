@@ -149,57 +149,41 @@ def _undo(argv: Sequence[str]) -> str:
 
 
 def commands_in(steps: Steps) -> Iterator[NextCommand]:
-    """Yield the commands of next steps, each once, with the sentences that name it as its reason.
+    """Yield the commands of next steps, each once, with the reason to run it.
 
-    A sentence without a command belongs to the next command, or to the last one. Steps without a command are one step
-    by hand, unless they say that nothing has to be done.
+    A step without a command belongs to the command before it, or to the next one if it leads on to that. Steps without
+    any command are one step by hand, unless they say that nothing has to be done.
     """
     found = [*flat(steps)]
-    reasons: dict[tuple[str, ...], list[str]] = {}  # each text after what separates it from the text before
-    pending: list[str] = []
-    end = ""
-    for sentence in _sentences(found):
-        commands = [*_commands_of(sentence)]
-        for argv, before, after in commands:
-            known = reasons.setdefault(argv, [])
-            known += pending
-            why = ", ".join(words for words in (before, after) if words)
-            known += (". ", f"This {why}") if known and not before else (end, why)
+    reasons: dict[tuple[str, ...], list[Step]] = {}
+    pending: list[Step] = []
+    when = ""
+    for step in found:
+        here = step if step.when else step._replace(when=when)
+        when = here.when if step.shares_condition else ""
+        for argv in map(words_of, step.commands):
+            is_new = argv not in reasons
+            reasons.setdefault(argv, []).extend([*pending, here] if is_new else pending)
             pending = []
-        pending += () if commands else (end, text_of(tuple(sentence)))
-        end = sentence[-1].end
-    if reasons:
-        reasons[next(reversed(reasons))] += pending
-    elif found and found[0].is_needed:
-        reasons[()] = ["", text_of(steps)]
-    yield from (NextCommand(argv, "".join(texts[1:])) for argv, texts in reasons.items())
+        if not step.commands:
+            pending.append(here)
+        if reasons and (not step.leads_on or step is found[-1]):
+            reasons[next(reversed(reasons))] += pending
+            pending = []
+    if found and found[0].is_needed and not reasons:
+        yield NextCommand((), text_of(steps))
+    for argv, named in reasons.items():
+        yield NextCommand(argv, "".join(_reason(named)))
 
 
-def _sentences(steps: Iterable[Step]) -> Iterator[list[Step]]:
-    sentence: list[Step] = []
+def _reason(steps: Iterable[Step]) -> Iterator[str]:
+    """Yield the reasons of steps, each after the end of the one before."""
+    end = ""
     for step in steps:
-        sentence.append(step)
-        if step.ends_sentence:
-            yield sentence
-            sentence = []
-    if sentence:
-        yield sentence
-
-
-def _commands_of(sentence: Sequence[Step]) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yield the commands of a sentence, each with the words before it and after it.
-
-    The words before the first command are those of the others too if they are a condition. Of "`a` and `b` do it", both
-    have the words "do it".
-    """
-    places = [at for at, step in enumerate(sentence) if step.argv]
-    lead = "".join(f"{step.text}{step.end}" for step in sentence[: places[0]]) if places else ""
-    for at in places:
-        before = lead + sentence[at].before if at == places[0] or sentence[0].is_condition else ""
-        if at == places[0] and not lead:
-            lead = sentence[at].before
-        after = next((step.after for step in sentence[at:] if step.after), "").strip(" :,")
-        yield words_of(sentence[at].argv), before.rstrip(": ,"), after
+        if step.reason:
+            stands_alone = end and step.reason == step.effect
+            yield f". This {step.reason}" if stands_alone else f"{end}{step.reason}"
+            end = step.end
 
 
 def in_safe_order(commands: Iterable[NextCommand]) -> tuple[NextCommand, ...]:

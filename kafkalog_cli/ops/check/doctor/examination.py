@@ -286,6 +286,7 @@ class StartStep:
     action: StartAction
     path: Annotated[PathName, "the file or directory"]
     message: str
+    kind: Hidden[FindingKind | None] = None
 
     @property
     def loses_data(self) -> Annotated[bool, "whether bytes of logs are removed"]:
@@ -357,7 +358,8 @@ def _of_findings_at_start(findings: Iterable[Finding]) -> Iterator[StartStep]:
     for one in findings:
         for action in one.at_start:
             lowers = action is StartAction.LOWERS
-            yield StartStep(action, one.path, one.message if lowers else f"{one.message}: {one.broker_effect}")
+            message = one.message if lowers else f"{one.message}: {one.broker_effect}"
+            yield StartStep(action, one.path, message, one.kind)
 
 
 def _of_absent_metadata_log(root: LogDirRoot) -> StartStep:

@@ -62,8 +62,8 @@ def _refused_by_checkpoint(partition: Partition, path: str, fault: Fault, readin
         at_start = StartAction.DOES_NOT_START
         effect = "a broker runs out of memory when it reads this file, and does not start"
     command = ("kafkalog", "recover", path_word(partition.log_dir or ""))
-    rebuilds = ", without --like-broker, rebuilds the file from the lines that can be read"
-    steps = (Step("", command, rebuilds),)
+    rebuilds = Step("without --like-broker, rebuilds the file from the lines that can be read")
+    steps = (Step("", command, end=", "), rebuilds)
     remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, steps)
     return _refused(partition, remark, at_start)
 
@@ -71,8 +71,8 @@ def _refused_by_checkpoint(partition: Partition, path: str, fault: Fault, readin
 def _refused_by_loader(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> RecoverPlan:
     """Return the refused plan that says what the broker does. An IOException in a small file is not the end of it."""
     if isinstance(failure, LoadFailed):
-        repairs = ", without --like-broker, repairs it, or prints the command that copies what can be read"
-        steps = (Step("", RECOVER, repairs),)
+        repairs = Step("without --like-broker, repairs it, or prints the command that copies what can be read")
+        steps = (Step("", RECOVER, end=", "), repairs)
         message = f"a broker does not start with it: {failure}"
         remark = Remark(partition.path, message, ExitCode.REFUSED, steps=steps)
         return _refused(partition, remark, StartAction.DOES_NOT_START)

@@ -49,11 +49,11 @@ from kafkalog_cli.ops.steps import (
     Step,
     Steps,
     Word,
-    all_of,
     filled,
     flat,
     path_word,
     text_of,
+    together,
 )
 from kafkalog_cli.results import EMPTY_IS_NULL, Count, Hidden, PathName, of, result
 
@@ -124,14 +124,13 @@ class Salvage:
             return ""
         if not self.replacing:
             return text_of(self.checking)
-        first = "With the broker stopped, "
-        last = " put it in the place of the damaged log"
-        return text_of((*self.checking, *all_of(self.replacing, last, first)))
+        put = "put it in the place of the damaged log"
+        return text_of((*self.checking, together(self.replacing, put, "With the broker stopped")))
 
     @property
     def checking(self) -> Steps:
         """The next step that checks the copy."""
-        return (Step("", ("kafkalog", "verify", path_word(self.out)), " checks the copy"),)
+        return (Step("", ("kafkalog", "verify", path_word(self.out)), "checks the copy"),)
 
     @property
     def replacing(self) -> tuple[Argv, ...]:
@@ -142,13 +141,14 @@ class Salvage:
         if self.source.directory.topic is None:
             return ()
         path = self.source.path
-        commands = (
+        commands: list[Argv] = [
             MOVE_AWAY,
             ("mv", "-nT", path_word(self.out), Word.PATH),
             *([("sudo", "chown", "-R", "--reference", Word.PATH_AWAY, Word.PATH)] if self.is_of_other_user else []),
             RECOVER,
-        )
-        return tuple(step.argv for step in flat(filled(all_of(commands, ""), path, path, self.metadata)))
+        ]
+        steps = filled((together(commands, ""),), path, path, self.metadata)
+        return tuple(argv for step in flat(steps) for argv in step.commands)
 
     @property
     def is_idle(self) -> bool:

@@ -19,6 +19,7 @@ from kafkalog_cli.ops.steps import (
     flat,
     for_replicas,
     nothing,
+    together,
 )
 
 _NOT_REPAIRED = frozenset(
@@ -42,10 +43,10 @@ _BLOCKED = (Step("recover cannot repair it while valid batches follow damage in 
 _LEFT_TO_THE_BROKER: dict[DirectoryKind, Steps] = {
     DirectoryKind.DELETE: (nothing(": a broker that starts removes the directory"),),
     DirectoryKind.FUTURE: (
-        Step(
-            "if the partition is in another log directory, nothing can be done to this copy: with the broker stopped, ",
-            MOVE_AWAY,
-            " moves it away, and the broker makes a new copy when it is asked again",
+        together(
+            [MOVE_AWAY],
+            "moves it away, and the broker makes a new copy when it is asked again",
+            "if the partition is in another log directory, nothing can be done to this copy: with the broker stopped",
         ),
         Step("Else, it is the only copy: give it the partition's name, and verify it again"),
     ),

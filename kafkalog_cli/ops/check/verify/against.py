@@ -15,7 +15,7 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.check.verify.replica_pairs import is_other_name, not_compared
 from kafkalog_cli.ops.check.verify.replica_side import Head, ReplicaSide, ReplicaState
-from kafkalog_cli.ops.steps import MOVE_AWAY, REPLICATE, Step, Steps, Word, path_word
+from kafkalog_cli.ops.steps import MOVE_AWAY, REPLICATE, Step, Steps, Word, on_condition, path_word, together
 
 _COMPARED = (1, 2, 3, 4, 5, 6, 14)
 """Columns that identify a batch: size, both offsets, leader epoch, magic, CRC, and whether the CRC is right."""
@@ -100,10 +100,8 @@ def _nothing_shared(ours: ReplicaState, theirs: ReplicaState) -> Finding:
 def _restored_from(path: str) -> Steps:
     """Return the steps that give a directory (PATH) the records that its other replica, at `path`, has."""
     return (
-        Step("if the other replica is in sync", end=", "),
-        *REPLICATE,
-        Step("Else, ", MOVE_AWAY, end=" and "),
-        Step("", ("cp", "-a", path_word(path), Word.PATH), " restore it from the other"),
+        *on_condition("if the other replica is in sync", REPLICATE),
+        together([MOVE_AWAY, ("cp", "-a", path_word(path), Word.PATH)], "restore it from the other", "Else"),
     )
 
 

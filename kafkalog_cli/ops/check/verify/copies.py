@@ -42,7 +42,7 @@ def future_findings(
     live_id = topic_id_on_disk(fs, live)
     is_in_the_way = fs.status(live) is not None and bool(fs.list_directory(live))
     if is_in_the_way and not is_set_aside(partition.number, live_id, metadata, broker):
-        shows = " shows which is more complete: keep that directory, and move the other away"
+        shows = "shows which is more complete: keep that directory, and move the other away"
         steps = (Step("", compare_command(live, path), shows), MOVE_OUT_NEXT)
         message = f"a copy that the broker renames to {live}, which exists"
         effect = "a broker does not start (DirectoryNotEmptyException)"

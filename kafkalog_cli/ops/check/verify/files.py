@@ -40,11 +40,11 @@ _MARKED = {
 
 _READ_07 = (
     nothing(end="; "),
-    Step("", ("kafkalog", "dump-log", Word.FILE, "--print-data-log"), " prints its records"),
+    Step("", ("kafkalog", "dump-log", Word.FILE, "--print-data-log"), "prints its records"),
 )
 _NOTHING_REMAINS = (
     Step("find out who made it", end="; "),
-    Step("", MOVE_ASIDE, " moves it away"),
+    Step("", MOVE_ASIDE, "moves it away"),
     Step("The directory then has no file of Kafka: a broker starts an empty partition in it"),
 )
 

@@ -16,14 +16,14 @@ from kafkalog_cli.disk.names import (
     partition_directory_name,
 )
 from kafkalog_cli.errors import shell_word
-from kafkalog_cli.format.meta_properties import ODD_CLUSTER_ID, MetaProperties
+from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import NEVER_LED, SET_ALL_ASIDE, VOTES_ALONE, FindingKind, StartAction
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
-from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, Word, all_of, path_word
+from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, Word, path_word, together
 
 _NO_LEADER = "its partitions have no leader, since the cluster assigns them to another directory id"
 _OTHER_VOTER = (
@@ -50,8 +50,7 @@ def identity_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource
     if is_kraft:
         yield from _metadata_log(fs, root, settings)
     meta, path = root.meta, _meta_path(root)
-    faults = (located.fault.message for located in root.faults if located.path == path)
-    if meta is None or any(message != ODD_CLUSTER_ID for message in faults):
+    if meta is None or any(one.path == path and not one.fault.is_accepted for one in root.faults):
         return  # the faults of the file itself come first
     steps = restore_steps(fs, root, settings)
     if meta.node_id is None:
@@ -154,7 +153,7 @@ def _of_other_cluster(
     else:
         dumps: list[Argv] = [("kafkalog", "dump-index", path_word(_meta_path(one))) for one in (root, other)]
         steps = (
-            *all_of(dumps, " print the ids of both: the directories are of two clusters"),
+            together(dumps, "print the ids of both: the directories are of two clusters"),
             Step(
                 "Leave the directory of the other cluster out of log.dirs, and do not change its cluster.id: the node"
                 " would take its partitions for those of its own cluster"
@@ -189,10 +188,10 @@ def restore_steps(
     path = _meta_path(root)
     lines = f"version=1 node.id={ids.node_id} cluster.id={cluster_id} directory.id={ids.directory_id}"
     script = f'set -C; printf "%s\\n" {lines} > {shell_word(path)}'
-    writes = f" writes it with the ids of the metadata log{why}"
+    writes = f"writes it with the ids of the metadata log{why}"
     if fs.status(path) is None:
         return (Step("", ("sh", "-c", script), writes),)
-    return (Step("", MOVE_ASIDE, " keeps the file", ". Then "), Step("", ("sh", "-c", script), writes))
+    return (Step("", MOVE_ASIDE, "keeps the file", ". Then "), Step("", ("sh", "-c", script), writes))
 
 
 def _expected(fs: Filesystem, root: LogDirRoot, settings: SettingsSource, metadata: ClusterMetadata) -> _Identity:
@@ -303,13 +302,11 @@ def second_metadata_log(fs: Filesystem, root: LogDirRoot, first: dict[object, st
     other = first.setdefault((root.meta.cluster_id, root.meta.node_id), own)
     if other != own:
         steps = (
-            Step("", ("kafkalog", "cluster", path_word(other)), end=" and "),
-            Step(
-                "",
-                ("kafkalog", "cluster", path_word(own)),
-                " show the state of both: keep the log in metadata.log.dir (if not set, the first of log.dirs)",
+            together(
+                [("kafkalog", "cluster", path_word(log)) for log in (other, own)],
+                "show the state of both: keep the log in metadata.log.dir (if not set, the first of log.dirs)",
             ),
-            Step("", ("mv", "-nT", Word.FILE, Word.FILE_AWAY), " moves the log of this directory away"),
+            Step("", ("mv", "-nT", Word.FILE, Word.FILE_AWAY), "moves the log of this directory away"),
         )
         message = f"the metadata log of node {root.meta.node_id} also lies in {other}"
         effect = "a node does not start with a metadata log outside metadata.log.dir"

@@ -38,13 +38,25 @@ from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, Severity, S
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.verify.places import read_topic_id
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
-from kafkalog_cli.ops.steps import KEEP_A_COPY, MOVE_ASIDE, Argv, Step, Steps, Word, all_of, flat, nothing, path_word
+from kafkalog_cli.ops.steps import (
+    KEEP_A_COPY,
+    MOVE_ASIDE,
+    Argv,
+    Step,
+    Steps,
+    Word,
+    flat,
+    nothing,
+    on_condition,
+    path_word,
+    together,
+)
 
 _ENDS, _CUTS = "the node does not start", "the node cuts the metadata log"
 _DOES_NOT_START = (StartAction.DOES_NOT_START,)
 
 _SMALL = {FindingKind.EPOCHS_WRONG, FindingKind.METADATA_FILE}
-_ASIDE = (Step("", MOVE_ASIDE, ": the node writes the file again"),)
+_ASIDE = (Step("", MOVE_ASIDE, end=": "), Step("the node writes the file again"))
 _REBUILDS = "a node checks the whole metadata log each time it starts, after a clean stop too, and makes new indexes"
 """KafkaRaftLog opens its UnifiedLog with lastShutdownClean=false and recoveryPoint=0."""
 
@@ -64,7 +76,7 @@ def metadata_findings(
     for one in found:
         if one.kind in (FindingKind.METADATA_SNAPSHOT, FindingKind.MISSING_OFFSETS):
             continue  # said below
-        commands = [step.argv for step in flat(one.steps) if step.argv]
+        commands = [argv for step in flat(one.steps) for argv in step.commands]
         if one.path.endswith(FileKind.LOG.value) and any(Word.PATH in argv for argv in commands):
             # The node cuts its log in one place, whichever segments are damaged after it.
             at_start = () if is_cut and start.actions == (StartAction.CUTS,) else start.actions
@@ -112,12 +124,13 @@ def bootstrap_findings(fs: Filesystem, path: str, log_dir: str) -> Iterator[Find
     except KafkalogError:
         has_records = False
     at_start = () if as_node.fault is None and "metadata.version" in as_node.features else _DOES_NOT_START
-    step = Step("restore it from a backup, or format the directory anew: the metadata log has no record yet")
+    steps: Steps = (Step("restore it from a backup, or format the directory anew: the metadata log has no record yet"),)
     if has_records:
-        step = Step("", MOVE_ASIDE, ": a node needs the file only while the metadata log has no record")
+        why = Step("a node needs the file only while the metadata log has no record")
+        steps = (Step("", MOVE_ASIDE, end=": "), why)
     position = None if fault is None else fault.position
     kind = FindingKind.METADATA_SNAPSHOT
-    yield finding(kind, path, message, position=position, broker_effect=effect, steps=(step,), at_start=at_start)
+    yield finding(kind, path, message, position=position, broker_effect=effect, steps=steps, at_start=at_start)
 
 
 class _Quorum(NamedTuple):
@@ -139,23 +152,17 @@ class _Quorum(NamedTuple):
         empty = ("find", Word.PATH, "-type", "f", "!", "-name", "quorum-state", "-delete")
         fetch = (
             Step(
-                f"while the other voters ({names or 'see quorum-state'}) run and have a leader, the node can fetch the"
-                " log again: ",
+                "the node can fetch the log again",
                 KEEP_A_COPY,
-                " keeps a copy",
+                "keeps a copy",
                 ", ",
-                is_condition=True,
+                f"while the other voters ({names or 'see quorum-state'}) run and have a leader",
             ),
-            Step("", empty, " removes all but the node's vote"),
+            Step("", empty, "removes all but the node's vote"),
             Step("Do this on one voter at a time"),
         )
         if not self.voters:
-            return (
-                Step("if there are other voters", end=", ", is_condition=True),
-                *fetch,
-                Step("Else", end=", "),
-                *keep,
-            )
+            return (*on_condition("if there are other voters", fetch), *on_condition("Else", keep))
         return fetch if self.others else keep
 
 
@@ -295,7 +302,7 @@ class _NodeStart:
         return (
             Step("only restoring it from a backup brings them back", end="; "),
             *self.quorum.fetching(),
-            Step("", KEEP_A_COPY, " keeps a copy of what the node cuts off"),
+            Step("", KEEP_A_COPY, "keeps a copy of what the node cuts off"),
             Step("Partitions of lost topics become -stray directories with their records"),
         )
 
@@ -408,7 +415,7 @@ class _NodeStart:
         has_state = self.fallback.is_complete and start >= self.first
         if has_state and (self.fallback.voters or self.quorum.voters) and not self.failure:
             source = "the log" if sound is None else f"the snapshot {_name(sound)} and the log"
-            return (Step("", MOVE_ASIDE, f": the node then has its state from {source}"),)
+            return (Step("", MOVE_ASIDE, end=": "), Step(f"the node then has its state from {source}"))
         return self._restore("restore the file")
 
     def _without_empty_segments(self) -> Steps:
@@ -422,7 +429,7 @@ class _NodeStart:
         return (
             Step(f"only a backup of this directory brings the records from {self._begun} on back", end="; "),
             *self.quorum.fetching(),
-            *all_of(moves, " moves what is empty aside: the node starts with the state before", "Without a backup, "),
+            together(moves, "moves what is empty aside: the node starts with the state before", "Without a backup"),
         )
 
     def _restore(self, what: str) -> Steps:
@@ -438,11 +445,11 @@ class _NodeStart:
         last = self._partition.segments[-1].log.path if self._partition.segments else ""
         if self.quorum.others or path != last or not self.quorum.voters:
             return self._restore("restore the directory")
-        cuts = " removes this batch and all after it: the node starts with the state before"
+        cuts = "removes this batch and all after it: the node starts with the state before"
         return (
             Step("a backup of this directory is best", end="; "),
             *self.quorum.fetching(),
-            Step("Without a backup, ", KEEP_A_COPY, " keeps a copy", ", and ", is_condition=True),
+            Step("", KEEP_A_COPY, "keeps a copy", ", and ", "Without a backup"),
             Step("", ("truncate", "-s", str(position), Word.FILE), cuts),
         )
 

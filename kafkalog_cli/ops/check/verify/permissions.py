@@ -13,7 +13,7 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, StartAction
 from kafkalog_cli.ops.look.listing.broker_user import ALL, READ, READ_WRITE, BrokerUser, broker_user
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
-from kafkalog_cli.ops.steps import Argv, Step, all_of, path_word
+from kafkalog_cli.ops.steps import Argv, path_word, together
 
 
 class _Effect(NamedTuple):
@@ -93,7 +93,7 @@ def _lacking(user: BrokerUser, status: FileStatus, rights: int, effect: _Effect)
         commands.append(("sudo", "chown", str(user.user_id), path_word(status.path)))
     if rights & ~(status.mode >> 6):
         commands.append(("sudo", "chmod", f"u+{'rwx' if status.is_directory else 'rw'}", path_word(status.path)))
-    steps = (Step("if the broker runs as this user", end=", ", is_condition=True), *all_of(commands, " permits it"))
+    steps = (together(commands, "permits it", "if the broker runs as this user"),)
     yield finding(
         FindingKind.NOT_PERMITTED,
         status.path,

@@ -110,7 +110,7 @@ class PartitionPlaces:
             return
         twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
         for twin in twins:
-            shows = " shows which is more complete: keep that directory, and move the other away"
+            shows = "shows which is more complete: keep that directory, and move the other away"
             steps = (Step("", compare_command(partition.path, twin), shows),)
             message = f"the partition also lies in {twin}"
             yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, message, steps=steps)
@@ -118,7 +118,7 @@ class PartitionPlaces:
             if other != path and other not in twins:
                 message = f"{other} has the same topic id, {topic_id}, and partition number"
                 listed = ("kafkalog", "ls", path_word(partition.path), path_word(other))
-                shows = " shows the offsets of both: find out which directory holds the data, and move the other away"
+                shows = "shows the offsets of both: find out which directory holds the data, and move the other away"
                 yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, steps=(Step("", listed, shows),))
 
     def beside_the_partition(
@@ -247,7 +247,7 @@ def _missing_id(
 def _id_steps(partition: Partition, log_dir: str | None, settings: SettingsSource) -> Steps:
     """Return the steps that write partition.metadata."""
     command = recover_command(partition.path, log_dir, settings)
-    step = Step("", command, " writes it with the topic id of the metadata log, before the broker starts")
+    step = Step("", command, "writes it with the topic id of the metadata log, before the broker starts")
     if Word.METADATA_DIRECTORY not in command:
         return (step,)
     return (step, Step("DIR is the metadata.log.dir of a controller, or a copy of it"))
@@ -267,11 +267,11 @@ def _stray_step(
     if fs.status(live) is not None:
         why = f"the partition is in its place again: {live}"
         listed = ("kafkalog", "ls", path_word(live), path_word(partition.path))
-        steps: Steps = (nothing(": a broker leaves it alone"), Step("", listed, " shows what both hold"))
+        steps: Steps = (nothing(": a broker leaves it alone"), Step("", listed, "shows what both hold"))
     else:
         why = "the partition is not assigned to this broker"
         recover = recover_command(partition.path, log_dir, settings)
-        steps = (Step("", recover, " restores it if the metadata log has its topic"),)
+        steps = (Step("", recover, "restores it if the metadata log has its topic"),)
         metadata = settings.metadata(log_dir)
         if metadata is not None and metadata.is_complete:
             try:
@@ -300,7 +300,7 @@ def _if_kept(  # noqa: PLR0913, PLR0917
     if other is None or is_set_aside(partition.number, topic_id, metadata, broker_id):
         return problem
     place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
-    steps: Steps = (Step("", _rename(place), " gives the records the name of their topic"),)
+    steps: Steps = (Step("", _rename(place), "gives the records the name of their topic"),)
     if fs.status(place) is not None:
         steps = (Step(f"{place} is the partition of {other.name}"), MOVE_OUT_NEXT)
     if metadata.partition(partition.topic, partition.number) is not None:
@@ -324,8 +324,9 @@ def _rename(path: str) -> Argv:
 def _give_the_id(partition: Partition, recover: Argv, end: str = ". ") -> tuple[Step, ...]:
     """Return the steps that give the directory the topic id of the metadata log."""
     return (
-        Step(f"if these are the records of {partition.topic}, ", MOVE_ASIDE, end=" and ", is_condition=True),
-        Step("", recover, " give them its id", end),
+        Step(
+            "", MOVE_ASIDE, "give them its id", end, f"if these are the records of {partition.topic}", also=(recover,)
+        ),
     )
 
 
@@ -349,7 +350,7 @@ def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMet
             message = f"topic id {topic_id} is that of {other.name} in the metadata log"
             expected, kind = f"a topic id of {partition.topic}", FindingKind.TOPIC_ID_DIFFERS
             place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
-            gives = " gives the records the name of their topic, if the broker has no such partition yet"
+            gives = "gives the records the name of their topic, if the broker has no such partition yet"
             steps = (Step("", _rename(place), gives, "; "), *kind.steps)
             return finding(kind, path, message, expected=expected, got=topic_id, steps=steps)
         return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log does not have this topic")

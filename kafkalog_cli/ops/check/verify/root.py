@@ -8,7 +8,7 @@ from contextlib import suppress
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState, classify_directory, classify_file
 from kafkalog_cli.errors import KafkalogError, counted
-from kafkalog_cli.format import checkpoint, meta_properties
+from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS, Shutdown
@@ -26,7 +26,7 @@ from kafkalog_cli.ops.check.verify.identity import (
 from kafkalog_cli.ops.check.verify.metadata_log import bootstrap_findings
 from kafkalog_cli.ops.check.verify.permissions import root_permissions
 from kafkalog_cli.ops.look.listing.root import LocatedFault, LogDirRoot
-from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, all_of, compare_command, nothing, path_word
+from kafkalog_cli.ops.steps import MOVE_ASIDE, Argv, Step, Steps, compare_command, nothing, path_word, together
 
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
@@ -86,11 +86,11 @@ def root_findings(fs: Filesystem, root: LogDirRoot, settings: SettingsSource) ->
 _OF_OUR_FILES: dict[FileKind, tuple[str, Steps]] = {
     FileKind.HELD_CLEAN_SHUTDOWN: (
         "none: a broker does not know the file. It starts as after an unclean stop",
-        (Step("nothing can be restored from it: ", MOVE_ASIDE, is_needed=False),),
+        (Step("nothing can be restored from it", MOVE_ASIDE, is_needed=False),),
     ),
     FileKind.IMPORT_RECORD: (
         "a broker that starts removes the partitions that are not in their places yet",
-        (Step("its import is unknown"), Step("Move it aside and import again: ", MOVE_ASIDE)),
+        (Step("its import is unknown"), Step("Move it aside and import again", MOVE_ASIDE)),
     ),
 }
 """Broker effect and next step of damage in a file that kafkalog wrote."""
@@ -111,7 +111,7 @@ def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
             yield finding(FindingKind.NOT_READ, located.path, located.fault.message)
         elif name.kind in OFFSET_CHECKPOINTS:
             yield damaged_checkpoint_finding(fs, root.path, name.kind, located)
-        elif located.fault.message != meta_properties.ODD_CLUSTER_ID:
+        elif not located.fault.is_accepted:
             found = of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
             effect, steps = _OF_OUR_FILES.get(name.kind, (found.broker_effect, found.steps))
             yield found._replace(broker_effect=effect, steps=steps)
@@ -193,7 +193,7 @@ def _cut_off_import(root: LogDirRoot) -> Iterator[Finding]:
     elif not left.coming:
         steps = (nothing(": the next import into this directory removes the record"),)
     elif repeat:
-        steps = (Step("", repeat, " gives them their places", "; "), Step("repeat it before a broker starts"))
+        steps = (Step("", repeat, "gives them their places", "; "), Step("repeat it before a broker starts"))
     yield finding(FindingKind.IMPORT_CUT_OFF, path, message, broker_effect=effect, steps=steps)
 
 
@@ -289,7 +289,7 @@ def _log_start_steps(path: str, name: tuple[str, int], offset: int, log: LogBoun
         return (meant,)
     line = f"{name[0].replace('.', '[.]')} {name[1]}"
     edit = ("sed", "-i.aside", f"s/^{line} {offset}$/{name[0]} {name[1]} {log.start}/", path_word(path))
-    return (meant, Step("Else do not start a broker before the line is put right, with a copy of the file: ", edit))
+    return (meant, Step("Else do not start a broker before the line is put right, with a copy of the file", edit))
 
 
 def _undo_steps(root: LogDirRoot) -> Steps:
@@ -305,7 +305,7 @@ def _undo_steps(root: LogDirRoot) -> Steps:
         for run, names in root.marker_held_for.items()
         for name in names
     ]
-    return all_of(commands, " restores the marker, with the bytes that were cut off")
+    return (together(commands, "restores the marker, with the bytes that were cut off"),)
 
 
 def findings_across(fs: Filesystem, roots: Sequence[LogDirRoot], settings: SettingsSource) -> dict[str, list[Finding]]:
@@ -340,7 +340,7 @@ def findings_across(fs: Filesystem, roots: Sequence[LogDirRoot], settings: Setti
 
 def _copies_steps(one: str, other: str) -> Steps:
     """Return the steps that show which of two directories with the same id is the copy."""
-    compare = Step("", compare_command(one, other), " shows what each of them holds")
+    compare = Step("", compare_command(one, other), "shows what each of them holds")
     decides = "The administrator decides which is the copy: a broker must have only one of them in log.dirs"
     return (compare, Step(decides))
 
@@ -392,7 +392,7 @@ _THROWS = {
 _OUT_OF_MEMORY = "a broker runs out of memory when it reads this file: with the usual heap of 1 GiB it does not start"
 
 
-_REBUILDS = " rebuilds the file from the lines that can be read"
+_REBUILDS = "rebuilds the file from the lines that can be read"
 
 
 def damaged_checkpoint_finding(fs: Filesystem, log_dir: str, kind: FileKind, located: LocatedFault) -> Finding:

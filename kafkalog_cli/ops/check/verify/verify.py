@@ -249,7 +249,7 @@ class VerifyPlanner:
         context = ReadContext(files, self._limits, call.context.sleep)
         task = VerifyTask(partition, self._level, call.clock.now_ms, wanted=wanted)
         found = settled_verification(context, task)
-        steps = (Step("", ("kafkalog", "read", path_word(path)), " prints the records that can be read"),)
+        steps = (Step("", ("kafkalog", "read", path_word(path)), "prints the records that can be read"),)
         own = (one._replace(path=path, broker_effect="", steps=steps) for one in found.findings)
         return replace(found, path=path, files=wanted, findings=tuple(own))
 

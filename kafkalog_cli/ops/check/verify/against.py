@@ -14,7 +14,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.check.verify.replica_pairs import is_other_name, not_compared
-from kafkalog_cli.ops.check.verify.replica_side import Head, ReplicaSide, ReplicaState
+from kafkalog_cli.ops.check.verify.replica_side import Head, ReplicaSide
 from kafkalog_cli.ops.steps import MOVE_AWAY, REPLICATE, Step, Steps, Word, on_condition, path_word, together
 
 _COMPARED = (1, 2, 3, 4, 5, 6, 14)
@@ -42,31 +42,28 @@ def compare(
         found = [] if difference is None else [_diverged(difference)]
         left.drain()
         right.drain()
-        lost = [[*_missing(left, right, policy)], [*_missing(right, left, policy)]]
-        states = (left.state(is_missing=bool(lost[0])), right.state(is_missing=bool(lost[1])))
-        missing = [*lost[0], *lost[1]]
-        shared = left.shared
+    missing = [*_missing(left, right, policy), *_missing(right, left, policy)]
     found += missing
-    found += _behind(*states)
-    if not missing and (states[0].only_here or states[1].only_here):
-        found.append(_gone(*states))
-    if not shared and difference is None and not (states[0].is_empty and states[1].is_empty):
-        found.append(_nothing_shared(*states))
-    if shared:
-        found.append(finding(FindingKind.MORE_COMPLETE, ours.path, _verdict(*states)))
+    found += _behind(left, right)
+    if not missing and (left.only_here or right.only_here):
+        found.append(_gone(left, right))
+    if not left.shared and difference is None and not (left.is_empty and right.is_empty):
+        found.append(_nothing_shared(left, right))
+    if left.shared:
+        found.append(finding(FindingKind.MORE_COMPLETE, ours.path, _verdict(left, right)))
     return tuple(found)
 
 
-def _verdict(ours: ReplicaState, theirs: ReplicaState) -> str:
+def _verdict(ours: ReplicaSide, theirs: ReplicaSide) -> str:
     """Say which of the two replicas to keep."""
     both = f"{ours.path}: {ours.words}; {theirs.path}: {theirs.words}"
     further = _damaged_and_longer(ours, theirs)
     if further is not None:
         step = f"salvage {further.path} (recover --salvage OUT) before it is given up"
         return f"neither is more complete, the damaged one reaches further: {both}; {step}"
-    better = max(ours, theirs, key=lambda state: (state.rank, not state.missing))
-    is_alike = ours.rank == theirs.rank and bool(ours.missing) is bool(theirs.missing)
-    return f"{'neither' if is_alike or better.missing else better.path} is more complete: {both}"
+    better = max(ours, theirs, key=lambda side: (side.rank, not side.unexplained))
+    is_alike = ours.rank == theirs.rank and bool(ours.unexplained) is bool(theirs.unexplained)
+    return f"{'neither' if is_alike or better.unexplained else better.path} is more complete: {both}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +86,11 @@ class ReplicaPolicy:
         return ReplicaPolicy(any(known) if known else None, max(self.log_start, other.log_start))
 
 
-def _nothing_shared(ours: ReplicaState, theirs: ReplicaState) -> Finding:
+def _nothing_shared(ours: ReplicaSide, theirs: ReplicaSide) -> Finding:
     for here, there in ((ours, theirs), (theirs, ours)):
         if here.is_empty:
             return not_compared(here.path, f"the log of {here.path} has no valid batch", _restored_from(there.path))
-    ranges = (f"{state.start_offset} to {state.end_offset}" for state in (ours, theirs))
+    ranges = (f"{side.start_offset} to {side.end_offset}" for side in (ours, theirs))
     return not_compared(ours.path, "the logs have no batch in common: offsets " + " and ".join(ranges))
 
 
@@ -249,7 +246,7 @@ def _words(batch: Batch) -> str:
     return f"last offset {batch.last_offset}, crc {batch.crc}, leader epoch {batch.leader_epoch}"
 
 
-def _damaged_and_longer(ours: ReplicaState, theirs: ReplicaState) -> ReplicaState | None:
+def _damaged_and_longer(ours: ReplicaSide, theirs: ReplicaSide) -> ReplicaSide | None:
     if bool(ours.damaged) is bool(theirs.damaged):
         return None
     damaged, sound = (ours, theirs) if ours.damaged else (theirs, ours)
@@ -257,11 +254,11 @@ def _damaged_and_longer(ours: ReplicaState, theirs: ReplicaState) -> ReplicaStat
     return damaged if is_further else None
 
 
-def _behind(ours: ReplicaState, theirs: ReplicaState) -> Iterator[Finding]:
+def _behind(ours: ReplicaSide, theirs: ReplicaSide) -> Iterator[Finding]:
     """Yield a finding if one replica is less complete than the other, with the difference."""
     if ours.rank == theirs.rank:
         return
-    less, more = sorted((ours, theirs), key=lambda state: state.rank)
+    less, more = sorted((ours, theirs), key=lambda side: side.rank)
     how = "less complete than"
     if _damaged_and_longer(ours, theirs) is not None:
         less, more, how = more, less, "ends before"
@@ -271,7 +268,7 @@ def _behind(ours: ReplicaState, theirs: ReplicaState) -> Iterator[Finding]:
 
 
 def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> Iterator[Finding]:
-    """Yield a finding about offsets missing in `here` that neither compaction nor deletion explains."""
+    """Yield a finding about offsets missing in `here` that neither compaction nor deletion explains; count them."""
     lost = here.missing
     is_explained = here.was_cleaned if policy.is_compacted is None else policy.is_compacted
     if not lost.ranges or is_explained or lost.reached < policy.log_start:
@@ -279,6 +276,7 @@ def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> It
     message = f"offsets {lost.first} to {lost.last} are missing, and {there.path} has them"
     if lost.ranges > 1:
         message += f"; {lost.ranges} gaps of {lost.offsets} offsets in all"
+    here.unexplained = lost.offsets
     expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
     offsets = (lost.first, lost.last)
     steps = _restored_from(there.path)
@@ -287,7 +285,7 @@ def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> It
     )
 
 
-def _gone(ours: ReplicaState, theirs: ReplicaState) -> Finding:
+def _gone(ours: ReplicaSide, theirs: ReplicaSide) -> Finding:
     counts = f"{ours.only_here} batches are only here, {theirs.only_here} only in {theirs.path}"
     message = f"of offsets that both logs reach, {counts}: cleaning went further on one side, or batches are missing"
     return finding(FindingKind.NOT_COMPARABLE, ours.path, message)

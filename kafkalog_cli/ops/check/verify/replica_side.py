@@ -24,43 +24,6 @@ NO_EPOCH = -1
 _DIGEST_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
-    """The contents of one of two compared replicas.
-
-    `end_offset` is the offset after the last batch whose CRC is right, as in Kafka, at least that in the name of the
-    last segment. `last_epoch` is the largest leader
-    epoch, -1 if unknown. `damaged` counts places without a valid batch. `only_here` counts batches that the other
-    replica lacks although its log reaches their offsets, up to the point of divergence. `missing` counts offsets that
-    only the other replica has, and that no cleaning or deletion explains. `is_empty`: there is no valid batch.
-    """
-
-    path: str
-    start_offset: int
-    end_offset: int
-    last_epoch: int = NO_EPOCH
-    damaged: int = 0
-    only_here: int = 0
-    is_empty: bool = False
-    missing: int = 0
-
-    @property
-    def rank(self) -> tuple[bool, int, int, int]:
-        """A key that is larger for the more complete replica.
-
-        No damage counts first, then leader epoch and end as in Kafka's elections, then the smaller start offset.
-        """
-        return not self.damaged, self.last_epoch, self.end_offset, -self.start_offset
-
-    @property
-    def words(self) -> str:
-        """The state as text for messages."""
-        damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
-        epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
-        missing = f", {counted(self.missing, 'offset', 'offsets')} missing" if self.missing else ""
-        return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}{missing}"
-
-
 @dataclass(slots=True)
 class MissingHere:
     """Offsets that only the other replica has: the first range of them, and the counts of ranges and offsets."""
@@ -94,25 +57,29 @@ class Head(NamedTuple):
 class ReplicaSide:
     """The batches of one replica in file order, segment after segment; batches with a wrong CRC are left out.
 
-    `named_end` is the offset in the name of the last segment, which the log reached even if that segment is empty.
+    `end_offset` is the offset after the last batch whose CRC is right, as in Kafka, at least `named_end`: the offset in
+    the name of the last segment, which the log reached even if that segment is empty. `last_epoch` is the largest
+    leader epoch, -1 if unknown. `damaged` counts places without a valid batch. `only_here` counts batches that the
+    other replica lacks although its log reaches their offsets, up to the point of divergence. `unexplained` counts
+    offsets that only the other replica has, and that no cleaning or deletion explains. `is_empty`: there is no valid
+    batch. All this is complete once the log is read to its end (`drain`).
     """
 
     def __init__(self, partition: Partition, limits: Limits) -> None:
-        self.only_here = 0
-        self.shared = 0
+        self.path = partition.path
+        self.only_here = self.shared = self.damaged = self.unexplained = 0
         self.missing = MissingHere()
         self.was_cleaned = False
+        self.is_empty = True
+        self.last_epoch = NO_EPOCH
         self.start_offset = partition.segments[0].base_offset if partition.segments else 0
-        self._end_offset = self.named_end = partition.segments[-1].base_offset if partition.segments else 0
+        self.end_offset = self.named_end = partition.segments[-1].base_offset if partition.segments else 0
         self.batch_run: BatchRun | None = None
         self.row = 0
         self._fs = partition.fs
         self._limits = limits
         self._partition = partition
         self._log_path = ""
-        self._damaged = 0
-        self._is_empty = True
-        self._last_epoch = NO_EPOCH
         self._stack = ExitStack()
         self._digested: tuple[Head, RecordDigests | None] | None = None
         self._batch_runs = self._walk()
@@ -130,12 +97,12 @@ class ReplicaSide:
             try:
                 file = self._stack.enter_context(self._fs.open_read(segment.log.path))
             except KafkalogError:
-                self._damaged += 1
+                self.damaged += 1
                 continue
             self._log_path = segment.log.path
             walk = SegmentWalk(file, self._limits)
             yield from walk
-            self._damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
+            self.damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
             self._stack.close()
 
     def _next_batch_run(self) -> None:
@@ -145,12 +112,12 @@ class ReplicaSide:
 
     def _note(self, batch_run: BatchRun) -> None:
         batches = batch_run.batches
-        self._is_empty = self._is_empty and not any(batches.valid)
+        self.is_empty = self.is_empty and not any(batches.valid)
         self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
         row = batches.last_valid_row()
         if row is not None:
-            self._end_offset = max(self._end_offset, int(batches.last_offset[row]) + 1)
-            self._last_epoch = max(self._last_epoch, int(batches.leader_epoch[row]))
+            self.end_offset = max(self.end_offset, int(batches.last_offset[row]) + 1)
+            self.last_epoch = max(self.last_epoch, int(batches.leader_epoch[row]))
 
     def head(self) -> Head | None:
         """Return the next valid batch, None at the end of the log."""
@@ -178,24 +145,25 @@ class ReplicaSide:
         self.row += rows
 
     def drain(self) -> None:
-        """Read to the end of the log, so that `state` is complete."""
+        """Read to the end of the log."""
         while self.batch_run is not None:
             self._next_batch_run()
 
-    def state(self, *, is_missing: bool) -> ReplicaState:
-        """Return the state of the replica; `drain` must have been called.
+    @property
+    def rank(self) -> tuple[bool, int, int, int]:
+        """A key that is larger for the more complete replica.
 
-        `is_missing`: nothing explains the offsets that only the other replica has.
+        No damage counts first, then leader epoch and end as in Kafka's elections, then the smaller start offset.
         """
-        path, start, missing = self._partition.path, self.start_offset, self.missing.offsets if is_missing else 0
-        return ReplicaState(
-            path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here, self._is_empty, missing
-        )
+        return not self.damaged, self.last_epoch, self.end_offset, -self.start_offset
 
     @property
-    def path(self) -> str:
-        """The path of the partition's directory."""
-        return self._partition.path
+    def words(self) -> str:
+        """The contents as text for messages."""
+        damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
+        epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
+        missing = f", {counted(self.unexplained, 'offset', 'offsets')} missing" if self.unexplained else ""
+        return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}{missing}"
 
     def lacks(self, head: Head) -> bool:
         """Note that this replica lacks a batch of the other replica.

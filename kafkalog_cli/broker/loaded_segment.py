@@ -384,9 +384,9 @@ class LoadedSegment:
         Mirrors LogSegment.truncateTo: batches below the base offset, if there are any, stay. The entries of the
         indexes no longer count, and are cut off when the broker stops cleanly.
         """
+        first = self.find(self.base_offset)  # by the index that was rebuilt so far
         self._offset_index = OffsetIndex(b"", self.base_offset)
         self._time_index = TimeIndex(b"", self.base_offset)
-        first = self.find(self.base_offset)
         before = self.size_bytes
         if first is not None:
             self.draft.cut(self.log_name, first.position)

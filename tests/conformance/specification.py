@@ -4,7 +4,7 @@ A log is a table:
 
 - `segments`: the segments of the partition `t-0`, or `partitions`: a table of such lists. A segment is a text, BASE: BATCH BATCH …,
   and a batch is OFFSETS@TIME with options after colons, such as `3-5,8@T+10:gzip:k=key`. TIME is in milliseconds, T is BASE_TIME_MS.
-  Keys and values have bytes such as %3A for a colon.
+  Keys and values have bytes such as %3A for a colon. `keys=a,b` are those of two records.
 - `state`: if true, leader epochs and empty producer snapshots, as a broker has them; without them `verify` warns.
 - `checkpoints`: the offset of t-0, or a table by partition, in NAME-checkpoint of the log directory.
 - `files`: further files with their text; `hex:` begins bytes.
@@ -81,7 +81,8 @@ def batch_of(text):
     given = dict(option.partition("=")[::2] for option in options)
     key, value = (None if given.get(name) == "null" else unquote_to_bytes(given[name]) if name in given else default
                   for name, default in (("k", None), ("v", b"v")))  # fmt: skip
-    records = [R(offset, at, key, value) for offset, at in zip(numbers, times, strict=True)]
+    keys = given["keys"].encode().split(b",") if "keys" in given else [key] * len(numbers)
+    records = [R(offset, at, one, value) for offset, at, one in zip(numbers, times, keys, strict=True)]
     codec = next((number for name, number in CODECS.items() if name in given), 0)
     if "v0" in given or "v1" in given:
         magic = int("v1" in given)

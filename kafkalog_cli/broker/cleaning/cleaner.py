@@ -136,12 +136,12 @@ class Cleaner:
                 if request.only_erases:
                     self._out.note_aborted(log.aborted_in(segment))
                 self._clean(segment)
-            if self._out.is_all_below:
-                message = (
-                    "the cleaned records have offsets below the segment's base offset: a broker's"
-                    " cleaner gives up here, too"
-                )
-                raise Damaged(segments[0].log.path, Fault(FaultKind.INVALID_ENTRY, 0, message))
+                if self._out.is_all_below:  # a broker's cleaner writes each segment's records at once
+                    message = (
+                        "the cleaned records have offsets below the segment's base offset: a broker's"
+                        " cleaner gives up here, too"
+                    )
+                    raise Damaged(segments[0].log.path, Fault(FaultKind.INVALID_ENTRY, 0, message))
             yield CleanedGroup(tuple(segment.base_offset for segment in segments), tuple(self._out.close()))
 
     def _next_offset(self, segment: Segment) -> int:

@@ -35,8 +35,8 @@ from kafkalog_cli.disk.durable import (
     try_to_link,
     write_with_holes,
 )
-from kafkalog_cli.disk.fs import FileAttributes, FileStatus, LockHandle, WritableFile, WritableFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, lock_partition, real_directory, turn_of
+from kafkalog_cli.disk.fs import FileAttributes, FileStatus, WritableFile, WritableFilesystem
+from kafkalog_cli.disk.lock import turn_of
 from kafkalog_cli.errors import NoSpaceToKeep, SyncFailed
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 
@@ -50,18 +50,15 @@ def apply(  # noqa: PLR0913
     discard: bool | None = None,
     checkpoints: CheckpointEdits | None = None,
     facts: Mapping[str, object] | None = None,
-    held: LockHandle | None = None,
-    policy: LockPolicy | None = None,
 ) -> Manifest | None:
     """Make `changes` in `directory` in order, then the edits of the checkpoints. Return the manifest of the run.
 
-    The result is None if there is nothing to change. `changes` may be a function: it is called when the directory of
-    the run exists, writes the new files there, and returns the changes.
-    `held` is the partition's lock if the caller has it; otherwise the lock is taken here with `policy`.
+    The caller has the partition's lock. The result is None if there is nothing to change. `changes` may be a function:
+    it is called when the directory of the run exists, writes the new files there, and returns the changes.
     `discard`: removed data is not kept, and the run cannot be undone; None: the command has no option --discard.
 
     Raises Refused if the directory is not in the state that the plan was made for, and ValueError if the plan
-    contradicts itself. Raises Locked, NoSpace or NotChanged if everything is as it was, and HalfChanged if `undo`
+    contradicts itself. Raises NoSpace or NotChanged if everything is as it was, and HalfChanged if `undo`
     must be called.
     """
     if not callable(changes):
@@ -69,27 +66,21 @@ def apply(  # noqa: PLR0913
         if not needed and (checkpoints is None or not checkpoints.edits):
             return None
         changes = partial(_as_needed, needed)
-    directory = real_directory(fs, directory)
-    lock = held if held is not None else lock_partition(fs, directory, policy or LockPolicy())
     # The turn is held from here on: undo needs the manifest to record the lines exactly as the edits find them.
     turn = nullcontext() if checkpoints is None or not checkpoints.edits else turn_of(checkpoints.log_dir)
-    try:
-        with turn:
-            own = Run(fs, directory, run, checkpoints, discard=bool(discard))
-            application = _Application(fs, own, discard)
-            own.begin(RunState.STARTED, lambda: application.prepare(changes), facts or {})
-            try:
-                application.make()
-                own.change_lines(() if checkpoints is None else checkpoints.edits)
-                return own.finish(facts or {})
-            except BaseException as error:
-                failure = own.take_back(error)
-                if failure is None:
-                    raise
-                raise failure from error
-    finally:
-        if held is None and lock is not None:
-            lock.release()
+    with turn:
+        own = Run(fs, directory, run, checkpoints, discard=bool(discard))
+        application = _Application(fs, own, discard)
+        own.begin(RunState.STARTED, lambda: application.prepare(changes), facts or {})
+        try:
+            application.make()
+            own.change_lines(() if checkpoints is None else checkpoints.edits)
+            return own.finish(facts or {})
+        except BaseException as error:
+            failure = own.take_back(error)
+            if failure is None:
+                raise
+            raise failure from error
 
 
 class StagingArea:

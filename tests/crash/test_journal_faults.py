@@ -218,20 +218,10 @@ def test_a_run_keeps_its_name_to_itself():
     refused(PLANS["drop"], "there is a run of this name", disk=disk)
 
 
-def test_a_partition_that_another_run_works_on_is_locked():
-    disk = partition()
-    with disk.lock(f"{ROOT}/.lock", first_byte=0, exclusive=False):
-        disk.make_directory(OWN)
-        disk.foreign_locks.add(f"{OWN}/lock")
-        with pytest.raises(Locked):
-            run_plan(disk, PLANS["cut"])
-        assert contents(disk) == steps(())[0]
-
-
 def test_nothing_to_do_leaves_no_trace():
     disk = partition()
     before = disk.tree("/")
-    assert run_plan(disk, (), with_lines=False) is None
+    assert journal.apply(disk, PARTITION, (), run=RUN) is None
     assert disk.tree("/") == before
 
 

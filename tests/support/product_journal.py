@@ -5,7 +5,6 @@
 # A change of one partition with its run, which tests cut off at each call.
 from kafkalog_cli.change.checkpoint_lines import change_lines
 from kafkalog_cli.log.log_dir import LineEdit
-from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import RunInfo, RunState, read_manifest, snapshot
 from kafkalog_cli.change.run import CheckpointEdits
@@ -23,7 +22,15 @@ from kafkalog_cli.change.clean_marker import HELD_MARKER, hold_marker, read_held
 from kafkalog_cli.change.new_partition import make_partition
 from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, record_of
 from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord, record_bytes
+from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.posix_lock import IMPORT_BYTE
+
+
+def apply(fs, directory, changes, **how):
+    """Make changes under the partition's lock, as a command does."""
+    with lock_partition(fs, directory, LockPolicy()):
+        return journal.apply(fs, directory, changes, **how)
+
 
 # A command or a call of the library as in a process of its own.
 from collections import deque

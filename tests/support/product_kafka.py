@@ -17,6 +17,7 @@ from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.checkpoint_lines import change_lines
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
@@ -24,10 +25,10 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.batch_encoder import encode_end_marker
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.change.append.append import AppendRequest, apply_append, next_sequence, plan_append
+from kafkalog_cli.ops.change.append.append import apply_append, next_sequence, plan_append
 from kafkalog_cli.ops.change.append.batching import BatchMaker, Writing, blocks
 from kafkalog_cli.ops.change.append.records import NewRecord, RecordMaker
-from kafkalog_cli.ops.change.apply_changes import MarkerState, MarkerUse, apply_changes
+from kafkalog_cli.ops.change.apply_changes import MarkerUse, apply_changes
 from kafkalog_cli.ops.change.compact.cleaning import Cleaning
 from kafkalog_cli.ops.change.compact.plan import plan_compact
 from kafkalog_cli.ops.change.compact.verb import apply_compact
@@ -105,15 +106,19 @@ class OnePartition:
     def _run(self, verb):
         return RunInfo("run-1", verb, (), self.now_ms)
 
+    def _locked(self, apply, *how):
+        with lock_partition(FS, self.partition.path, LockPolicy()):
+            return apply(FS, *how)
+
     def retain(self, *, explains):
         """Each verb returns its plan, whether a segment was rolled, and what was done."""
         plan = plan_retain(FS, self.partition, Clock(self.now_ms, is_given=True), explains=explains)
-        return plan, None, apply_retain(FS, plan, self._run("retain"), held=None)
+        return plan, None, self._locked(apply_retain, plan, self._run("retain"))
 
     def roll(self, *, force, arriving_bytes):
         plan = plan_roll(FS, self.partition, self.now_ms, force=force, arriving_bytes=arriving_bytes)
         settings = load_settings(self.partition, self.now_ms)
-        done = apply_changes(FS, plan, self._run("roll"), MarkerUse.GIVEN_BACK, settings, held=None)
+        done = self._locked(apply_changes, plan, self._run("roll"), MarkerUse.GIVEN_BACK, settings)
         return plan, force or plan.cause is not None or done is not None, done
 
     def truncate(self, offset, log_start, log_end):
@@ -124,7 +129,7 @@ class OnePartition:
             return self._truncate_outside(offset, log_end, load_settings(self.partition, self.now_ms)), None, None
         plan = plan_truncate(FS, self.partition, self.now_ms, offset)
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
-        return plan, None, apply_changes(FS, plan, self._run("truncate"), marker, held=None)
+        return plan, None, self._locked(apply_changes, plan, self._run("truncate"), marker)
 
     def _truncate_outside(self, offset, log_end, settings):
         """The command refuses an offset outside the log; a follower's broker does not."""
@@ -143,7 +148,7 @@ class OnePartition:
 
     def delete_records(self, offset):
         plan = plan_delete_records(FS, self.partition, offset)
-        return plan, None, apply_changes(FS, plan, self._run("delete-records"), MarkerUse.LEFT, held=None)
+        return plan, None, self._locked(apply_changes, plan, self._run("delete-records"), MarkerUse.LEFT)
 
     def compact(self, *, force, most_keys, version):
         """(plan, what was done); the text of a batch that cannot be cleaned as ValueError."""
@@ -152,41 +157,41 @@ class OnePartition:
             plan = plan_compact(FS, self.partition, Clock(self.now_ms, is_given=True), is_forced=force)
             done = None
             if not plan.is_refused:
-                plan, done = apply_compact(FS, plan, self._run("compact"), clean, held=None)
+                plan, done = self._locked(apply_compact, plan, self._run("compact"), clean)
         except Damaged as error:
             raise ValueError(str(error)) from error
         return plan, done
 
     def append(self, writing):
         """The plan of an append; `writing` has the fields of Writing."""
-        request = AppendRequest(self.now_ms, writing=Writing(**writing))
-        return PlannedAppend(self, request, plan_append(FS, self.partition, request))
+        return PlannedAppend(self.partition, plan_append(FS, self.partition, self.now_ms, Writing(**writing)))
 
 
 class PlannedAppend:
     """An append of (key, value, headers, time) to one partition."""
 
-    def __init__(self, to, request, plan):
-        self._to, self._request, self.plan = to, request, plan
+    def __init__(self, partition, plan):
+        self._partition, self.plan = partition, plan
 
     def sent(self, records, log_end):
         """The batches as a producer would send them, and the marker as the coordinator would."""
-        request, plan = self._request, self.plan
-        settings = load_settings(self._to.partition, request.now_ms)
-        log = OpenLog(Draft(FS, plan.path), settings, self._to.partition.log_start, log_end, is_clean=True)
-        sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, request.writing)
+        plan, partition = self.plan, self._partition
+        settings = load_settings(partition, plan.now_ms)
+        log = OpenLog(Draft(FS, plan.path), settings, partition.log_start, log_end, is_clean=True)
+        sequence = next_sequence(log.producers_at_end(log.draft.fork()).state, plan.writing)
         style = replace(plan.style, append_time_ms=None)
         maker, data = BatchMaker(style, sequence), b""
-        for block in blocks(_new(records, request.now_ms), style):
+        for block in blocks(_new(records, plan.now_ms), style):
             data += b"".join(_as_sent(maker, block))
-        if request.writing.transaction in ("commit", "abort"):
+        if plan.writing.transaction in ("commit", "abort"):
             header = Batch(0, 0, 0, 0, 0, 2, 0, 0, -1, -1, style.producer_id, style.producer_epoch, -1, 0, 1)
-            data += encode_end_marker(int(request.writing.transaction == "commit"), 0, request.now_ms, header)[1]
+            data += encode_end_marker(int(plan.writing.transaction == "commit"), 0, plan.now_ms, header)[1]
         return data
 
     def apply(self, records):
-        run = RunInfo("run-1", "append", (), self._request.now_ms)
-        return apply_append(FS, self.plan, _new(records, self._request.now_ms), run, self._request, held=None)
+        run = RunInfo("run-1", "append", (), self.plan.now_ms)
+        with lock_partition(FS, self.plan.path, LockPolicy()):
+            return apply_append(FS, self.plan, _new(records, self.plan.now_ms), run)
 
 
 def _new(records, now_ms):
@@ -209,8 +214,4 @@ def _as_sent(maker, block):
 
 def is_marker_away(done):
     """Whether a change took the clean-shutdown file of its log directory away for good."""
-    return done is not None and done.marker is MarkerState.AWAY
-
-
-def is_marker_back(done):
-    return done.marker is MarkerState.BACK
+    return done is not None and done.is_marker_away

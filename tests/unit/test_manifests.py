@@ -7,7 +7,6 @@ import pytest
 
 from kafkalog_cli.change import manifest as manifests
 from kafkalog_cli.change import runs
-from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import FORMAT, RunState, decode, encode, read_manifest, write_manifest
 from kafkalog_cli.change.removal import entries_below
@@ -15,6 +14,7 @@ from kafkalog_cli.errors import Refused, UnsupportedFormat
 from kafkalog_cli.format import strict_json
 from kafkalog_cli.format.strict_json import parse, shown
 from tests.crash.journal_cases import OWN, PARTITION, PLANS, ROOT, RUN, partition, run_plan
+from tests.support.product_journal import apply
 
 # -- What a manifest may say at the limits of its numbers, and which manifests a run that comes later reads
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from kafkalog_cli.change.runs import odd_entries
-from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import lock_partition
 from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
@@ -29,9 +29,9 @@ PlanT = TypeVar("PlanT", bound="ChangePlan")
 
 
 class Applier(Protocol):
-    """Applies a plan under the partition's lock, which is `held`."""
+    """Applies a plan under the partition's lock."""
 
-    def __call__(self, fs: WritableFilesystem, plan: Any, run: RunInfo, *, held: LockHandle | None) -> Applied | None:
+    def __call__(self, fs: WritableFilesystem, plan: Any, run: RunInfo) -> Applied | None:
         """Return what was changed, None if nothing was. Raises KafkalogError, OSError."""
 
 
@@ -77,8 +77,7 @@ class Target:
     """One partition that a verb changes, in its own thread.
 
     `log_dir` is None if the partition is in no log directory. `fs` is the filesystem through which the verb must read
-    and change the partition: progress counts what is read, and a request to stop ends the work at a read. `lock` is the
-    partition's lock while it is held.
+    and change the partition: progress counts what is read, and a request to stop ends the work at a read.
     """
 
     def __init__(self, call: Call, partition: Partition, *, counts_logs: bool, stops_safely: bool) -> None:
@@ -86,7 +85,7 @@ class Target:
         self.log_dir = call.log_dir(partition.path)
         self.clock, self.places, self.dry_run = call.clock, call.places, call.dry_run
         self.fs: WritableFilesystem = call.metered(self._count) if stops_safely else call.context.fs
-        self.lock: LockHandle | None = None
+        self._is_locked = False
         self.replication: Replication | None = None
         self.replication_unknown_because = ""
         self._must_finish = False
@@ -267,16 +266,16 @@ class Target:
 
         Raises Locked, Refused, NoSpace, and KeyboardInterrupt if a stop was requested before.
         """
-        if self.dry_run or self.lock is not None:
+        if self.dry_run or self._is_locked:
             yield
             return
         try:
-            with lock_partition(self.fs, self.partition.path, self.call.lock_policy) as self.lock:
+            with lock_partition(self.fs, self.partition.path, self.call.lock_policy):
                 self.call.interruptions.safe_point()
-                self._must_finish = True
+                self._is_locked = self._must_finish = True
                 yield
         finally:
-            self.lock = None
+            self._is_locked = False
 
     def change(self, plan: PlanT, apply: Applier, *, warns_first: bool = False) -> Changed[PlanT]:
         """Apply a plan with `apply` under the partition's lock, unless this is a dry run or there is nothing to do.
@@ -286,7 +285,7 @@ class Target:
         if self.dry_run or not plan.has_work:
             return Changed(plan, None, self.dry_run)
         with self.ready_to_change(plan, warns_first=warns_first):
-            return self.changed(plan, apply(self.fs, plan, self.call.run_info(plan.settings), held=self.lock))
+            return self.changed(plan, apply(self.fs, plan, self.call.run_info(plan.settings)))
 
     @contextmanager
     def ready_to_change(self, plan: ChangePlan, *, warns_first: bool = False) -> Iterator[None]:
@@ -303,8 +302,8 @@ class Target:
 
     def changed(self, plan: PlanT, done: Applied | None) -> Changed[PlanT]:
         """Return the result, and note if the clean shutdown marker was not restored."""
-        from kafkalog_cli.ops.change.apply_changes import MARKER_STAYS_AWAY, MarkerState
+        from kafkalog_cli.ops.change.apply_changes import MARKER_STAYS_AWAY
 
-        if done is not None and done.marker is MarkerState.AWAY:
+        if done is not None and done.is_marker_away:
             self.note("marker", MARKER_STAYS_AWAY, plan.log_dir)
         return Changed(plan, done)

@@ -23,7 +23,7 @@ from kafkalog_cli.change.manifest import (
 )
 from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.durable import error_text, is_half_changed, is_of_a_sync, marker_kept, marker_left_away
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, SyncFailed, shell_word
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.change.plans import ChangePlan, check_unchanged
@@ -40,15 +40,6 @@ class MarkerUse(Enum):
     DROPPED = "dropped"  # records below the log end are removed
 
 
-@unique
-class MarkerState(Enum):
-    """The state of the clean shutdown marker after a change."""
-
-    NONE = "none"  # there was no marker, or another run still needs it removed
-    BACK = "back"
-    AWAY = "away"
-
-
 MARKER_STAYS_AWAY = (
     ".kafka_cleanshutdown is not restored, since records below the log's end were removed or the partition is not"
     " sound: the broker recovers all partitions when it starts, and leaves every in-sync replica set"
@@ -56,10 +47,10 @@ MARKER_STAYS_AWAY = (
 
 
 class Applied(NamedTuple):
-    """The manifest of a run whose changes were made, and the state of the clean shutdown marker after it."""
+    """The manifest of a run whose changes were made, and whether the clean shutdown marker stays away because of it."""
 
     manifest: Manifest
-    marker: MarkerState
+    is_marker_away: bool = False
 
 
 def apply_changes(  # noqa: PLR0913
@@ -70,9 +61,8 @@ def apply_changes(  # noqa: PLR0913
     settings: LoadSettings | None = None,
     *,
     discard: bool | None = None,
-    held: LockHandle | None,
 ) -> Applied | None:
-    """Make the changes of a plan, and return None if it has none. `held` is the lock of the partition.
+    """Make the changes of a plan, and return None if it has none. The caller holds the lock of the partition.
 
     `settings`: the log is checked with them before the clean-shutdown file is given back; None: it is not given back.
     `discard`: removed data is not kept; None: the command has no option --discard. Raises Refused if a file has changed
@@ -84,35 +74,34 @@ def apply_changes(  # noqa: PLR0913
     with marker_away(fs, plan, run.run_id, is_needed=marker is not MarkerUse.LEFT) as is_held:
         edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
         info = replace(run, holds_marker=is_held, keeps_records=marker is MarkerUse.GIVEN_BACK)
-        manifest = journal.apply(fs, plan.path, plan.changes, run=info, discard=discard, checkpoints=edits, held=held)
+        manifest = journal.apply(fs, plan.path, plan.changes, run=info, discard=discard, checkpoints=edits)
     assert manifest is not None
-    if not is_held:
-        return Applied(manifest, MarkerState.NONE)
-    return Applied(manifest, MarkerState.AWAY if settings is None else marker_after(fs, plan, manifest, settings))
+    is_away = is_held and (settings is None or not put_marker_back(fs, plan, manifest, settings))
+    return Applied(manifest, is_away)
 
 
-def marker_after(
+def put_marker_back(
     fs: WritableFilesystem, plan: ChangePlan, manifest: Manifest, settings: LoadSettings, *, since: int | None = None
-) -> MarkerState:
-    """Restore the clean shutdown marker that a run removed, if the partition is sound and the run lost no record.
+) -> bool:
+    """Restore the clean shutdown marker that a run removed, if no other run needs it away.
 
+    Returns False, and restores nothing, if the partition is not sound.
     `since` (an offset): segments that end before it are not checked, as the run did not change them. Damage in them is
     no worse than before, and a broker that finds the marker does not check them either. Without it, the marker need
     not be away because of the runs before either. Raises MarkerLeftAway, NoSpace.
     """
-    if plan.log_dir is None:
-        return MarkerState.NONE
+    assert plan.log_dir is not None
     is_checked = False
     try:
         if not is_sound(fs, plan.path, settings, since):
-            return MarkerState.AWAY
+            return False
         is_checked = True
         also = followed_runs(fs, plan.path, plan.name, plan.log_dir, manifest) if since is None else ()
-        is_back = release_marker(fs, plan.log_dir, manifest.run.run_id, [plan.name], also=also)
-        return MarkerState.BACK if is_back else MarkerState.NONE
+        release_marker(fs, plan.log_dir, manifest.run.run_id, [plan.name], also=also)
     except (OSError, KafkalogError) as error:
         command = f"kafkalog recover {shell_word(plan.path)}"
         raise marker_left_away(plan.log_dir, command, error, is_checked=is_checked) from error
+    return True
 
 
 @contextmanager

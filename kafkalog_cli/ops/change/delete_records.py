@@ -10,7 +10,7 @@ from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted
 from kafkalog_cli.broker.retention import RetainedSegment, RetentionBounds, RetentionLimits, retain
 from kafkalog_cli.change.changes import in_log_order, keeping
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
@@ -147,6 +147,6 @@ def delete_records(
     return call.change_each(call.one_partition(), delete_from_one)
 
 
-def _apply(fs: WritableFilesystem, plan: DeleteRecordsPlan, run: RunInfo, *, held: LockHandle | None) -> Applied | None:
+def _apply(fs: WritableFilesystem, plan: DeleteRecordsPlan, run: RunInfo) -> Applied | None:
     run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
-    return apply_changes(fs, plan, run, MarkerUse.LEFT, held=held)
+    return apply_changes(fs, plan, run, MarkerUse.LEFT)

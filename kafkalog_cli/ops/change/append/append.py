@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, NamedTuple, cast
 
@@ -15,8 +14,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.growing_run import GrowingRun
 from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.change.run import CheckpointEdits
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, lock_partition
+from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import BadInput, ExitCode, NotChanged
 from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
@@ -28,7 +26,7 @@ from kafkalog_cli.log.settings.topic_config import Setting, Settings
 from kafkalog_cli.ops.change.append.batching import BLOCK_RECORDS, ENDS, BatchMaker, BatchStyle, Block, Writing, blocks
 from kafkalog_cli.ops.change.append.checks import Checks, OddTime
 from kafkalog_cli.ops.change.append.records import Arriving
-from kafkalog_cli.ops.change.apply_changes import Applied, MarkerState, marker_after, marker_away
+from kafkalog_cli.ops.change.apply_changes import Applied, marker_away, put_marker_back
 from kafkalog_cli.ops.change.plans import (
     LogPlan,
     Unready,
@@ -49,15 +47,6 @@ _LEVELS = {
     Codec.LZ4: "compression.lz4.level",
     Codec.ZSTD: "compression.zstd.level",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class AppendRequest:
-    """How to append, at a time in ms. `flush_clock` returns the time in ms, for flush.ms."""
-
-    now_ms: int
-    writing: Writing = field(default=Writing())
-    flush_clock: Callable[[], int] | None = None
 
 
 class AppendCounts(NamedTuple):
@@ -92,10 +81,13 @@ class AppendCounts(NamedTuple):
 class AppendPlan(LogPlan):
     """The result of append for a partition, or of its dry run.
 
-    `is_cut_short`: the run was interrupted, and only the records that had come by then were appended.
+    Records are appended as `writing` says, at `now_ms`. `is_cut_short`: the run was interrupted, and only the records
+    that had come by then were appended.
     """
 
     view: Hidden[Partition | None] = None
+    now_ms: Hidden[int] = 0
+    writing: Hidden[Writing] = field(default=Writing())
     style: Hidden[BatchStyle] = field(default=BatchStyle())
     appended: Hidden[AppendCounts | None] = None
     first_offset: ClassVar[Annotated[int | None, "of the first record; null if nothing is appended"]] = of(
@@ -129,27 +121,29 @@ class AppendPlan(LogPlan):
         return replace(self, appended=appended, log_end_offset=appended.end_offset, is_cut_short=is_cut_short)
 
 
-def plan_append(fs: Filesystem, partition: Partition, request: AppendRequest) -> AppendPlan:
+def plan_append(fs: Filesystem, partition: Partition, now_ms: int, writing: Writing) -> AppendPlan:
     """Plan where and how records are appended; reads headers, the ends of indexes, and the producers' state.
 
     Raises UnsupportedFormat for 0.7. Raises BadInput for a producer that a broker would refuse, or for a leader epoch
     older than the log's. Raises as `SettingsSource.metadata` does, and as opening the files does.
     """
     config, prints = partition.config, fingerprints_of(fs, partition.path)
-    plan = AppendPlan.of(partition, fingerprints=prints, settings=_used(config), view=partition)
+    plan = AppendPlan.of(
+        partition, fingerprints=prints, settings=_used(config), view=partition, now_ms=now_ms, writing=writing
+    )
     try:
         check_logs(partition)
         end_offset = whole_end_of(fs, partition)
         plan = replace(plan, log_end_offset=end_offset)
         target = AppendTarget(
-            open_log(Draft(fs, partition.path), partition, load_settings(partition, request.now_ms), end_offset)
+            open_log(Draft(fs, partition.path), partition, load_settings(partition, now_ms), end_offset)
         )
-        next_sequence(target.producers.state, request.writing)
+        next_sequence(target.producers.state, writing)
         return replace(
             plan,
             log_start_offset=target.log.log_start_offset,
             high_watermark=partition.high_watermark(end_offset),
-            style=_style(config, target, request),
+            style=_style(config, target, now_ms, writing),
         )
     except (Unready, LoadFailed) as error:
         return refused(plan, error)
@@ -180,8 +174,7 @@ def append_time_of(config: Settings, writing: Writing, now_ms: int) -> int | Non
     return now_ms if is_append_time and not writing.keep_offsets else None
 
 
-def _style(config: Settings, target: AppendTarget, request: AppendRequest) -> BatchStyle:
-    writing = request.writing
+def _style(config: Settings, target: AppendTarget, now_ms: int, writing: Writing) -> BatchStyle:
     latest = target.epochs.latest_epoch
     epoch = latest if writing.leader_epoch is None else writing.leader_epoch
     if epoch is not None and latest is not None and epoch < latest:
@@ -190,7 +183,7 @@ def _style(config: Settings, target: AppendTarget, request: AppendRequest) -> Ba
         *codec_of(config, writing),
         writing.batch_bytes,
         0 if epoch is None else epoch,
-        append_time_of(config, writing, request.now_ms),
+        append_time_of(config, writing, now_ms),
         -1 if writing.producer_id is None else writing.producer_id,
         -1 if writing.producer_id is None else writing.producer_epoch,
         writing.transaction is not None,
@@ -222,31 +215,22 @@ def next_sequence(state: ProducerState, writing: Writing) -> int:
     return sequence
 
 
-def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> AppendCounts:
-    """Return what would be appended, as far as it is known without a log. Raises BadInput as the append would."""
+def rehearse(plan: AppendPlan, records: Arriving) -> AppendPlan:
+    """Return the plan after an append, as far as it is known without a log. Raises BadInput as the append would."""
     assert plan.log_end_offset is not None
     assert plan.view is not None
     end_offset = plan.log_end_offset
-    checks = Checks(plan.view.config, plan.style, request.now_ms, end_offset)
+    checks = Checks(plan.view.config, plan.style, plan.now_ms, end_offset)
     maker = BatchMaker(plan.style, 0)
     counts = AppendCounts(end_offset, end_offset)
     for block in blocks(checks.records(records), plan.style):
         made = maker.encode(block, counts.end_offset)
         checks.batches(made)
         counts = counts.plus(made)
-    return counts._replace(odd_time=checks.odd_time)
+    return plan.after(counts._replace(odd_time=checks.odd_time))
 
 
 # ---- the append
-
-
-@dataclass(frozen=True, slots=True)
-class AppendResult:
-    """The result of an append. `done` is None if no record came; `is_whole` is False if it was interrupted."""
-
-    appended: AppendCounts
-    done: Applied | None
-    is_whole: bool
 
 
 def apply_append(  # noqa: PLR0913
@@ -254,46 +238,45 @@ def apply_append(  # noqa: PLR0913
     plan: AppendPlan,
     records: Arriving,
     run: RunInfo,
-    request: AppendRequest,
     *,
-    held: LockHandle | None,
+    flush_clock: Callable[[], int] = lambda: 0,
     may_go_on: Callable[[], bool] = lambda: True,
-) -> AppendResult:
-    """Append all records, or only the records that come before `may_go_on` returns False.
+) -> tuple[AppendPlan, Applied | None]:
+    """Append all records, or only those that come before `may_go_on` returns False. Return the plan with what was done.
 
-    `held` is the partition's lock if the caller holds it. Raises Refused if the partition has changed since the plan
-    was made, BadInput for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.
+    The second result is None if no record came. `flush_clock` returns the time in ms, for flush.ms.
+    The caller holds the partition's lock. Raises Refused if the partition has changed since the plan was made, BadInput
+    for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.
     """
-    with lock_partition(fs, plan.path, LockPolicy()) if held is None else nullcontext():
-        check_unchanged(fs, plan)
-        try:
-            append = _Append(fs, plan, run, request)
-        except LoadFailed as failure:
-            raise NotChanged(path=plan.path, reason=str(failure)) from failure
-        return append.run(records, may_go_on)
+    check_unchanged(fs, plan)
+    try:
+        append = _Append(fs, plan, run, flush_clock)
+    except LoadFailed as failure:
+        raise NotChanged(path=plan.path, reason=str(failure)) from failure
+    return append.run(records, may_go_on)
 
 
 class _Append:
     """One call of `apply_append`."""
 
-    def __init__(self, fs: WritableFilesystem, plan: AppendPlan, run: RunInfo, request: AppendRequest) -> None:
-        self._fs, self._plan, self._info, self._request = fs, plan, run, request
+    def __init__(self, fs: WritableFilesystem, plan: AppendPlan, run: RunInfo, flush_clock: Callable[[], int]) -> None:
+        self._fs, self._plan, self._info = fs, plan, run
         assert plan.log_end_offset is not None
         assert plan.view is not None
         self._partition = plan.view
         self._config = self._partition.config
-        self._settings = load_settings(self._partition, request.now_ms)  # now: reading the metadata log may fail
+        self._settings = load_settings(self._partition, plan.now_ms)  # now: reading the metadata log may fail
         self._target = AppendTarget(
             open_log(Draft(fs, plan.path), self._partition, self._settings, plan.log_end_offset)
         )
-        self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
-        sequence = next_sequence(self._target.producers.state, request.writing)
+        self._checks = Checks(self._config, plan.style, plan.now_ms, self._target.end_offset)
+        sequence = next_sequence(self._target.producers.state, plan.writing)
         self._maker = BatchMaker(plan.style, sequence)
         self._counts = AppendCounts(self._target.end_offset, self._target.end_offset)
-        self._flusher = _Flusher(self._config, request)
+        self._flusher = _Flusher(self._config, flush_clock)
         self._is_whole = False
 
-    def run(self, records: Arriving, may_go_on: Callable[[], bool]) -> AppendResult:
+    def run(self, records: Arriving, may_go_on: Callable[[], bool]) -> tuple[AppendPlan, Applied | None]:
         plan = self._plan
         flusher = self._flusher
         made = blocks(
@@ -304,14 +287,13 @@ class _Append:
         )
         first = next(made, None)
         if first is None and self._end_type(has_records=False) is None:
-            return AppendResult(self._counts, None, may_go_on())
+            return plan.after(self._counts, is_cut_short=not may_go_on()), None
         with marker_away(self._fs, plan, self._info.run_id) as is_held:
             info = replace(self._info, holds_marker=is_held, keeps_records=True)
             manifest, appended = self._grow(info, first, made, may_go_on)
-        left = MarkerState.NONE
-        if is_held:
-            left = marker_after(self._fs, plan, manifest, self._settings, since=self._target.base_offset)
-        return AppendResult(appended, Applied(manifest, left), self._is_whole)
+        since = self._target.base_offset
+        is_away = is_held and not put_marker_back(self._fs, plan, manifest, self._settings, since=since)
+        return plan.after(appended, is_cut_short=not self._is_whole), Applied(manifest, is_away)
 
     def _grow(
         self, info: RunInfo, first: Block | None, made: Iterator[Block], may_go_on: Callable[[], bool]
@@ -323,7 +305,7 @@ class _Append:
         try:
             config = self._config
             limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
-            log = AppendedLog(target, run, limits, self._request.now_ms)
+            log = AppendedLog(target, run, limits, plan.now_ms)
             if first is not None:
                 self._append(log, run, self._maker.encode(first, log.end_offset))
             while may_go_on() and (block := next(made, None)) is not None:
@@ -356,12 +338,12 @@ class _Append:
 
     def _end_type(self, *, has_records: bool) -> int | None:
         """Return the type of the marker for an open transaction (of this or an earlier run), None if none is due."""
-        writing = self._request.writing
+        writing = self._plan.writing
         is_open = has_records or writing.producer_id in self._target.producers.state.ongoing.values()
         return ENDS.get(writing.transaction or "open") if is_open else None
 
     def _end_transaction(self, log: AppendedLog, run: GrowingRun) -> None:
-        request, style = self._request, self._plan.style
+        plan, style = self._plan, self._plan.style
         marker = self._end_type(has_records=self._counts.records > 0)
         if marker is None:
             return
@@ -369,7 +351,7 @@ class _Append:
             *(0, 0, log.end_offset, 0, style.leader_epoch, 2, 0, style.attributes, -1, -1),
             *(style.producer_id, style.producer_epoch, NO_SEQUENCE, 0, 1),
         )
-        batch, data = encode_end_marker(marker, request.writing.coordinator_epoch, request.now_ms, header)
+        batch, data = encode_end_marker(marker, plan.writing.coordinator_epoch, plan.now_ms, header)
         self._append(log, run, EncodedBatches(memoryview(data), BatchColumns.from_rows([batch])))
         self._counts = self._counts._replace(markers=self._counts.markers + 1)
 
@@ -388,24 +370,21 @@ class _Append:
 class _Flusher:
     """Decides when appended records are synced: after flush.messages records, or after flush.ms."""
 
-    def __init__(self, config: Settings, request: AppendRequest) -> None:
+    def __init__(self, config: Settings, clock: Callable[[], int]) -> None:
         self.messages = cast("int", config["flush.messages"].value)
         self._ms = cast("int", config["flush.ms"].value)
-        self._clock = request.flush_clock
+        self._clock = clock
         self._since = 0
-        self._last_ms = self._now_ms()
+        self._last_ms = clock()
 
     def is_due(self, records: int) -> bool:
         """Whether a sync is due after `records` more records; if it is, counting starts again."""
         self._since += records
         is_due = self._since >= self.messages or self.is_late()
         if is_due:
-            self._since, self._last_ms = 0, self._now_ms()
+            self._since, self._last_ms = 0, self._clock()
         return is_due
 
     def is_late(self) -> bool:
         """Whether flush.ms has passed since the last sync."""
-        return self._now_ms() - self._last_ms >= self._ms
-
-    def _now_ms(self) -> int:
-        return 0 if self._clock is None else self._clock()
+        return self._clock() - self._last_ms >= self._ms

@@ -14,9 +14,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.call.call import Call, Run
 from kafkalog_cli.ops.call.target import Changed, Target
 from kafkalog_cli.ops.change.append.append import (
-    AppendCounts,
     AppendPlan,
-    AppendRequest,
     apply_append,
     plan_append,
     rehearse,
@@ -260,10 +258,10 @@ class Appending:
         plan = self._plan(work)
         if work.dry_run and not plan.is_refused:
             with self._ahead(self._records(work)) as records:
-                found = rehearse(plan, records, self._request(work))
+                plan = rehearse(plan, records)
             self._call.interruptions.safe_point()
-            self._note_odd_time(work, found)
-            return Changed(plan.after(found), None, is_dry_run=True)
+            self._note_odd_time(work, plan)
+            return Changed(plan, None, is_dry_run=True)
         if work.dry_run or not plan.has_work:
             return Changed(plan, None, work.dry_run)
         with work.ready_to_change(plan, warns_first=True):
@@ -271,7 +269,10 @@ class Appending:
 
     def _plan(self, work: Target) -> AppendPlan:
         work.begin()
-        plan = plan_append(work.fs, work.partition, self._request(work))
+        writing = self._options.writing
+        if self._options.skipped.of(work.partition.number):  # the sequences continue those of the interrupted run
+            writing = replace(writing, first_sequence=None)
+        plan = plan_append(work.fs, work.partition, work.clock.now_ms, writing)
         last = work.partition.segments[-1].base_offset if work.partition.segments else 0
         work.check(
             Action.APPEND,
@@ -286,30 +287,19 @@ class Appending:
         if made is not None:
             run = replace(run, makes_directory=made.is_directory, makes_files=() if made.is_directory else made.files)
         with self._ahead(self._records(work)) as records:
-            result = apply_append(
-                *(work.fs, plan, records, run, self._request(work)),
-                held=work.lock,
+            plan, done = apply_append(
+                *(work.fs, plan, records, run),
+                flush_clock=lambda: int(self._call.context.clock() * 1000),
                 may_go_on=lambda: not self._call.interruptions.are_asked_for,
             )
-        self._note_odd_time(work, result.appended)
-        is_cut_short = not result.is_whole
-        if is_cut_short and result.done is not None and self._options.writing.transaction in ("commit", "abort"):
+        self._note_odd_time(work, plan)
+        if plan.is_cut_short and done is not None and plan.writing.transaction in ("commit", "abort"):
             work.note("transaction", "the transaction stays open: the input ended early", plan.path)
-        return work.changed(plan.after(result.appended, is_cut_short=is_cut_short), result.done)
+        return work.changed(plan, done)
 
-    def _note_odd_time(self, work: Target, appended: AppendCounts) -> None:
-        if appended.odd_time is not None:
-            work.note("time-unit", appended.odd_time.warning, work.partition.path)
-
-    def _request(self, work: Target) -> AppendRequest:
-        writing, context = self._options.writing, self._call.context
-        if self._options.skipped.of(work.partition.number):  # the sequences continue those of the interrupted run
-            writing = replace(writing, first_sequence=None)
-        return AppendRequest(
-            work.clock.now_ms,
-            writing,
-            flush_clock=lambda: int(context.clock() * 1000),
-        )
+    def _note_odd_time(self, work: Target, plan: AppendPlan) -> None:
+        if plan.appended is not None and plan.appended.odd_time is not None:
+            work.note("time-unit", plan.appended.odd_time.warning, plan.path)
 
     # ---- the records
 

@@ -17,7 +17,7 @@ from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
 from kafkalog_cli.change.journal import StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.change.run import CheckpointEdits
-from kafkalog_cli.disk.fs import LockHandle, WritableFile, WritableFilesystem
+from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.log.log_dir import LineEdit
@@ -113,7 +113,7 @@ class Cleaning:
 
     # -- the change
 
-    def apply(self, run: RunInfo, held: LockHandle | None) -> tuple[Manifest, Compaction]:
+    def apply(self, run: RunInfo) -> tuple[Manifest, Compaction]:
         """Write new segments, swap them in, and update the checkpoint. Raises as `journal.apply`, too."""
         plan, marks = self._plan, self._mark()
         done: list[Compaction] = []
@@ -131,7 +131,7 @@ class Cleaning:
             end_offset = max(plan.dirt.first_dirty, marks.end_offset)
             edits = (LineEdit(FileKind.CLEANER_CHECKPOINT, plan.topic, plan.partition, end_offset),)
         checkpoints = checkpoint_edits(plan, edits)
-        manifest = journal.apply(self._fs, plan.path, changes, run=run, checkpoints=checkpoints, held=held)
+        manifest = journal.apply(self._fs, plan.path, changes, run=run, checkpoints=checkpoints)
         assert manifest is not None
         return manifest, done[0]
 

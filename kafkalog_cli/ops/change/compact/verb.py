@@ -15,7 +15,7 @@ from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.change.removal import partly
 from kafkalog_cli.change.runs import begun_ms, new_run_id
 from kafkalog_cli.disk.durable import is_half_changed, unfinished
-from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.errors import (
     ExitCode,
     KafkalogError,
@@ -32,7 +32,7 @@ from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.call.call import Call, Run
 from kafkalog_cli.ops.call.options import Paths, VerbOptions
 from kafkalog_cli.ops.call.target import Changed, Target
-from kafkalog_cli.ops.change.apply_changes import Applied, MarkerState, MarkerUse, apply_changes
+from kafkalog_cli.ops.change.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change.compact.cleaning import Cleaning, MakeCleaning, checkpoint_edits
 from kafkalog_cli.ops.change.compact.erasing import ErasureProof, KeyFile, replication_words, with_holders
 from kafkalog_cli.ops.change.compact.plan import Choice, CompactPlan, Erasure, RecordPlace, plan_compact
@@ -235,7 +235,7 @@ class _Compacting:
         before_ms = begun_ms(work.call.run_id) - 1  # runs sort by name: the roll is before the cleaning
         run = replace(work.call.run_info(rolling.settings), run_id=new_run_id("roll", before_ms))
         settings = load_settings(work.partition, work.clock.now_ms)
-        done = apply_changes(work.fs, rolling, run, MarkerUse.GIVEN_BACK, settings, held=work.lock)
+        done = apply_changes(work.fs, rolling, run, MarkerUse.GIVEN_BACK, settings)
         work.changed(rolling, done)
 
     def _plan_again(self, plan: CompactPlan) -> CompactPlan:
@@ -250,7 +250,7 @@ class _Compacting:
         if not plan.has_work:  # the roll has left nothing to clean
             return Changed(plan, None)
         run = work.call.run_info(plan.settings)
-        plan, done = apply_compact(work.fs, plan, run, self.make_cleaning, held=work.lock)
+        plan, done = apply_compact(work.fs, plan, run, self.make_cleaning)
         with partly(plan.path, is_begun=done is not None):
             if plan.retention is not None:
                 plan = self._retain(plan)
@@ -265,7 +265,7 @@ class _Compacting:
         retention = self._plan_retention()
         run = work.call.run_info(retention.settings)
         run = replace(run, run_id=new_run_id("retain", begun_ms(work.call.run_id)))
-        done = apply_retain(work.fs, retention, run, held=work.lock)
+        done = apply_retain(work.fs, retention, run)
         return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)
 
     def _plan_retention(self) -> RetainPlan:
@@ -278,11 +278,11 @@ def _planned_roll(work: Target) -> RollPlan:
 
 
 def apply_compact(
-    fs: WritableFilesystem, plan: CompactPlan, run: RunInfo, make_cleaning: MakeCleaning, *, held: LockHandle | None
+    fs: WritableFilesystem, plan: CompactPlan, run: RunInfo, make_cleaning: MakeCleaning
 ) -> tuple[CompactPlan, Applied | None]:
     """Remove due files, clean the log, and swap the new segments in. Return the plan with what was done.
 
-    `held` is the lock of the partition. Files of this run stay as `.deleted` for `plan.delay_ms`. With 0 they are
+    The caller holds the partition's lock. Files of this run stay as `.deleted` for `plan.delay_ms`. With 0 they are
     removed at once, and the run cannot be undone. Raises Refused if a file has changed since the plan was made, Damaged
     if the log cannot be cleaned, and the exceptions of `journal.apply` and `apply_purge`.
     """
@@ -291,14 +291,14 @@ def apply_compact(
     manifest: Manifest | None
     with after_due_files(fs, plan, run) as begun:
         if plan.choice.is_cleaned:
-            manifest, outcome = make_cleaning(fs, plan).apply(begun, held)
+            manifest, outcome = make_cleaning(fs, plan).apply(begun)
             plan = replace(plan, outcome=outcome)
         else:
             edits = checkpoint_edits(plan, plan.line_edits)
-            manifest = journal.apply(fs, plan.path, (), run=begun, checkpoints=edits, held=held)
+            manifest = journal.apply(fs, plan.path, (), run=begun, checkpoints=edits)
     if plan.choice.is_cleaned and not plan.delay_ms:
         unlink_at_once(fs, plan.path, run.now_ms)
-    return plan, None if manifest is None else Applied(manifest, MarkerState.NONE)
+    return plan, None if manifest is None else Applied(manifest)
 
 
 def estimate(fs: WritableFilesystem, plan: CompactPlan, make_cleaning: MakeCleaning) -> CompactPlan:

@@ -18,7 +18,7 @@ from kafkalog_cli.change.manifest import read_manifest
 from kafkalog_cli.change.removal import partly, remove_files
 from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.durable import unfinished
-from kafkalog_cli.disk.fs import FileStatus, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.disk.lock import hold, lock_log_dir, lock_partition
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import (
@@ -260,7 +260,7 @@ class _Freeing:
         self._codes: list[ExitCode] = []
         self._unsynced: set[str] = set()
         self._locks = ExitStack()
-        self._held: dict[str, LockHandle | None] = {}
+        self._has_lock: dict[str, bool] = {}
 
     def free(self) -> list[ExitCode]:
         """Remove segments, record that, and show the results. Return exit codes beside those of the results."""
@@ -358,12 +358,13 @@ class _Freeing:
 
     def _lock(self, path: str) -> None:
         """Lock a partition, once."""
-        if path in self._held:
+        if path in self._has_lock:
             return
         try:
-            self._held[path] = self._locks.enter_context(lock_partition(self._fs, path, self._call.lock_policy))
+            self._locks.enter_context(lock_partition(self._fs, path, self._call.lock_policy))
+            self._has_lock[path] = True
         except NoSpace:  # then no other process can have the lock
-            self._held[path] = None
+            self._has_lock[path] = False
             self._locks.enter_context(hold(self._fs, path))
 
     def _record(self, freed: Freed) -> None:
@@ -372,9 +373,8 @@ class _Freeing:
         if freed.source.segments[-1].is_seven or start_offset is None:
             return
         try:
-            if self._held.get(path) is None:
-                self._held.pop(path, None)
-                self._lock(path)  # removed segments may have made room for the lock
+            if not self._has_lock[path]:  # removed segments have made room for it
+                self._locks.enter_context(lock_partition(self._fs, path, self._call.lock_policy))
             draft = Draft(self._fs, path)
             try:
                 with changed_epochs(draft) as epochs:
@@ -388,7 +388,7 @@ class _Freeing:
             facts = {"unlinked": [one.segment.base_offset for one in freed.segments], "disk_bytes": freed.freed_bytes}
             journal.apply(
                 self._fs, path, draft.changes(), run=self._call.run_info(()), discard=True,
-                checkpoints=checkpoints, facts=facts, held=self._held[path],
+                checkpoints=checkpoints, facts=facts,
             )  # fmt: skip
         except (KafkalogError, OSError) as error:
             self._fail(freed, unfinished(NotRecorded, path, error))

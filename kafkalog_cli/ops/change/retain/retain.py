@@ -23,7 +23,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.change.removal import partly
 from kafkalog_cli.disk.durable import NOTHING_CHANGED, tells_nothing_changed
-from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, NoSpace, NoSpaceToRetain, Refused
 from kafkalog_cli.log.log_dir import LineEdit
@@ -109,8 +109,8 @@ def followed_limits(config: Settings) -> RetentionLimits:
     )
 
 
-def apply_retain(fs: WritableFilesystem, plan: RetainPlan, run: RunInfo, *, held: LockHandle | None) -> Applied | None:
-    """Remove due files and make the changes; return None if no segment is removed. `held` is the partition's lock.
+def apply_retain(fs: WritableFilesystem, plan: RetainPlan, run: RunInfo) -> Applied | None:
+    """Remove due files and make the changes; return None if no segment is removed. The caller holds the lock.
 
     Files of this run stay as `.deleted` for `plan.delay_ms`. With 0 they are removed at once, and the run cannot be
     undone. Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply` and
@@ -121,7 +121,7 @@ def apply_retain(fs: WritableFilesystem, plan: RetainPlan, run: RunInfo, *, held
     try:
         with after_due_files(fs, plan, run) as begun:
             rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
-            done = apply_changes(fs, rest, begun, MarkerUse.LEFT, held=held)
+            done = apply_changes(fs, rest, begun, MarkerUse.LEFT)
     except NoSpace as error:
         if tells_nothing_changed(error):
             raise NoSpaceToRetain(path=plan.path, reason=NOTHING_CHANGED) from error

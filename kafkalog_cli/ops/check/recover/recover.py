@@ -200,7 +200,7 @@ def _recover_one(
         run = work.call.run_info(plan.settings)
         marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
         settings = None if plan.drops_records else load_settings_of(now_ms, plan.settings)
-        done = apply_changes(work.fs, plan, run, marker, settings, discard=discard, held=work.lock)
+        done = apply_changes(work.fs, plan, run, marker, settings, discard=discard)
         if live is None or not is_renamed:
             return Recovered(work.changed(plan, done).plan, done)
         # After a crash before the renaming, the command can be repeated.

@@ -78,6 +78,8 @@ def recover(  # noqa: PLR0913
         raise UsageError(reason="--like-broker, --indexes-only and --salvage exclude each other")
     if since_recovery_point and (like_broker or salvage is not None):
         raise UsageError(reason="--since-recovery-point needs plain recovery or --indexes-only")
+    if not like_broker and getattr(context.get_parameter_source("kafka_version"), "name", "") == "COMMANDLINE":
+        raise UsageError(reason="--kafka-version needs --like-broker: other repairs suit every version")
     if salvage is not None and (safety.dry_run or discard):
         raise UsageError(reason="--salvage changes nothing, and cannot be combined with --dry-run or --discard")
     if salvage is not None:
@@ -91,8 +93,8 @@ def recover(  # noqa: PLR0913
     )  # fmt: skip
     options = changes.options(topics, safety, settings=settings, pacing=pacing)
     return changes.finish(repair(
-        paths, mode=mode, since_recovery_point=since_recovery_point, discard=discard, kafka_version=kafka_version,
-        **options,
+        paths, mode=mode, since_recovery_point=since_recovery_point, discard=discard,
+        kafka_version=kafka_version if like_broker else None, **options,
     ))  # fmt: skip
 
 

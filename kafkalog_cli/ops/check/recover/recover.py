@@ -13,7 +13,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import rename_directory
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
-from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, Refused, counted, shell_word
+from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, Refused, UsageError, counted, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion, kafka_version_of
@@ -72,16 +72,19 @@ def recover(
     mode: RecoverMode | str = RecoverMode.REPAIR,
     since_recovery_point: bool = False,
     discard: bool = False,
-    kafka_version: str = NEWEST.value,
+    kafka_version: str | None = None,
     **options: Unpack[VerbOptions],
 ) -> Run[Recovered]:
     """Repair partitions as `kafkalog recover` does; `mode` is repair, like-broker or indexes-only.
 
-    `kafka_version`: the release whose loader like-broker mirrors, such as 4.2. A dry run reports the checkpoints that
-    would be rebuilt. Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of single partitions
-    are in `errors`.
+    `kafka_version`: the release whose loader like-broker mirrors, such as 4.2; other modes have none. A dry run reports
+    the checkpoints that would be rebuilt. Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of
+    single partitions are in `errors`.
     """
-    mode, version, call = RecoverMode(mode), kafka_version_of(kafka_version), Call("recover", paths, options)
+    mode, call = RecoverMode(mode), Call("recover", paths, options)
+    if kafka_version is not None and mode is not RecoverMode.LIKE_BROKER:
+        raise UsageError(reason="kafka_version is for the mode like-broker: other repairs suit every version")
+    version = NEWEST if kafka_version is None else kafka_version_of(kafka_version)
     rebuilds = mode is RecoverMode.REPAIR
     partitions, log_dirs = _partitions_to_recover(call)
     if call.dry_run and rebuilds:

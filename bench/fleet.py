@@ -184,7 +184,9 @@ def measure(root: Path, master: str) -> None:
     output = root.parent / "output"
     shutil.rmtree(output, ignore_errors=True)
     load = os.getloadavg()[0]
-    spent = spend([*kafkalog_command(), "export", str(root), "--output", str(output), "--master", master])
+    spent = spend(
+        [*kafkalog_command(), "export", str(root), "--output", str(output), "--engine", "spark", "--master", master]
+    )
     memory = " | ".join(f"{one // MEBIBYTE}" for one in (spent.driver, spent.jvm, spent.workers))
     print(f"| export | {size} | {spent.seconds:.0f} | {spent.cpu_seconds:.0f} | {memory} | {load:.1f} |", flush=True)
     shutil.rmtree(output, ignore_errors=True)

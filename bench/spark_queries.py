@@ -161,18 +161,16 @@ def _written(given: dict[str, Any], spark: Any, topic: str) -> int:
 
 def exported(given: dict[str, Any], spark: Any, topic: str, out: str, file_format: str = "parquet") -> int:
     """Export a topic to files in a new directory; return the number of records."""
-    from contextlib import nullcontext
-
     from kafkalog_cli.disk.fs import RealFilesystem
     from kafkalog_cli.log.partition import open_partition
+    from kafkalog_cli.ops.move.export_job import Export
     from kafkalog_cli.ops.move.export_request import ExportRequest, FileFormat
-    from kafkalog_cli.spark.export.job import Export
 
     fs, now_ms = RealFilesystem(), time.time_ns() // 1_000_000
     folders = [open_partition(fs, str(one)) for one in sorted(Path(given["data"]).glob(f"{topic}-*"))]
     form = FileFormat(file_format)
     work = Export(fs, folders, ExportRequest(form, form.codecs[0]), out, None, now_ms)
-    return sum(one.records for one in work.run(lambda: nullcontext(spark)).files)
+    return sum(one.records for one in work.run().files)
 
 
 def _imported(given: dict[str, Any], spark: Any, *, is_warm: bool) -> int:

@@ -11,9 +11,10 @@ run lookup-time mixed-0 2023-11-14T22:13:25Z
 run dump-index mixed-0
 
 # On Spark, which takes a while to start.
-exported=$(mktemp -d)
-trap 'rm -r "$exported"' EXIT
 run sql . 'select topic, partition, codec, sum(records) records, sum(size_bytes) bytes from batches group by 1, 2, 3 order by 1, 2, 3'
 run sql . 'select key, count(*) records, max(offset) newest from mixed group by key order by records desc, key limit 3'
+
+exported=$(mktemp -d)
+trap 'rm -r "$exported"' EXIT
 run export . --topic mixed --output "$exported"
 (cd "$exported" && find . -type f -name '*.parquet' | sort)

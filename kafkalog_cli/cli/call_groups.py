@@ -1,7 +1,7 @@
 """Groups of options of commands that call a verb, or run on Spark; `groups.py` has those of all that read."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -33,7 +33,7 @@ from kafkalog_cli.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafkalog_cli.ops.engine import Engine
+    from kafkalog_cli.ops.map_each import MapEach
 
 spark_option = partial(Option, rich_help_panel="Spark")
 Master = Annotated[str, spark_option(metavar="URL",
@@ -51,8 +51,7 @@ class EngineName(Enum):
 
 
 EngineOption = Annotated[EngineName, spark_option("--engine",
-    help="local: threads of this process. spark: a task of Spark per partition, --jobs at a time (0: one per"
-    " core).")]  # fmt: skip
+    help="local: threads and processes of this machine. spark: tasks of Spark.")]  # fmt: skip
 
 
 def spark_settings(conf: list[str] | None) -> dict[str, str]:
@@ -143,21 +142,23 @@ class Printing(NamedTuple):
     output: Format = OutputFormat.TEXT
 
 
-def engine_of(environment: Environment, spark: Spark, jobs: int, *, as_json: bool) -> "Engine":
-    """Return the engine of these options. Raises UsageError for options that exclude each other, KafkalogError.
+def engine_of(
+    environment: Environment, spark: Spark, jobs: int = 0, *, as_json: bool
+) -> "AbstractContextManager[MapEach]":
+    """Return the context of the `map_each` of these options. Spark starts with its first item, and ends with it.
 
-    With `as_json` nothing shows that Spark starts.
+    With `as_json` nothing shows that Spark starts. Raises UsageError for options that exclude each other,
+    KafkalogError.
     """
-    from kafkalog_cli.ops.engine import THREADS
-
     if spark.engine is EngineName.LOCAL:
         if spark.conf or spark.master != DEFAULT_MASTER:
             raise UsageError(reason="--master and --conf need --engine spark")
-        return THREADS
-    settings = spark_settings(spark.conf)
-    from kafkalog_cli.spark.engine import SparkEngine
+        from kafkalog_cli.ops.map_each import map_each
+
+        return nullcontext(map_each)
+    sessions = OnSpark(spark.master, spark.conf).sessions(environment, as_json=as_json)
+    from kafkalog_cli.spark.map_each import on_spark
     from kafkalog_cli.spark.starting import need_pyspark
 
     need_pyspark()
-    sessions = partial(shown_session, environment, spark.master, settings, as_json=as_json)
-    return SparkEngine(spark.master, settings, jobs, sessions)
+    return on_spark(sessions, jobs)

@@ -5,20 +5,20 @@ from typing import Annotated, NamedTuple
 
 from typer import Context
 
-from kafkalog_cli.cli.call_groups import OnSpark
+from kafkalog_cli.cli.call_groups import Spark, engine_of
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.option_groups import Contents, Topics, WantedRange
 from kafkalog_cli.cli.options import IsolationOption, Now, OutputFormat, PartitionPaths, output_option, selection_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import DamagedLog, UsageError
+from kafkalog_cli.log.reading.record_arrow import need_pyarrow
 from kafkalog_cli.ops.choices import Isolation, OnDamage
 from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.move.export_job import Export, ExportResult, exported_partitions
 from kafkalog_cli.ops.move.export_request import ExportRequest, FileFormat
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.output.export_view import ExportLines, export_counts, export_lines
 from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.spark.export.job import Export, ExportResult, exported_partitions
-from kafkalog_cli.spark.starting import need_pyspark
 
 EXAMPLES = (
     ("Write a topic as Parquet files", "kafkalog export /var/lib/kafka --topic orders --output lake"),
@@ -84,7 +84,7 @@ class ExportOptions(NamedTuple):
     topics: Topics = Topics()
     range: WantedRange = WantedRange()
     now: Now = None
-    spark: OnSpark = OnSpark()
+    spark: Spark = Spark()
     quiet: Annotated[bool, output_option("--quiet", envvar="KAFKALOG_QUIET",
         help="Print nothing if no file was written.")] = False
     report: Annotated[OutputFormat, output_option(
@@ -103,16 +103,16 @@ def export(context: Context, options: ExportOptions) -> int:
     With --value-format or --key-format, Parquet and Arrow files have the columns value_json or key_json too: decoded
     contents as JSON text. Records of NDJSON have the member decoded. An import leaves both out.
 
-    Tasks of Spark do the work, so it needs the extra `spark`. Nothing is locked or changed in a log directory.
+    Needs the extra `arrow`, or `spark` for --engine spark. Nothing is locked or changed in a log directory.
     """
     run, paths = Run(context, options.report), options.paths
     selection = options.topics.selection
-    sessions = options.spark.sessions(run.environment, as_json=run.as_json)
+    engine = engine_of(run.environment, options.spark, as_json=run.as_json)
     decoding = options.contents.decoding.absolute()
     if not paths or options.output is None:
         what = "a LOG_DIR" if not paths else "--output DIR"
         raise UsageError(reason=f"export needs {what}; see kafkalog export --help")
-    need_pyspark()
+    need_pyarrow()
     request = _request(run, options, decoding)
     request.check()
     partitions = exported_partitions(run.fs, paths, selection)
@@ -124,7 +124,8 @@ def export(context: Context, options: ExportOptions) -> int:
     export = Export(run.fs, partitions, request, options.output, options.state, now_ms, lines, command)
     begun = run.environment.clock()
     try:
-        result = export.run(sessions, run.progress)
+        with engine as map_each:
+            result = export.run(map_each, run.progress)
     except DamagedLog as error:
         step = "nothing was exported; --mode dropmalformed exports what can be read"
         run.messages.tell(type(error).__name__, str(error), exit_code=error.exit_code, next_step=step)

@@ -16,9 +16,8 @@ from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.records import Row, header_views, view_of
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.partition import Partition, Segment, log_bytes
 from kafkalog_cli.ops.choices import Isolation
-from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.keys import WantedKey, bytes_as_given, bytes_of
 from kafkalog_cli.ops.look.read.conditions import (
     Conditions,
@@ -127,7 +126,7 @@ def find(context: Context, options: FindOptions) -> int:
     run.progress.begin("find", sum(map(log_bytes, chosen)))
     events = find_records(
         *(run.fs, chosen, replace(request, decoder=decoder)),
-        jobs=options.jobs or default_jobs(), on_read=partial(_advance, run.progress),
+        jobs=options.jobs or default_jobs(), advance=partial(_advance, run.progress),
     )  # fmt: skip
     done: list[SearchedPartition] = []
     has_output = False
@@ -157,7 +156,7 @@ def find(context: Context, options: FindOptions) -> int:
     return run.end(matches=matches, partitions=len(done), matching_partitions=matching)
 
 
-def _advance(progress: Progress, path: str, size_bytes: int) -> None:
+def _advance(progress: Progress, size_bytes: int, path: str = "", /) -> None:
     if path.endswith((".log", ".kafka")):
         progress.advance(size_bytes, path)
 

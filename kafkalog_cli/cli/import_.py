@@ -1,16 +1,25 @@
 """`kafkalog import`: make new partitions of a log directory from the records of files."""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
 from functools import partial
 from shlex import join
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from typer import Argument, Context, Option
 
-from kafkalog_cli.cli.call_groups import Conf, OnSpark, Printing, Safety, WriterSettings, spark_option
+from kafkalog_cli.cli.call_groups import (
+    Conf,
+    EngineName,
+    Printing,
+    Safety,
+    Spark,
+    WriterSettings,
+    engine_of,
+    spark_option,
+)
 from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.options import CodecName, PartitionerOption, SingleReplica, safety_option
@@ -21,13 +30,11 @@ from kafkalog_cli.log.reading.record_arrow import need_pyarrow
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.choices import Hashing
-from kafkalog_cli.ops.move.importing.job import Import, Tasks
+from kafkalog_cli.ops.map_each import MapEach
+from kafkalog_cli.ops.move.importing.job import Import
 from kafkalog_cli.ops.move.importing.planning import ImportResult
 from kafkalog_cli.ops.move.importing.sources import ImportRequest, command_of, input_files, topic_ids
 from kafkalog_cli.output.import_view import import_lines
-
-if TYPE_CHECKING:
-    from kafkalog_cli.spark.sessions import Sessions
 
 EXAMPLES = (
     ("Build the partitions that an export wrote", "kafkalog import lake --log-dir /var/lib/kafka"),
@@ -102,13 +109,8 @@ def import_(context: Context, options: ImportOptions) -> int:
     partition, and the next import removes the rest. An existing partition is refused. Records of transactions become
     plain records, and control records are left out. Needs the extra `arrow`, or `spark` for --master.
     """
-    run, sessions = Run(context, options.printing.output), _sessions(context.obj, options)
-    if sessions is None:
-        need_pyarrow()
-    else:
-        from kafkalog_cli.spark.starting import need_pyspark
-
-        need_pyspark()
+    run, engine = Run(context, options.printing.output), _engine(context.obj, options)
+    need_pyarrow()
     request = _request(options)
     request.check()
     begun = run.environment.clock()
@@ -117,7 +119,8 @@ def import_(context: Context, options: ImportOptions) -> int:
     if options.safety.dry_run:
         result = job.plan(find())
     else:
-        result = job.run(find, sessions and partial(_tasks, sessions), run.progress)
+        with engine as map_each:
+            result = job.run(find, map_each, run.progress)
         run.progress.erase()
     return _print(run, options, result, run.environment.clock() - begun)
 
@@ -139,14 +142,6 @@ def shell_line(argv: Sequence[str], paths: Collection[str]) -> str:
     return join(["kafkalog", *words]) if words else ""
 
 
-@contextmanager
-def _tasks(sessions: "Sessions") -> Iterator[Tasks]:
-    from kafkalog_cli.spark.jobs import run_tasks
-
-    with sessions() as spark:
-        yield partial(run_tasks, spark)
-
-
 def _request(options: ImportOptions) -> ImportRequest:
     return ImportRequest(
         options.topic, topic_ids(options.topic_id or ()), options.partitions, options.new_offsets,
@@ -155,13 +150,12 @@ def _request(options: ImportOptions) -> ImportRequest:
     )  # fmt: skip
 
 
-def _sessions(environment: Environment, options: ImportOptions) -> "Sessions | None":
-    """Return the function that starts Spark, None without --master. Raises UsageError."""
-    if options.master is None:
-        if options.conf:
-            raise UsageError(reason="--conf needs --master")
-        return None
-    return OnSpark(options.master, options.conf).sessions(environment, as_json=options.printing.output.is_json)
+def _engine(environment: Environment, options: ImportOptions) -> AbstractContextManager[MapEach]:
+    """Return the context of the `map_each` of the options. Raises UsageError."""
+    if options.master is None and options.conf:
+        raise UsageError(reason="--conf needs --master")
+    spark = Spark() if options.master is None else Spark(EngineName.SPARK, options.master, options.conf)
+    return engine_of(environment, spark, as_json=options.printing.output.is_json)
 
 
 def _job(environment: Environment, options: ImportOptions, request: ImportRequest) -> Import:

@@ -21,8 +21,8 @@ from kafkalog_cli.cli.options import (
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
+from kafkalog_cli.log.partition import log_bytes
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.look.key_counts import KeyTotal
 from kafkalog_cli.ops.look.log_contents import LogContents
 from kafkalog_cli.ops.look.stats import MeasuredPartition, Stats, measure_partitions, sums_of
@@ -86,10 +86,11 @@ def stats(context: Context, options: StatsOptions) -> int:
     engine = engine_of(run.environment, options.spark, options.jobs, as_json=run.as_json)
     chosen = run.select_served(options.paths, options.topics.selection)
     run.progress.begin("stats", sum(map(log_bytes, chosen)))
-    measured = list(measure_partitions(
-        run.fs, chosen, top=options.top, limits=options.limits.limits(),
-        jobs=options.jobs or default_jobs(), on_read=run.progress.read, engine=engine,
-    ))  # fmt: skip
+    with engine as map_each:
+        measured = list(measure_partitions(
+            run.fs, chosen, top=options.top, limits=options.limits.limits(),
+            jobs=options.jobs or default_jobs(), advance=run.progress.advance, engine=map_each,
+        ))  # fmt: skip
     run.progress.erase()
     for one in measured:
         _report(run, one)

@@ -34,6 +34,7 @@ from kafkalog_cli.ops.check.checks.finding_kinds import Severity
 from kafkalog_cli.ops.check.verify.task import LocatedFinding, TargetKind, Verification
 from kafkalog_cli.ops.check.verify.verify import VerifyPlanner, verify_against
 from kafkalog_cli.ops.choices import Level
+from kafkalog_cli.ops.map_each import Forks
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 from kafkalog_cli.output.verify_view import (
@@ -109,13 +110,14 @@ def verify(  # noqa: PLR0913
     engine = engine_of(environment, spark, jobs, as_json=output.is_json)
     run = VerifyRun(context, report or (), level, Printing(verbose, quiet, output))
     options = run.options(topics, Safety(now), settings=settings, pacing=Pacing(jobs))
-    call = Call("verify", paths, options, reads=True, engine=engine)
-    with run.of_whole_run():
+    with run.of_whole_run(), engine as map_each:
+        call = Call("verify", paths, options, reads=True, engine=map_each)
         if against is not None:
             outcome = verify_against(call, level, decoding.limits, against)
         else:
-            forks = level is not Level.DEEP  # threads do better
-            outcome = call.read_each(VerifyPlanner(call, level, decoding.limits).tasks(paths), forks=forks)
+            planner = VerifyPlanner(call, level, decoding.limits)
+            forks = Forks.NONE if level is Level.DEEP else Forks.OF_SMALL_ITEMS  # threads do better for records
+            outcome = call.read_each(planner.tasks(paths), planner.work, forks=forks)
     return run.finish(outcome)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from threading import Event, Lock
+from threading import Lock
 from typing import Any, cast
 
 from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem
@@ -13,30 +13,6 @@ from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, Wri
 Meter = Callable[[str, int], None]
 """Called with a path and the number of bytes that were just read from it or written to it, from any thread. It may
 block, and an exception that it raises ends the read or write."""
-
-
-class EndingMeter:
-    """Passes reports on to `meter`. After the end of a `with` block, each report raises KeyboardInterrupt.
-
-    So threads that nobody waits for end at their next read.
-    """
-
-    def __init__(self, meter: Meter | None) -> None:
-        self._meter = meter
-        self._is_over = Event()
-
-    def __call__(self, path: str, size_bytes: int) -> None:
-        """Report bytes that were just read or written."""
-        if self._is_over.is_set():
-            raise KeyboardInterrupt
-        if self._meter is not None:
-            self._meter(path, size_bytes)
-
-    def __enter__(self) -> EndingMeter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
 
 
 class _MeteredFile(ReadableFile):

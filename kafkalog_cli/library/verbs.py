@@ -40,7 +40,8 @@ def verify(
     from kafkalog_cli.ops.check.verify.verify import VerifyPlanner
 
     call = Call("verify", paths, {"topics": topics, "partitions": partitions}, reads=True)
-    return call.read_each(VerifyPlanner(call, Level(level)).tasks(call.paths))
+    planner = VerifyPlanner(call, Level(level))
+    return call.read_each(planner.tasks(call.paths), planner.work)
 
 
 def cluster(

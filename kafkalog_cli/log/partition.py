@@ -642,6 +642,12 @@ def _has_another(fs: Filesystem, entries: list[FileStatus], takes: Takes) -> boo
     return False
 
 
+def log_bytes(partition: Partition, wanted: frozenset[str] | None = None) -> int:
+    """Return the bytes of a partition's log files; `wanted` limits the sum to these file names."""
+    names = ((segment.log.path.rpartition("/")[2], segment.log.size_bytes) for segment in partition.segments)
+    return sum(size_bytes for name, size_bytes in names if wanted is None or name in wanted)
+
+
 def _with_files(fs: Filesystem, partitions: list[PartitionPath]) -> tuple[list[PartitionPath], bool]:
     """Return the partitions with files of a partition or without any entry, and whether any has such files.
 

@@ -7,10 +7,10 @@ The files are:
 
 - `source.py`, `table_source.py`, `stream.py`, `writer.py`: the data sources, over the reads of `ops/scans`;
   `planned_tasks.py` and `types.py`: their tasks and columns in Spark.
-- `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java, its tasks and its errors; `training.py`:
-  the queries of `warmup`.
-- `engine.py`: verify and stats of partitions, in tasks.
-- `export/`: exports as jobs; `queries/`: queries in SQL.
+- `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java and its errors; `training.py`: the queries
+  of `warmup`.
+- `map_each.py`: verify, stats, export and import in tasks.
+- `queries/`: queries in SQL.
 
 The driver is the process that starts the job, a worker is a process of Spark that runs tasks.
 """

@@ -1,95 +1,14 @@
-"""Spreads work over Spark tasks, one per item: results return to the driver, failures as errors without Java traces."""
+"""The failures of Spark's jobs as errors, without Java's traces."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from threading import Event, Thread
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kafkalog_cli import errors
 from kafkalog_cli.errors import NO_ROOM, KafkalogError, NoSpace, error_saying
-from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch
-
-if TYPE_CHECKING:
-    from pyspark import Accumulator
-    from pyspark.sql import SparkSession
-
-ItemT = TypeVar("ItemT")
-ResultT = TypeVar("ResultT")
-
-
-def run_tasks(
-    spark: SparkSession, items: Sequence[ItemT], work: Callable[[ItemT], ResultT], watch: JobWatch | None = None
-) -> list[ResultT]:
-    """Return the result of `work` for each item, in their order: one task per item, started in this order.
-
-    Spark may retry a task, and files of a lost task stay: `work` must cope with both. The first task that fails for
-    good ends the others. The watcher hears of each task once, when the task is done. Raises the KafkalogError of the
-    task.
-    """
-    if not items:
-        return []
-    context = spark.sparkContext
-    if watch is None or watch.watcher is None:
-        with plain_errors():
-            return list(context.parallelize(items, len(items)).map(work).collect())  # repartition does not spread
-    done: Accumulator[int] = context.accumulator(0)
-    sized = list(zip(watch.sizes, items, strict=True))
-    with plain_errors(), _told(watch, done):
-        return list(context.parallelize(sized, len(sized)).map(_Counted(work, done)).collect())
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted(Generic[ItemT, ResultT]):
-    """Runs the work and adds its bytes to an accumulator: Spark counts each task once, failed attempts never."""
-
-    work: Callable[[ItemT], ResultT]
-    done: Accumulator[int]
-
-    def __call__(self, sized: tuple[int, ItemT]) -> ResultT:
-        """Run the work in the task."""
-        size_bytes, item = sized
-        result = self.work(item)
-        self.done.add(size_bytes)
-        return result
-
-
-@contextmanager
-def _told(watch: JobWatch, done: Accumulator[int]) -> Iterator[None]:
-    """Call the watcher from a thread until the block ends. The thread uses no Java: only the job's own thread does."""
-    has_ended = Event()
-
-    def tell() -> None:
-        told = 0
-        is_last = False
-        with suppress(OSError):  # nobody reads the progress now; the job matters more
-            while not is_last:
-                is_last = has_ended.wait(POLL_SECONDS)
-                now = done.value
-                watch.advance(now - told)
-                told = now
-
-    watch.begin()
-    thread = Thread(target=tell, name=f"kafkalog-{watch.work}-progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        has_ended.set()
-        thread.join()
-
-
-def attempt() -> str:
-    """Return a name that is unique per attempt of any task of the job; always "0" in the driver and without Spark."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    return "0" if task is None else str(task.taskAttemptId())
-
 
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(

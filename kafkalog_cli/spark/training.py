@@ -7,7 +7,6 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.demo import make_demo
 from kafkalog_cli.ops.scans.catalog import Catalog, Reading
-from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.queries.confinement import settings_of
 from kafkalog_cli.spark.queries.query import SETTINGS, query
 from kafkalog_cli.spark.sessions import command_session
@@ -30,7 +29,7 @@ def train(log_dir: str) -> None:
         for text in QUERIES:
             with query(spark, Catalog(fs, [log_dir], text, Reading(mode=Mode.DROPMALFORMED))) as result:
                 list(result.rendered(_counted))
-        run_tasks(spark, [1, 2], abs)
+        spark.sparkContext.parallelize([1, 2], 2).map(abs).collect()
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()

@@ -92,9 +92,9 @@ def test_an_input_that_is_no_file_of_its_directory(input_, odd, kind, when, evid
             path.unlink()
             ODD[odd](path, input_)
 
-    def run_tasks(spark, items, work, *rest):
+    def run_tasks(items, work):
         strike()
-        return tasks_here(spark, items, work, *rest)
+        return tasks_here(items, work)
 
     if when == "before the plan":
         strike()
@@ -215,11 +215,11 @@ def lock_as_link(path, place):
 def test_the_log_directory_is_swapped_before_the_tasks(input_, swap, call, evidence):
     before, calls = facts(input_ / "victim"), []
 
-    def run_tasks(spark, items, work, *rest):
+    def run_tasks(items, work):
         if len(calls) == call:
             SWAPS[swap](input_)
         calls.append(call)
-        return tasks_here(spark, items, work, *rest)
+        return tasks_here(items, work)
 
     told(input_, run_tasks=run_tasks)
     assert facts(input_ / "victim") == before
@@ -245,10 +245,10 @@ def test_the_output_of_an_export_is_swapped(place, swap, when, evidence):
     (place / "logs/orders-0" / f"{0:020d}.log").write_bytes(batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
     before = facts(place / "victim")
 
-    def run_tasks(spark, items, work, *rest):
+    def run_tasks(items, work):
         if when == "before":
             OUTPUTS[swap](place)
-        found = tasks_here(spark, items, work, *rest)
+        found = tasks_here(items, work)
         if when == "after":
             OUTPUTS[swap](place)
         return found

@@ -142,9 +142,9 @@ def of_tables(place, between):
 
 
 def in_between(between):
-    def run_tasks(spark, items, work, *rest):
+    def run_tasks(items, work):
         between()
-        return tasks_here(spark, items, work, *rest)
+        return tasks_here(items, work)
 
     return run_tasks
 
@@ -221,7 +221,20 @@ def test_nothing_outside_is_in_a_result(logs, attack, reader, when, evidence):
 THROUGH_SPARK = {
     "sql": ("sql", "LOGS", "select * from `crash-torn`", "--format", "json", "--mode", "permissive"),
     "sql segments": ("sql", "LOGS", "select * from kafkalog.segments", "--format", "json", "--mode", "permissive"),
-    "export": ("export", "LOGS", "--output", "OUT", "--format", "ndjson", "--codec", "none", "--mode", "dropmalformed"),
+    "export": (
+        "export",
+        "LOGS",
+        "--output",
+        "OUT",
+        "--format",
+        "ndjson",
+        "--codec",
+        "none",
+        "--mode",
+        "dropmalformed",
+        "--engine",
+        "spark",
+    ),
     "stats": ("stats", "LOGS", "--engine", "spark", "--format", "json"),
 }
 

@@ -19,7 +19,7 @@ MODULES = (
 )  # fmt: skip
 COMMANDS = {
     "sql": ("sql", "LOGS", "select count(*) as records from orders"),
-    "export": ("export", "LOGS", "--output", "OUT/exported"),
+    "export": ("export", "LOGS", "--output", "OUT/exported", "--engine", "spark"),
     "import": ("import", "OUT/lines", "--log-dir", "OUT/new", "--topic", "orders", "--partitions", "1", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ"),
     "verify": ("verify", "LOGS/orders-0", "--engine", "spark"),
 }  # fmt: skip

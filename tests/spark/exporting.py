@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.dataset as ds  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
-from tests.support.product_spark import FileFormat, export, no_session, tasks_here  # noqa: E402
+from tests.support.product_spark import FileFormat, export, tasks_here  # noqa: E402
 
 
 def files(output):
@@ -43,4 +43,4 @@ def lines(output):
     return [json.loads(line) for name in files(output) for line in (output / name).read_bytes().splitlines()]
 
 
-__all__ = ["FileFormat", "export", "files", "lines", "no_session", "offsets", "pa", "pq", "table", "tasks_here"]
+__all__ = ["FileFormat", "export", "files", "lines", "offsets", "pa", "pq", "table", "tasks_here"]

@@ -1,7 +1,7 @@
 """A driver of its own, for test_spark_cluster.py: one session on a cluster, in which commands are run one by one.
 
-Arguments: the master's URL, and a JSON list of command lines. Prints JSON: where tasks ran, what a count came to, and of
-each command its exit code and what it said.
+Arguments: the master's URL, a log directory, a directory that all workers see, and a JSON list of command lines. Prints
+JSON: where tasks ran, what a count, a stream and a query came to, and of each command its exit code and what it said.
 """
 
 import io
@@ -28,21 +28,28 @@ def place(_):
     return Path.cwd().name  # .../work/app-.../1: the executor's number
 
 
-def main(master, log_dir, commands):
+def main(master, log_dir, shared, commands):
     spark = session(master, settings=SETTINGS)
     until = time.monotonic() + 480
     places = set()
     while len(places) < 2 and time.monotonic() < until:
         places |= set(spark.sparkContext.parallelize(range(4), 4).map(place).collect())
     count = spark.read.format("kafkalog").option("columns", "partition").load(log_dir).count()
+    source = spark.readStream.format("kafkalog").load(log_dir).select("topic", "partition", "offset").writeStream
+    options = {"checkpointLocation": f"{shared}/checkpoint", "path": f"{shared}/streamed"}
+    source.format("parquet").options(**options).trigger(availableNow=True).start().awaitTermination()
+    streamed = spark.read.parquet(f"{shared}/streamed").count()
+    columns = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+    rows = spark.read.format("kafkalog").option("includeHeaders", "true").load(log_dir).select(*columns)
+    rows.write.format("kafkalog").mode("append").save(f"{shared}/written")
     said = []
     for command in commands:
         streams = io.BytesIO(), io.BytesIO()
         code = run([*command, "--master", master], Environment(stdout=streams[0], stderr=streams[1]))
         said.append([code, *(stream.getvalue().decode() for stream in streams)])
     spark.stop()
-    print(json.dumps({"places": sorted(places), "count": count, "said": said}))
+    print(json.dumps({"places": sorted(places), "count": count, "streamed": streamed, "said": said}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))

@@ -1,50 +1,40 @@
 """A driver of its own, for test_spark_progress.py: tasks that die at their first try, one that fails it, one that always dies.
 
-Argument: a directory for what was tried. Prints JSON: what the tasks came to, what a watcher was told, and the error.
+Argument: a directory for what was tried. Prints JSON: what the tasks came to, what was reported, and what stands for the
+tasks that failed.
 """
 
 import json
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
-from tests.support.product import KafkalogError
-from tests.support.product_spark import JobWatch, run_tasks, session
-
-
-class Heard:
-    def __init__(self):
-        self.begun, self.done = [], 0
-
-    def begin(self, work, total_bytes):
-        self.begun.append((work, total_bytes))
-
-    def advance(self, size_bytes, subject=""):
-        del subject
-        self.done += size_bytes
+from tests.support.product_spark import Item, on_spark, session
 
 
 def main(tried):
-    def work(item):
-        mark = Path(tried) / str(item)
-        if item and not mark.exists():
+    def work(value, _):
+        mark = Path(tried) / str(value)
+        if value and not mark.exists():
             mark.touch()
-            if item == 1:
+            if value == 1:
                 raise RuntimeError("the first try fails")
             os.kill(os.getpid(), signal.SIGKILL)
-        return item * 2
+        return value * 2
 
-    heard = Heard()
+    def dies(value, _):
+        return value and os.kill(os.getpid(), signal.SIGKILL)
+
+    heard = []
     with_retries = session("local[2,4]")
-    found = run_tasks(with_retries, [0, 1, 2, 3], work, JobWatch(heard, "try", [1000, 100, 10, 1]))
-    error = None
-    try:
-        run_tasks(with_retries, [0, 1], lambda item: item and os.kill(os.getpid(), signal.SIGKILL))
-    except KafkalogError as raised:
-        error = {"code": raised.exit_code, "message": str(raised)}
+    with on_spark(lambda: nullcontext(with_retries)) as map_each:
+        items = [Item(0, 1000), Item(1, 100), Item(2, 10), Item(3, 1)]
+        found = list(map_each(items, work, advance=lambda size_bytes, _="": heard.append(size_bytes)))
+        error = list(map_each([Item(0), Item(1)], dies, failed=lambda item, error: int(error.exit_code)))
     with_retries.stop()
-    print(json.dumps({"found": found, "begun": heard.begun, "done": heard.done, "error": error}))
+    print(json.dumps({"found": found, "done": sum(heard), "error": error}))
 
 
 if __name__ == "__main__":

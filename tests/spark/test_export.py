@@ -316,9 +316,9 @@ def test_paths_are_whole(tmp_path, monkeypatch):
     (tmp_path / "else").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    def elsewhere(spark, items, work, *_):
+    def elsewhere(items, work):
         monkeypatch.chdir(tmp_path / "else")
-        return tasks_here(spark, items, work)
+        return tasks_here(items, work)
 
     export("log", "out", run_tasks=elsewhere)
     assert offsets(tmp_path / "out") == [("orders", 0, 0)]
@@ -329,10 +329,10 @@ def test_a_worker_that_sees_another_disk_exports_nothing(tmp_path, monkeypatch):
     batches = [batch_v2([R(at, BASE_TIME_MS, b"k", b"v")]) for at in range(2)]
     folder = log_dir(tmp_path / "log", b"".join(batches))
 
-    def elsewhere(spark, items, work, *_):
+    def elsewhere(items, work):
         monkeypatch.setattr("socket.gethostname", lambda: "worker")
         (folder / "orders-0" / f"{0:020d}.log").write_bytes(batches[0])
-        return tasks_here(spark, items, work)
+        return tasks_here(items, work)
 
     monkeypatch.setattr("socket.gethostname", lambda: "driver")
     with pytest.raises(Refused, match="worker sees another directory there than driver, where the run was planned"):

@@ -1,8 +1,9 @@
-"""`kafkalog export` through Spark itself, one session for all: files, messages, exit codes; a job that is killed."""
+"""`kafkalog export` in processes of this machine and on Spark: files, messages, exit codes; a run that is killed."""
 
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -19,16 +20,16 @@ from tests.spark.test_spark_rows import log_dir
 from tests.spark.test_spark_sessions import every_log
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
-from tests.support.product_spark import attempt, replace_point, run_tasks
+from tests.support.product_spark import replace_point
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 __all__ = ["every_log"]
 
 ROOT = Path(__file__).parents[2]
+SPARK = ("--engine", "spark", "--master", "local[2]")
 
 
 @pytest.mark.full
-@pytest.mark.usefixtures("spark")
 def test_the_command(every_log, tmp_path):
     code, said, errors = kafkalog("export", every_log, "--output", tmp_path / "out", "--mode", "dropmalformed")
     wanted = {(one.topic, one.partition): 0 for one in kl.open(every_log)}
@@ -60,7 +61,7 @@ def test_spark_reads_what_was_exported(spark, tmp_path):
     ]  # fmt: skip
 
 
-def test_lines_go_back_by_append(spark, tmp_path):
+def test_lines_go_back_by_append(tmp_path):
     headers = ((b"a", b""), (b"\xff", None), (b"a", b"1"))
     data = batch_v2([R(0, BASE_TIME_MS, None, b"", headers), R(1, BASE_TIME_MS + 1, b"", None)], 4, epoch=3)
     folder = log_dir(tmp_path / "log", data)
@@ -79,10 +80,8 @@ def test_lines_go_back_by_append(spark, tmp_path):
     assert code == 0, errors
     again = [part.to_pylist() for part in kl.open_partition(tmp_path / "new" / "orders-0").records()]
     assert again == [part.to_pylist() for part in kl.open_partition(folder / "orders-0").records()]
-    del spark
 
 
-@pytest.mark.usefixtures("spark")
 def test_what_goes_wrong_is_said_in_a_line(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
     folder = log_dir(tmp_path / "log", good[0] + good[1][:-3] + b"xyz" + good[2])
@@ -117,7 +116,6 @@ def objects(text):
     return [one for one in found if one["type"] != "progress"]
 
 
-@pytest.mark.usefixtures("spark")
 def test_as_objects(every_log, tmp_path):
     out = tmp_path / "out"
     argv = ("export", every_log, "--output", out, "--mode", "dropmalformed", "--report", "json")
@@ -143,7 +141,6 @@ def test_as_objects(every_log, tmp_path):
     assert (refused["kind"], refused["exit_code"], refused["path"]) == ("Refused", 14, str(out))
 
 
-@pytest.mark.usefixtures("spark")
 def test_objects_of_what_is_new_and_of_what_goes_wrong(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
     folder, out = log_dir(tmp_path / "log", good[0]), tmp_path / "out"
@@ -169,19 +166,20 @@ def test_objects_of_what_is_new_and_of_what_goes_wrong(tmp_path):
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
+@pytest.mark.parametrize("engine", [(), SPARK], ids=["here", "spark"])
+def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch, engine):
     """What a task is told by the system comes back with its exit code."""
 
     class FullDisk:  # local: it goes to the worker as it is
         def __init__(self, *_):
             pass
 
-        def __call__(self, task):
+        def __call__(self, task, advance):
             raise OSError(28, "No space left on device")  # as a write raises it: without a path
 
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
     replace_point(monkeypatch, "task of an export", lambda _: FullDisk)
-    code, _, errors = kafkalog("export", folder, "--output", tmp_path / "out")
+    code, _, errors = kafkalog("export", folder, "--output", tmp_path / "out", *engine)
     assert code == 13
     assert errors.splitlines()[0] == f"kafkalog: {tmp_path}/out: no space left on the device: nothing was exported"
     assert errors.splitlines()[1:] == ["  next: make room, or write to another disk"]
@@ -196,40 +194,52 @@ def test_workers_that_see_another_disk(tmp_path, monkeypatch):
         return lambda self, path: of(self, path)._replace(inode=1)
 
     replace_point(monkeypatch, "identity of a partition to a worker", elsewhere)
-    code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out")
+    code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out", *SPARK)
     assert (code, said, files(tmp_path / "out")) == (14, "", [])
     assert "sees another directory there than" in errors
     assert re.search(r": its inode is \d+, not 1; nothing was changed$", errors)
 
 
-def test_one_task_an_item(spark):
-    found = run_tasks(spark, [3, 1, 2], lambda item: (item, attempt()))
-    assert [item for item, _ in found] == [3, 1, 2]
-    assert len({name for _, name in found}) == 3
-    assert run_tasks(spark, [], lambda item: item) == []
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("form", ["parquet", "arrow", "json"])
+def test_spark_writes_the_files_that_this_machine_writes(every_log, tmp_path, form):
+    """Byte for byte, with the same messages."""
+    said, made = [], []
+    for name, engine in (("here", ()), ("spark", SPARK)):
+        out = tmp_path / name
+        argv = ("export", every_log, "--output", out, "--mode", "dropmalformed", "--format", form, "--by-day")
+        code, printed, errors = kafkalog(*argv, *engine)
+        said.append((code, printed.rpartition(", ")[0], sorted(errors.splitlines())))
+        made.append({name: (out / name).read_bytes() for name in files(out)})
+    assert said[0] == said[1]
+    assert made[0] == made[1]
+    assert made[0]
 
 
 def test_a_spark_that_does_not_start(tmp_path):
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
     argv = [sys.executable, "-m", "kafkalog_cli", "export", str(folder), "--output", str(tmp_path / "out")]
-    done = subprocess.run([*argv, "--master", "local[x]"], cwd=ROOT, capture_output=True, text=True, check=False)
+    argv += ["--engine", "spark", "--master", "local[x]"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "kafkalog: Spark does not start: Could not parse Master URL: 'local[x]'\n"
     assert files(tmp_path / "out") == []
 
 
-def many(folder, batches):
+def many(folder, batches, partition=0):
     """A log of many batches: the CRC does not cover the base offset, so that one can be had again."""
     one = batch_v2([R(i, BASE_TIME_MS, b"key", os.urandom(90)) for i in range(500)])
-    log_dir(folder, b"".join(struct.pack(">q", number * 500) + one[8:] for number in range(batches)))
+    log = b"".join(struct.pack(">q", number * 500) + one[8:] for number in range(batches))
+    log_dir(folder, log, partition=partition)
 
 
-def begun(tmp_path):
+def begun(tmp_path, *engine):
     """An export in a process group of its own, which writes its first file; its output and state."""
-    many(tmp_path / "log", 1000)
+    for number in range(2):
+        many(tmp_path / "log", 1000, number)
     out, state = tmp_path / "out", tmp_path / "state"
     argv = [sys.executable, "-m", "kafkalog_cli", "export", str(tmp_path / "log"), "--output", str(out)]
-    argv += ["--state", str(state), "--master", "local[2]"]
+    argv += ["--state", str(state), *engine]
     process = subprocess.Popen(
         argv, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
@@ -239,10 +249,15 @@ def begun(tmp_path):
     return process, out, state
 
 
+ENGINES = pytest.mark.parametrize("engine", [(), SPARK], ids=["here", "spark"])
+
+
 @pytest.mark.full
-def test_killed_while_it_writes(spark, tmp_path):
+@pytest.mark.usefixtures("spark")
+@ENGINES
+def test_killed_while_it_writes(tmp_path, engine):
     """Nothing is seen, and the next run exports all, once."""
-    process, out, state = begun(tmp_path)
+    process, out, state = begun(tmp_path, *engine)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     left = list(out.glob(".kafkalog/*/*.tmp"))
@@ -251,17 +266,33 @@ def test_killed_while_it_writes(spark, tmp_path):
     assert (files(out), state.exists()) == ([], False)
     code, _, errors = kafkalog("export", tmp_path / "log", "--output", out, "--state", state)
     assert (code, errors) == (0, "")
-    found = pq.read_table(out).column("offset").to_pylist()
-    assert found == list(range(500_000))
+    found = pq.read_table(out, columns=["partition", "offset"])
+    assert [*zip(*found.to_pydict().values(), strict=True)] == [(p, at) for p in range(2) for at in range(500_000)]
     assert not [path for path in left if path.exists()]
-    del spark
+
+
+@pytest.mark.full
+def test_its_processes_end_with_it(tmp_path):
+    """Killed alone, it leaves no process that writes on; a process that is killed fails the export, which leaves nothing."""
+    process, out, state = begun(tmp_path)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=480)  # the forks hold the other end of the pipe
+    assert (files(out), state.exists()) == ([], False)
+    shutil.rmtree(out)
+    process, out, state = begun(tmp_path)
+    fork = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
+    os.kill(int(fork), signal.SIGKILL)
+    _, errors = process.communicate(timeout=480)
+    assert (process.returncode, b"a process of the export was killed: is there enough memory?" in errors) == (1, True)
+    assert (out.exists(), state.exists()) == (False, False)
 
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_interrupted_while_it_writes(tmp_path):
+@ENGINES
+def test_interrupted_while_it_writes(tmp_path, engine):
     """As with the other commands: 130, without a word of Spark's, and nothing is left."""
-    process, out, state = begun(tmp_path)
+    process, out, state = begun(tmp_path, *engine)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=480)
     assert (process.returncode, errors) == (130, b"")

@@ -249,8 +249,8 @@ def test_a_task_that_fails_leaves_nothing(tmp_path):
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0))
 
-    def fails(spark, items, work, *_):
-        tasks_here(spark, items, work)
+    def fails(items, work):
+        tasks_here(items, work)
         raise KafkalogError(reason="of the second task")
 
     with pytest.raises(KafkalogError, match="of the second task"):
@@ -264,10 +264,10 @@ def test_a_task_that_is_tried_again_leaves_no_double(tmp_path):
     out = tmp_path / "out"
     log(tmp_path / "log", batch(0))
 
-    def twice(spark, items, work, *_):
-        lost = tasks_here(spark, items, Renamed(work))
+    def twice(items, work):
+        lost = tasks_here(items, Renamed(work))
         assert lost
-        return tasks_here(spark, items, work)
+        return tasks_here(items, work)
 
     export(tmp_path / "log", out, run_tasks=twice)
     assert of(out) == [0, 1]
@@ -280,10 +280,10 @@ class Renamed:
     def __init__(self, work):
         self.work = work
 
-    def __call__(self, item):
+    def __call__(self, item, advance):
         with pytest.MonkeyPatch.context() as patch:
             replace_point(patch, "attempt of a task of an export", lambda _: lambda: "lost")
-            return self.work(item)
+            return self.work(item, advance)
 
 
 def test_retention_while_it_runs(tmp_path):
@@ -291,9 +291,9 @@ def test_retention_while_it_runs(tmp_path):
     log(tmp_path / "log", batch(0))
     log(tmp_path / "log", batch(2), base=2)
 
-    def late(spark, items, work, *_):
+    def late(items, work):
         (tmp_path / "log" / "orders-0" / f"{0:020d}.log").unlink()
-        return tasks_here(spark, items, work)
+        return tasks_here(items, work)
 
     with pytest.raises(OffsetOutOfRange, match="offset 0 is outside the log"):
         export(tmp_path / "log", out, state, run_tasks=late)

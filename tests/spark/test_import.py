@@ -354,9 +354,9 @@ def test_a_task_that_is_tried_again(tmp_path):
     new = new_log_dir(tmp_path / "new")
     staged = set()
 
-    def twice(spark, items, work, *_):
-        first = tasks_here(spark, items, work)
-        second = tasks_here(spark, items, work)
+    def twice(items, work):
+        first = tasks_here(items, work)
+        second = tasks_here(items, work)
         staged.update(name for name in seen(new) if is_staged(name))
         assert {one.staged for one in (*first, *second)} == staged
         return second
@@ -373,8 +373,8 @@ def test_a_lost_task_that_ends_late_is_not_seen(tmp_path):
     export(folder, tmp_path / "out")
     new = new_log_dir(tmp_path / "new")
 
-    def killed(spark, items, work, *_):
-        tasks_here(spark, items, work)
+    def killed(items, work):
+        tasks_here(items, work)
         shutil.copytree(new, tmp_path / "killed")
         raise KeyboardInterrupt
 

@@ -136,12 +136,13 @@ def test_tasks_of_stats_export_and_import_need_neither(tmp_path, blocking):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
     commands = {
-        "stats": ("stats", tmp_path / "logs", "--engine", "spark", "--format", "json"),
+        "stats": ("stats", tmp_path / "logs", "--format", "json"),
         "export": ("export", tmp_path / "logs", "--output", tmp_path / "files", "--topic", "mixed", "--report", "json"),
         "import": ("import", tmp_path / "files", "--log-dir", tmp_path / "new", "--prove", "--format", "json"),
     }
     for name, command in commands.items():
-        argv = [sys.executable, "-m", "kafkalog_cli", *map(str, command), "--master", "local[2]"]
+        engine = SPARK if name != "import" else SPARK[2:]
+        argv = [sys.executable, "-m", "kafkalog_cli", *map(str, command), *engine]
         done = subprocess.run(argv, env=blocking, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (name, done.stderr)
         assert '"type":"summary"' in done.stdout.replace(" ", ""), name

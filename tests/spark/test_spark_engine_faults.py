@@ -43,6 +43,7 @@ def test_a_task_that_sees_another_directory_reads_nothing(partition, spark, monk
         (["stats", "--master", "local[2]"], "--master and --conf need --engine spark"),
         (["recover", *SPARK], "--engine"),
         (["verify", "--conf", "a=b"], "--master and --conf need --engine spark"),
+        (["export", "--master", "local[2]"], "--master and --conf need --engine spark"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(partition, command, said):

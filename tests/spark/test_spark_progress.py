@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,12 @@ from jsonschema import Draft202012Validator
 from tests.spark.clusters import spark_environment
 from tests.spark.exporting import files, pa, pq
 from tests.spark.importing import new_log_dir
-from tests.spark.retried_tasks import Heard
-from tests.spark.test_export_command import ROOT, kafkalog, many
+from tests.spark.test_export_command import ROOT, SPARK, kafkalog, many
 from tests.spark.test_spark_rows import log_dir
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.product import Environment, RealFilesystem, Refused, run
 from tests.support.product_journal import open_partition
-from tests.support.product_spark import JobWatch, log_bytes, lower_limit, progress, run_tasks
+from tests.support.product_spark import Item, Known, log_bytes, lower_limit, on_spark, progress
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -74,48 +74,42 @@ def fleet(folder, partitions=3):
     return sum(log_bytes(open_partition(RealFilesystem(), str(path))) for path in folder.glob("orders-*"))
 
 
-def test_a_watcher_hears_of_tasks_as_they_are_done(spark, tmp_path):
-    """The third task is at work until the watcher has heard of the other two."""
-    heard, seen, of_two = Heard(), [], tmp_path / "of-two"
-    told = heard.advance
+def test_progress_hears_of_tasks_as_they_are_done(spark, tmp_path):
+    """The third task is at work until the other two were reported."""
+    heard, of_two = [], tmp_path / "of-two"
 
-    def advance(size_bytes):
-        told(size_bytes)
-        seen.append(heard.done)
-        if heard.done == 12:
+    def advance(size_bytes, subject=""):
+        heard.append(size_bytes)
+        if sum(heard) == 12:
             of_two.touch()
 
-    def work(item):
+    def work(value, _):
         until = time.monotonic() + 300
-        while item == 3 and not of_two.exists() and time.monotonic() < until:
+        while value == 3 and not of_two.exists() and time.monotonic() < until:
             time.sleep(0.05)
-        return item
+        return value
 
-    heard.advance = advance
-    assert run_tasks(spark, [1, 2, 3], work, JobWatch(heard, "wait", [5, 7, 100])) == [1, 2, 3]
-    assert heard.begun == [("wait", 112)]
-    assert 12 in seen
-    assert seen == sorted(seen)
-    assert seen[-1] == 112
-
-
-def test_what_a_task_raises_comes_out_and_nobody_is_told_any_more(spark):
-    def fails(item):
-        raise Refused(path="x", reason=f"a test of {item}")
-
-    heard = Heard()
-    with pytest.raises(Refused, match="x: refused: a test of 3"):
-        run_tasks(spark, [3], fails, JobWatch(heard, "fail", [9]))
-    assert heard.done == 0
-    assert not [one for one in threading.enumerate() if one.name == "kafkalog-fail-progress"]
+    items = [Item(1, 5), Known("known"), Item(2, 7), Item(3, 100)]
+    with on_spark(lambda: nullcontext(spark)) as map_each:
+        assert list(map_each(items, work, advance=advance)) == [1, "known", 2, 3]
+        assert list(map_each([Known(7)], work)) == [7]
+    assert of_two.exists()
+    assert sum(heard) == 112
 
 
-def test_a_watcher_that_cannot_write_does_not_end_the_job(spark):
-    class Closed(Heard):
-        def advance(self, size_bytes, subject=""):
-            raise BrokenPipeError
+@pytest.mark.usefixtures("spark")
+def test_the_first_task_that_fails_ends_the_others(spark, tmp_path):
+    def fails(value, _):
+        (tmp_path / str(value)).touch()
+        if value == 3:
+            raise Refused(path="x", reason=f"a test of {value}")
+        time.sleep(900)
 
-    assert run_tasks(spark, [1, 2], lambda item: item, JobWatch(Closed(), "work", [1, 1])) == [1, 2]
+    heard, begun = [], time.monotonic()
+    with on_spark(lambda: nullcontext(spark)) as map_each, pytest.raises(Refused, match="x: refused: a test of 3"):
+        list(map_each([Item(1, 9), Item(3, 9)], fails, advance=lambda size_bytes, subject="": heard.append(size_bytes)))
+    assert time.monotonic() - begun < 400
+    assert sum(heard) == 0
 
 
 @pytest.mark.full
@@ -129,15 +123,15 @@ def test_tasks_whose_workers_die_are_tried_again_and_count_once(spark, tmp_path)
     told = json.loads(done.stdout.splitlines()[-1])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]  # each was tried, and failed
     error = told.pop("error")
-    assert told == {"found": [0, 2, 4, 6], "begun": [["try", 1111]], "done": 1111}
-    assert (error["code"], "Python worker exited unexpectedly" in error["message"]) == (1, True)  # died at each try
+    assert told == {"found": [0, 2, 4, 6], "done": 1111}
+    assert error == [0, 1]  # the second died at each try
 
 
 @pytest.mark.usefixtures("spark", "at_once")
 def test_programs_are_told(tmp_path):
     size = fleet(tmp_path / "log")
-    stats = ["stats", "--engine", "spark", "--master", "local[2]"]
-    for words, name in ((stats, "--format"), (["export", "--output", tmp_path / "out"], "--report")):
+    stats, export = (["stats", *SPARK], ["export", *SPARK, "--output", tmp_path / "out"])
+    for words, name in ((stats, "--format"), (export, "--report")):
         code, out, errors = kafkalog(*words, tmp_path / "log", name, "json")
         assert (code in (0, 3), json.loads(out.splitlines()[-1])["records"]) == (True, 60)
         found = objects(errors)
@@ -150,7 +144,7 @@ def test_programs_are_told(tmp_path):
 @pytest.mark.usefixtures("spark", "at_once")
 def test_a_terminal_has_a_line_that_goes(tmp_path):
     size = progress.sized(fleet(tmp_path / "log"))
-    for words in (["stats", "--engine", "spark"], ["export", "--output", tmp_path / "out"]):
+    for words in (["stats", *SPARK], ["export", *SPARK, "--output", tmp_path / "out"]):
         code, shown = on_a_terminal(*words, tmp_path / "log")
         assert code in (0, 3)
         nothing, *lines, last = shown.split(ERASE)
@@ -181,7 +175,7 @@ def test_a_line_goes_when_the_run_is_interrupted(tmp_path):
     master, slave = os.openpty()
     argv = [sys.executable, "-m", "kafkalog_cli", "export", str(tmp_path / "log"), "--output", str(tmp_path / "out")]
     child = subprocess.Popen(
-        [*argv, "--master", "local[2]"], cwd=ROOT, start_new_session=True,
+        [*argv, *SPARK], cwd=ROOT, start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave,
     )  # fmt: skip
     os.close(slave)

@@ -1,9 +1,8 @@
 """The door to what Spark's driver and workers do. See product.py."""
 
-# ruff: noqa: E402, F401, F811, I001 names for other files, in the order of their purposes
+# ruff: noqa: E402, F401, I001 names for other files, in the order of their purposes
 
 import pickle
-from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import pytest
@@ -14,10 +13,12 @@ from pyspark.serializers import CloudPickleSerializer
 
 # Sessions, Java, and the work of tasks.
 from kafkalog_cli.disk.posix_lock import lock_owner
-from kafkalog_cli.ops.engine import JobWatch, log_bytes
+from kafkalog_cli.log.partition import log_bytes
+from kafkalog_cli.ops.map_each import Item, Known, do_not_report
 from kafkalog_cli.ops.move.same_place import PartitionIdentities
 from kafkalog_cli.spark import session, sessions
-from kafkalog_cli.spark.jobs import attempt, plain_error, plain_errors, run_tasks
+from kafkalog_cli.spark.jobs import plain_error, plain_errors
+from kafkalog_cli.spark.map_each import on_spark
 from kafkalog_cli.spark.queries.query import SETTINGS
 from kafkalog_cli.spark.starting import java_environment
 
@@ -55,36 +56,32 @@ from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.output.export_view import ExportLines
-from kafkalog_cli.spark.export import job as export_job
-from kafkalog_cli.spark.export import task as export_task
-from kafkalog_cli.spark.export.job import exported_partitions
+from kafkalog_cli.ops.move import export_job, export_task
+from kafkalog_cli.ops.move.export_job import exported_partitions
 
 NOW_MS = 1_700_000_000_000
 PICKLER = CloudPickleSerializer()
 
 
-def tasks_here(spark, items, work, *_):
-    """What `run_tasks` does, one after the other."""
-    del spark
+def tasks_here(values, work):
+    """The results of work on values, one after the other."""
     moved = PICKLER.loads(PICKLER.dumps(work))
-    return [pickle.loads(pickle.dumps(moved(pickle.loads(pickle.dumps(item))))) for item in items]
+    return [pickle.loads(pickle.dumps(moved(pickle.loads(pickle.dumps(value)), do_not_report))) for value in values]
 
 
-@contextmanager
-def no_session():
-    yield None
+def engine_of(run_tasks):
+    """A `map_each` that has the results of `run_tasks`."""
+    return lambda items, work, **_: iter(run_tasks([item.value for item in items], work))
 
 
 def export(path, output, state=None, *, fs=None, run_tasks=tasks_here, **request):
     """One export of all under `path`; the result."""
     fs = fs or RealFilesystem()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export_job, "run_tasks", run_tasks)
-        wanted = ExportRequest(is_incremental=state is not None, **request)
-        partitions = exported_partitions(fs, [str(path)], Selection())
-        lines = ExportLines() if wanted.format is FileFormat.JSON else None
-        made = export_job.Export(fs, partitions, wanted, str(output), state and str(state), NOW_MS, lines, [str(path)])
-        return made.run(no_session)
+    wanted = ExportRequest(is_incremental=state is not None, **request)
+    partitions = exported_partitions(fs, [str(path)], Selection())
+    lines = ExportLines() if wanted.format is FileFormat.JSON else None
+    made = export_job.Export(fs, partitions, wanted, str(output), state and str(state), NOW_MS, lines, [str(path)])
+    return made.run(engine_of(run_tasks))
 
 
 def import_into(log_dir, *inputs, fs=None, run_tasks=tasks_here, config=None, metadata=None, others=(), **request):
@@ -94,7 +91,7 @@ def import_into(log_dir, *inputs, fs=None, run_tasks=tasks_here, config=None, me
     wanted = ImportRequest(**request)
     command = command_of([*map(str, inputs)], wanted, ())
     made = import_job.Import(fs, str(log_dir), wanted, source, NOW_MS, LockPolicy(), list(map(str, others)), command)
-    return made.run(lambda: input_files(fs, list(map(str, inputs))), lambda: nullcontext(partial(run_tasks, None)))
+    return made.run(lambda: input_files(fs, list(map(str, inputs))), engine_of(run_tasks))
 
 
 # Limits and points of the product, as in product.py.
@@ -126,7 +123,7 @@ _LIMITS.update(
 _POINTS.update(
     {
         "task of an export": (export_job, "ExportTask"),
-        "attempt of a task of an export": (export_task, "attempt"),
+        "attempt of a task of an export": (export_task, "token_hex"),
         "reading of an export": (export_task, "ReadRequest"),
         "build of an imported partition": (import_job, "build"),
         "identity of a partition to a worker": (PartitionIdentities, "of"),

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +10,18 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothi
 
 from kafkalog_cli.cli.call_groups import EngineName, Spark, engine_of
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.ops.map_each import Item
 from tests.support.commands import Terminal
+
+
+class Started(Exception):
+    pass
+
+
+class Session:
+    @property
+    def sparkContext(self):  # noqa: N802 - PySpark's name
+        raise Started
 
 
 @pytest.mark.parametrize(("as_json", "is_shown"), [(False, True), (True, False)])
@@ -25,12 +35,13 @@ def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
             if b"starting Spark: 0:0" in terminal.getvalue():
                 break
             time.sleep(0.1)
-        yield SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=3))
+        yield Session()
 
     terminal = Terminal()
     monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", started)
     environment = Environment(io.BytesIO(), terminal, terminal=None)
-    engine = engine_of(environment, Spark(EngineName.SPARK, "local[3]", ["a=b"]), 0, as_json=as_json)
-    with engine.session():  # type: ignore[attr-defined]
-        assert engine.slots() == 3  # type: ignore[attr-defined]
+    with engine_of(environment, Spark(EngineName.SPARK, "local[3]", ["a=b"]), as_json=as_json) as map_each:
+        assert b"Spark" not in terminal.getvalue()
+        with pytest.raises(Started):
+            list(map_each([Item(1)], lambda value, _: value))
     assert (b"starting Spark: 0:0" in terminal.getvalue()) == is_shown

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.ops.forks import GROUP_TASKS, LEAST_TASKS
+from kafkalog_cli.ops.map_each import GROUP_ITEMS, LEAST_ITEMS
 from tests.support.logs import R, batch_v2, write_segment
 from tests.support.product import ExitCode
 
-PARTITIONS = GROUP_TASKS + LEAST_TASKS
+PARTITIONS = GROUP_ITEMS + LEAST_ITEMS
 """Two groups: with two jobs, each has a fork."""
 COMMAND = """
 import os, sys, threading, time
 from kafkalog_cli.cli.process import exit_code
-from kafkalog_cli.ops import forks
+from kafkalog_cli.ops import map_each
 real, forked = os.fork, 0
 def fork():
     global forked
@@ -37,8 +37,8 @@ sys.exit(code)
 DIES = "not pid and number == 1 and os._exit(9)"
 WAITS = "pid or time.sleep(60)"
 ANOTHER_THREAD = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
-NO_LOG_IS_SMALL = "forks.SMALL_BYTES = 10"
-FULL = "forks.pickle.dump = lambda _, pipe, __: (time.sleep(1), pipe.write(bytes(1 << 20)))"
+NO_LOG_IS_SMALL = "map_each.SMALL_BYTES = 10"
+FULL = "from multiprocessing.connection import Connection as C; C.send = lambda pipe, _: (time.sleep(1), pipe._send_bytes(bytes(1 << 20)))"
 """Results that take long to make, and fill a pipe."""
 NO_ROOM = "def fork(): raise BlockingIOError(11, 'Resource temporarily unavailable')\nos.fork = fork"
 

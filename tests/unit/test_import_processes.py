@@ -14,6 +14,7 @@ from pyarrow import feather
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.ops import map_each
 from kafkalog_cli.ops.change.append.arrow import ArrowReader
 from kafkalog_cli.ops.move.importing import job
 from kafkalog_cli.ops.move.importing.job import BuildTask, Where, scattered
@@ -29,8 +30,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one p
 
 @pytest.fixture(autouse=True)
 def several(monkeypatch):
-    monkeypatch.setattr(job, "LEAST_BYTES", 0)
-    monkeypatch.setattr(job, "_cores", lambda: 3)
+    monkeypatch.setattr(map_each, "LEAST_BYTES", 0)
+    monkeypatch.setattr(map_each, "_cores", lambda: 3)
 
 
 def sorted_out(log_dir, partitions=5, rows=200, wrong=None):
@@ -73,7 +74,7 @@ def test_the_same_files(tmp_path, monkeypatch):
     """Bit for bit those that one process makes, in the same order."""
     made, pids = {}, []
     for name, least in (("several", 0), ("one", 1 << 60)):
-        monkeypatch.setattr(job, "LEAST_BYTES", least)
+        monkeypatch.setattr(map_each, "LEAST_BYTES", least)
         new = new_log_dir(tmp_path / name)
         result = commit(new, sorted_out(new))
         made[name] = digests(new), [one._replace(staged="", inode=0) for one in result.done]
@@ -89,10 +90,10 @@ def test_one_that_fails_ends_the_others(tmp_path, monkeypatch):
     parts = sorted_out(new, partitions=3, wrong=1)
     build = BuildTask.__call__
 
-    def slow(self, one):
+    def slow(self, one, advance):
         if one.partition != 1:
             time.sleep(600)
-        return build(self, one)
+        return build(self, one, advance)
 
     monkeypatch.setattr(BuildTask, "__call__", slow)
     before = children()
@@ -145,9 +146,10 @@ def test_they_end_with_the_one_that_began_them(tmp_path):
 _SLOW_IMPORT = """
 import os, sys, time
 from kafkalog_cli.cli.app import run
+from kafkalog_cli.ops import map_each
 from kafkalog_cli.ops.move.importing import job as imports
-imports.LEAST_BYTES, imports._cores = 0, lambda: 2
-imports.BuildTask.__call__ = lambda _, job: (os.write(1, b"builds\\n"), time.sleep(600 * job.partition))
+map_each.LEAST_BYTES, map_each._cores = 0, lambda: 2
+imports.BuildTask.__call__ = lambda _, job, __: (os.write(1, b"builds\\n"), time.sleep(600 * job.partition))
 sys.exit(run(sys.argv[1:]))
 """
 

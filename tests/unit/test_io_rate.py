@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from kafkalog_cli.disk.fs import RealFilesystem, read_all
-from kafkalog_cli.disk.metered_fs import LEAST_PIECE_BYTES, EndingMeter, IoRate, MeteredFilesystem
+from kafkalog_cli.disk.fs import read_all
+from kafkalog_cli.disk.metered_fs import LEAST_PIECE_BYTES, IoRate, MeteredFilesystem
 from tests.support.memory_fs import MemoryFilesystem
 
 # -- A limit on bytes a second, and the disk that keeps it: by a clock of the test's
@@ -117,27 +117,3 @@ def test_what_the_meter_raises_ends_the_call():
     fs = MeteredFilesystem(below, stop, 4)
     with fs.open_read("/a") as file, pytest.raises(KeyboardInterrupt):
         file.read_into(0, memoryview(bytearray(10)))  # type: ignore[attr-defined]
-
-
-# -- A caller of `find` or `stats` that stops early: reads in threads that nobody waits for end at their next report
-
-
-def test_a_read_after_the_end_is_interrupted(tmp_path):
-    path = tmp_path / "some.log"
-    path.write_bytes(bytes(100))
-    seen = []
-    meter = EndingMeter(lambda path, size_bytes: seen.append((path, size_bytes)))
-    with MeteredFilesystem(RealFilesystem(), meter).open_read(str(path)) as file:
-        with meter:
-            assert file.read_into(0, memoryview(bytearray(40))) == 40
-        with pytest.raises(KeyboardInterrupt):
-            file.read_into(40, memoryview(bytearray(40)))
-    assert seen == [(str(path), 40)]
-
-
-def test_a_read_after_the_end_is_interrupted_without_a_meter_too():
-    meter = EndingMeter(None)
-    with meter:
-        meter("a", 1)
-    with pytest.raises(KeyboardInterrupt):
-        meter("a", 1)

@@ -5,12 +5,12 @@ from collections import Counter
 import pytest
 
 from kafkalog_cli.log.log_dir import OFFSET_CHECKPOINTS
+from kafkalog_cli.ops.move.export_job import exported_partitions, plan_export
 from kafkalog_cli.ops.move.export_request import ExportRequest
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark import planned_tasks
 from kafkalog_cli.spark import source as source_module
-from kafkalog_cli.spark.export.job import exported_partitions, plan_export
 from tests.spark.spark_reading import tasks
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.product import RealFilesystem

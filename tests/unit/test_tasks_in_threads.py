@@ -14,77 +14,102 @@ from kafkalog_cli.log.reading.budget import started_pool
 from kafkalog_cli.ops.change.append import inputs
 from kafkalog_cli.ops.change.append.inputs import Ahead
 from kafkalog_cli.ops.change.append.records import NewRecord, RecordMaker
-from kafkalog_cli.ops.engine import AHEAD, InOrder
+from kafkalog_cli.ops.map_each import AHEAD, Item, Known, map_each
+
+
+def results(work, count, jobs, **how):
+    """What `map_each` yields for the numbers below `count`."""
+    return map_each(map(Item, range(count)), work, jobs=jobs, name="test", **how)
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 7])
-def test_results_come_in_the_order_of_the_tasks(jobs):
+def test_results_come_in_the_order_of_the_items(jobs):
     source = random.Random(jobs)
     waits = [source.random() / 200 for _ in range(40)]
 
-    def task(number):
-        return lambda: (time.sleep(waits[number]), number)[1]
+    def work(number, _):
+        time.sleep(waits[number])
+        return number
 
-    with InOrder((task(number) for number in range(40)), jobs, "test") as results:
-        assert list(results) == list(range(40))
+    items = [Known(-1), *map(Item, range(40)), Known(-2)]
+    assert list(map_each(items, work, jobs=jobs, name="test")) == [-1, *range(40), -2]
 
 
 def test_no_more_at_a_time_than_jobs_and_none_far_ahead():
     lock, running, most, begun = threading.Lock(), set(), [], set()
     hold = threading.Event()
 
-    def task(number):
-        def run():
-            with lock:
-                running.add(number)
-                begun.add(number)
-                most.append(len(running))
-            if number == 0:
-                hold.wait(300)
-            with lock:
-                running.discard(number)
-            return number
+    def work(number, _):
+        with lock:
+            running.add(number)
+            begun.add(number)
+            most.append(len(running))
+        if number == 0:
+            hold.wait(300)
+        with lock:
+            running.discard(number)
+        return number
 
-        return run
-
-    with InOrder((task(number) for number in range(30)), 3, "test") as results:
-        threading.Timer(0.3, hold.set).start()
-        assert next(results) == 0
-        assert len(begun) <= AHEAD * 3  # the first held up the others
-        assert list(results) == list(range(1, 30))
+    found = results(work, 30, 3)
+    threading.Timer(0.3, hold.set).start()
+    assert next(found) == 0
+    assert len(begun) <= AHEAD * 3  # the first held up the others
+    assert list(found) == list(range(1, 30))
     assert max(most) <= 3
 
 
+def of_numbers_but_2(number, _):
+    if number == 2:
+        raise BadInput(path="it", reason=f"{number}")
+    return number
+
+
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_what_a_task_raises_comes_in_its_turn(jobs):
-    def task(number):
-        return lambda: 1 // (number != 2) * number
-
-    with InOrder((task(number) for number in range(5)), jobs, "test") as results:
-        assert [next(results), next(results)] == [0, 1]
-        with pytest.raises(ZeroDivisionError):
-            next(results)
-        assert list(results) == [3, 4]
+def test_an_error_comes_in_its_turn(jobs):
+    found = results(of_numbers_but_2, 5, jobs)
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(BadInput):
+        next(found)
+    assert list(found) == []
 
 
-def test_after_a_stop_only_what_was_begun():
-    begun, go = [], threading.Event()
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_result_stands_for_an_error(jobs):
+    assert list(results(of_numbers_but_2, 5, jobs, failed=lambda item, error: (item.value, str(error)))) == [
+        0, 1, (2, "it: 2"), 3, 4,
+    ]  # fmt: skip
 
-    def task(number):
-        def run():
-            begun.append(number)
-            go.wait(300)
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_bytes_that_the_work_does_not_report_are_reported_after_it(jobs):
+    heard = []
+    items = [Item(own_bytes, 10, (f"p-{own_bytes}",)) for own_bytes in (0, 4, 10, 25)]
+    work = lambda own_bytes, advance: own_bytes and advance(own_bytes, "file")  # noqa: E731
+    list(map_each(items, work, jobs=jobs, advance=lambda *report: heard.append(report)))
+    assert sorted(heard) == [(4, "file"), (6, "p-4"), (10, "file"), (10, "p-0"), (25, "file")]
+
+
+def test_threads_end_at_their_next_report_after_an_early_end():
+    """As after Ctrl-C: nobody waits for the rest of a large log."""
+    ended, go = [], threading.Event()
+
+    def work(number, advance):
+        if number == 0:
             return number
+        go.wait(300)
+        try:
+            advance(1)
+        except KeyboardInterrupt:
+            ended.append(number)
+            raise
+        return number
 
-        return run
-
-    with InOrder((task(number) for number in range(30)), 2, "test") as results:
-        threading.Timer(0.2, go.set).start()
-        assert next(results) == 0
-        results.stop()
-        rest = list(results)
-    assert [0, *rest] == sorted(begun)
-    assert len(begun) <= AHEAD * 2 + 1
+    found = results(work, 30, 2)
+    assert next(found) == 0
+    threading.Timer(0.3, go.set).start()
+    found.close()
+    assert ended
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("test")]
 
 
 @pytest.fixture(params=[0, 1, 2])
@@ -101,10 +126,9 @@ def few_threads(request, monkeypatch):
     return request.param
 
 
-def test_each_task_runs_once_in_the_threads_that_there_are(few_threads):
+def test_each_item_is_worked_on_once_in_the_threads_that_there_are(few_threads):
     ran = []
-    with InOrder((lambda at=at: ran.append(at) or at for at in range(20)), 4, "test") as results:
-        assert list(results) == [*range(20)]
+    assert list(results(lambda at, _: ran.append(at) or at, 20, 4)) == [*range(20)]
     assert sorted(ran) == [*range(20)]
     pool = started_pool(3, "test")
     assert (pool is None) == (not few_threads)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike, fspath
@@ -26,14 +26,13 @@ from kafkalog_cli.errors import (
     of_the_system,
 )
 from kafkalog_cli.log.log_dir import LogDirs
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, log_bytes
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import Setting, parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.call.observer import LockWarnings, Note, Observer
 from kafkalog_cli.ops.call.options import Path, Paths, VerbOptions
 from kafkalog_cli.ops.call.target import Target
-from kafkalog_cli.ops.engine import THREADS, Engine, InOrder, Sized, log_bytes
-from kafkalog_cli.ops.forks import InForks, may_fork
+from kafkalog_cli.ops.map_each import Advance, Forks, Item, Items, Known, MapEach, Work, map_each
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places, places_of_partitions
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions, selection_of
@@ -98,7 +97,7 @@ class Call:
     """
 
     def __init__(
-        self, verb: str, paths: Paths, options: VerbOptions, *, reads: bool = False, engine: Engine = THREADS
+        self, verb: str, paths: Paths, options: VerbOptions, *, reads: bool = False, engine: MapEach = map_each
     ) -> None:
         if unknown := options.keys() - VerbOptions.__annotations__.keys():  # a misspelt dry_run would change logs
             raise TypeError(f"{verb}() got an unexpected keyword argument {min(unknown)!r}")
@@ -272,21 +271,17 @@ class Call:
         if counts_logs:
             self.observer.progress.begin(self.verb, sum(map(log_bytes, partitions)))
 
-        def attempt(partition: Partition) -> Outcome:
+        def attempt(partition: Partition, _: Advance) -> Outcome:
             target = Target(self, partition, counts_logs=counts_logs, stops_safely=stops_safely)
             outcome = self._attempt(partition.path, partial(target.run, change), stops_safely=stops_safely)
             return outcome._replace(notes=target.take_notes())
 
-        def tasks() -> Iterator[Sized[Outcome]]:
-            for partition in partitions:
-                yield self._task_under_lock(partition, attempt, when_locked)
-
         with self._locks:
             self._lock_too(lock_too, when_locked)
+            items = self._warned_of_locks(self._under_lock(partition, when_locked) for partition in partitions)
             jobs = min(self.jobs, len(partitions))
-            watched = self.interruptions.watched() if stops_safely else nullcontext()
-            with watched:
-                self._take_each(THREADS.in_order(self._warned_of_locks(tasks()), jobs, f"kafkalog-{self.verb}"), show)
+            with self.interruptions.watched() if stops_safely else nullcontext():
+                self._take_each(map_each(items, attempt, jobs=jobs, name=f"kafkalog-{self.verb}"), show)
             if any(self._codes) and not self._has_changed:  # a run that failed or was refused
                 for lock in self._held:
                     lock.withdraw()
@@ -294,42 +289,39 @@ class Call:
 
     def read_each(
         self,
-        tasks: Iterable[Sized[Outcome]],
+        items: Items[Any, Outcome],
+        work: Work[Any, Any],
         *,
-        forks: bool = False,
+        forks: Forks = Forks.NONE,
         show: Callable[[Any], object] | None = None,
     ) -> Run[Any]:
-        """Do tasks that only read, see `reading`; `tasks` is iterated in this thread while earlier tasks are done.
+        """Read each of the `items`, which are iterated in this thread while earlier ones are worked on.
 
-        `forks`: forks of this process may do the work on many small logs. The exit code is that of all calls.
+        The exit code is that of all calls. Raises the exceptions of `items`.
         """
-        named, jobs = f"kafkalog-{self.verb}", self.engine.at_a_time(self.jobs)
-        tasks = self._warned_of_locks(tasks)
-        if forks and self.engine.elsewhere is None and may_fork(jobs):
-            self._take_each(InForks(tasks, jobs, named, self._begin_fork, self._count_of_fork), show)
-        else:
-            self._take_each(self.engine.in_order(tasks, jobs, named), show)
+        outcomes = self.engine(
+            self._warned_of_locks(items), partial(_read, work), jobs=self.jobs, name=f"kafkalog-{self.verb}",
+            advance=self.observer.progress.advance, failed=_not_read, forks=forks, fs=self.context.fs,
+        )  # fmt: skip
+        self._take_each(outcomes, show)
         return self._end()
 
-    def reading(self, path: str, read: Callable[[], Any], size_bytes: int) -> Sized[Outcome]:
-        """Return the task that reads the partition at `path`, whose logs have `size_bytes`."""
-        return Sized(partial(self._attempt, path, read, stops_safely=False), size_bytes, path)
-
-    def _take_each(self, tasks: InOrder[Outcome], show: Callable[[Any], object] | None = None) -> None:
-        with self.observer.progress, tasks as outcomes:
+    def _take_each(self, outcomes: Generator[Outcome, None, None], show: Callable[[Any], object] | None = None) -> None:
+        with self.observer.progress, closing(outcomes):
             for outcome in outcomes:
-                if self.is_over:
-                    outcomes.stop()
                 self._take(outcome, show or self.observer.show)
 
-    def _warned_of_locks(self, tasks: Iterable[Sized[Outcome]]) -> Iterator[Sized[Outcome]]:
-        """Yield tasks, and warn of locked log directories before. Threads take them in order as they get free."""
+    def _warned_of_locks(self, items: Items[Any, Outcome]) -> Iterator[Item[Any] | Known[Outcome]]:
+        """Yield items until no further one may be started, and warn of locked log directories before."""
         warnings = LockWarnings(self.fs, self.observer.report)
-        for task in tasks:
-            log_dir = self.log_dir(task.about) if self.only_reads and task.size_bytes is not None else None
-            if log_dir is not None:
-                warnings.about(log_dir)
-            yield task
+        for item in items:
+            if self.is_over:
+                return
+            if self.only_reads and isinstance(item, Item):
+                log_dir = self.log_dir(item.paths[0])
+                if log_dir is not None:
+                    warnings.about(log_dir)
+            yield item
 
     def _lock_too(self, log_dirs: Sequence[str], when_locked: Callable[[str], None]) -> None:
         """Lock log directories for what the verb does then, and report errors."""
@@ -338,20 +330,20 @@ class Call:
             if error is not None:
                 self._fail(error, log_dir)
 
-    def _task_under_lock(
-        self, partition: Partition, attempt: Callable[[Partition], Outcome], when_locked: Callable[[str], None]
-    ) -> Sized[Outcome]:
-        """Lock the partition's log directory and return its task. Called in partition order, in the main thread."""
+    def _under_lock(
+        self, partition: Partition, when_locked: Callable[[str], None]
+    ) -> Item[Partition] | Known[Outcome]:  # fmt: skip
+        """Lock the partition's log directory. Called in partition order, in the main thread."""
         log_dir = self.log_dir(partition.path)
         if log_dir is not None and log_dir not in self._locked and not self.only_reads and not self.is_over:
             try:
                 self._locked[log_dir] = self._lock(log_dir, when_locked)
             except KeyboardInterrupt:  # while waiting for the lock
-                return known(Outcome(partition.path))
+                return Known(Outcome(partition.path))
         error = None if log_dir is None else self._locked.get(log_dir)
         if error is not None:
-            return known(Outcome(partition.path, error=error))
-        return Sized(partial(attempt, partition), log_bytes(partition), partition.path)
+            return Known(Outcome(partition.path, error=error))
+        return Item(partition, paths=(partition.path,))
 
     def _lock(self, log_dir: str, when_locked: Callable[[str], None]) -> KafkalogError | None:
         """Lock the log directory. Return the error if that fails, None once it is locked."""
@@ -364,14 +356,6 @@ class Call:
         except OSError as error:
             return of_the_system(log_dir, error)
         return None
-
-    def _begin_fork(self) -> None:
-        """Report nothing from this fork: the process that it was forked from does."""
-        self.observer = Observer()
-
-    def _count_of_fork(self, task: Sized[Outcome]) -> None:
-        """Count the bytes of a task that a fork has done."""
-        self.observer.progress.advance(task.size_bytes or 0, task.about)
 
     # -- one partition, in any thread
 
@@ -461,6 +445,9 @@ class Call:
         return left
 
 
-def known(outcome: Outcome) -> Sized[Outcome]:
-    """Return a task whose outcome is known already."""
-    return Sized(lambda: outcome, None, outcome.path)
+def _read(work: Work[Any, Any], value: Any, advance: Advance) -> Outcome:
+    return Outcome("", work(value, advance))
+
+
+def _not_read(item: Item[Any], error: KafkalogError) -> Outcome:
+    return Outcome(item.paths[0], error=error)

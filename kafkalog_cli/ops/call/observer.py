@@ -49,6 +49,9 @@ class NoProgress:
         """Report that `size_bytes` more were read from the file or directory `subject`."""
 
 
+NO_PROGRESS = NoProgress()
+
+
 class Observer:
     """Collects the results, errors and notes of one call of a verb, and agrees to every change.
 
@@ -56,7 +59,7 @@ class Observer:
     none. Only `report_now` and `consent` may be called from other threads than the call's own.
     """
 
-    progress = NoProgress()
+    progress = NO_PROGRESS
     argv: tuple[str, ...] = ()
     raises_interrupts = True
     """Whether a call that was interrupted ends with KeyboardInterrupt; if not, its exit code says so."""

@@ -9,7 +9,7 @@ from heapq import nlargest
 from typing import Annotated, Literal
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
+from kafkalog_cli.disk.metered_fs import MeteredFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, worst_exit_code
 from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.columns import Flags, Integers
@@ -17,11 +17,10 @@ from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.partition import Partition, Segment, log_bytes
 from kafkalog_cli.log.reading.records import records
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan, good_rows
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
-from kafkalog_cli.ops.engine import THREADS, Engine, Sized, log_bytes
 from kafkalog_cli.ops.look.key_counts import KeyStatistics, stored_keys
 from kafkalog_cli.ops.look.log_contents import (
     CodecContents,
@@ -31,6 +30,7 @@ from kafkalog_cli.ops.look.log_contents import (
     TimeCounter,
     together,
 )
+from kafkalog_cli.ops.map_each import Advance, Item, MapEach, do_not_report, map_each
 from kafkalog_cli.results import FLAT, Count, PathName, result
 
 DEFAULT_TOP = 5
@@ -95,30 +95,25 @@ def measure_partitions(  # noqa: PLR0913
     top: int = DEFAULT_TOP,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
-    on_read: Meter | None = None,
-    engine: Engine = THREADS,
+    advance: Advance = do_not_report,
+    engine: MapEach = map_each,
 ) -> Iterator[MeasuredPartition]:
-    """Yield the contents of each partition, with `top` records, producers and keys, in order.
+    """Yield the contents of each partition, with `top` records, producers and keys, in order."""
+    work = partial(_measure, fs, top, limits)
+    items = (Item(one, log_bytes(one), (one.path,)) for one in partitions)
+    jobs = min(jobs, len(partitions))
+    yield from engine(items, work, jobs=jobs, name="kafkalog-stats", advance=advance, failed=_not_measured, fs=fs)
 
-    `on_read` is called from any thread with the bytes read.
-    """
-    meter = EndingMeter(on_read)
-    metered = MeteredFilesystem(fs, meter)
 
-    def measure(partition: Partition) -> MeasuredPartition:
-        if engine.elsewhere is None:
-            return measure_partition(metered, partition, top, limits)
-        work = partial(measure_partition, fs, top=top, limits=limits)
-        try:
-            return engine.elsewhere(work, partition, fs, partition.path)
-        except KafkalogError as error:
-            return MeasuredPartition(partition, not_read=[(partition.path, error)], code=error.exit_code)
-        finally:
-            meter(partition.path, log_bytes(partition))
+def _measure(
+    fs: WritableFilesystem, top: int, limits: Limits, partition: Partition, advance: Advance
+) -> MeasuredPartition:  # fmt: skip
+    metered = MeteredFilesystem(fs, lambda path, size_bytes: advance(size_bytes, path))
+    return measure_partition(metered, partition, top, limits)
 
-    tasks = [Sized(partial(measure, one), log_bytes(one)) for one in partitions]
-    with engine.in_order(tasks, min(jobs, len(tasks)), "kafkalog-stats") as measured, meter:
-        yield from measured
+
+def _not_measured(item: Item[Partition], error: KafkalogError) -> MeasuredPartition:
+    return MeasuredPartition(item.value, not_read=[(item.value.path, error)], code=error.exit_code)
 
 
 def measure_partition(fs: Filesystem, partition: Partition, top: int, limits: Limits) -> MeasuredPartition:

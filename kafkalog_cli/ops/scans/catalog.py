@@ -15,10 +15,9 @@ from typing import NamedTuple, TypeVar
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError, did_you_mean
 from kafkalog_cli.format.values.value_format import ValueFormat
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, log_bytes
 from kafkalog_cli.ops.choices import Isolation, Mode
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.scans.offsets import unique
 from kafkalog_cli.ops.scans.schema import (
     BATCH_COLUMNS,

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.log.partition import log_bytes
 from kafkalog_cli.ops.choices import Mode
-from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, View
 from kafkalog_cli.ops.scans.schema import FAULT, RECORDS
 from kafkalog_cli.spark.queries.groups import Loaded, with_groups

@@ -216,7 +216,7 @@ def _verify(context: Context, options: VerbOptions, log_dirs: list[str], level: 
     results = _Results(context)
     call = Call("verify", log_dirs, {**options, "observer": results}, reads=True)
     planner = VerifyPlanner(call, level)
-    call.read_each(planner.tasks(log_dirs))
+    call.read_each(planner.tasks(log_dirs), planner.work)
     seen.settings = planner.settings
     seen.verifications += results.results
     seen.notes += results.failures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -12,10 +12,10 @@ from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, Fi
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition_of
+from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, log_bytes, open_partition_of
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
-from kafkalog_cli.ops.call.call import Call, Outcome, Run, known
+from kafkalog_cli.ops.call.call import Call, Outcome, Run
 from kafkalog_cli.ops.check.checks.diagnose import Finding, with_path
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.recheck import Recheck, identity, is_doubtful
@@ -29,8 +29,8 @@ from kafkalog_cli.ops.check.verify.places import (
 from kafkalog_cli.ops.check.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.check.verify.settled import removed, settled_verification
 from kafkalog_cli.ops.check.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
-from kafkalog_cli.ops.engine import Sized, log_bytes
 from kafkalog_cli.ops.look.listing.root import LogDirRoot, read_root, root_above
+from kafkalog_cli.ops.map_each import Advance, Item, Known
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
 from kafkalog_cli.ops.steps import Step, path_word
 
@@ -54,7 +54,7 @@ class _Target(NamedTuple):
 
 
 class VerifyPlanner:
-    """Plans the tasks of `verify`, for `Call.read_each`, in the order of the paths.
+    """Plans what `verify` does, in the order of the paths, for `Call.read_each`, with `work` for each task.
 
     A log directory follows its partitions. A path that cannot be verified gives an error and does not end the run.
     `selection` None: the call's.
@@ -69,21 +69,13 @@ class VerifyPlanner:
         self._config = call.config
         self._places = PartitionPlaces()
         self._roots: dict[str, LogDirRoot | None] = {}
-        self._failed: list[Sized[Outcome]] = []
+        self._failed: list[Known[Outcome]] = []
         self._settings: SettingsSource | None = None
 
-    def _verify(self, task: VerifyTask, size_bytes: int) -> Verification:
-        fs, partition, progress = self._fs, task.partition, self._call.observer.progress
-        elsewhere = self._call.engine.elsewhere
-        if elsewhere is None:
-            read_context = ReadContext(fs, self._limits, self._call.context.sleep)
-            return settled_verification(read_context, task._replace(advance=progress.advance))
-        if task.root is not None:
-            task = task._replace(root=task.root.about(partition.topic, partition.number))
-        try:
-            return elsewhere(partial(settled_verification, ReadContext(fs, self._limits)), task, fs, partition.path)
-        finally:
-            progress.advance(size_bytes, partition.path)
+    @property
+    def work(self) -> Callable[[VerifyTask, Advance], Verification]:
+        """The work on a task."""
+        return partial(_verify, ReadContext(self._fs, self._limits, self._call.context.sleep))
 
     @property
     def settings(self) -> SettingsSource:
@@ -112,7 +104,7 @@ class VerifyPlanner:
         log_dir = self._log_dir(path)
         return None if log_dir is None else self._root(log_dir)
 
-    def tasks(self, paths: Sequence[str]) -> Iterator[Sized[Outcome]]:
+    def tasks(self, paths: Sequence[str]) -> Iterator[Item[VerifyTask] | Known[Outcome]]:
         """Yield the tasks, and the results that are known already, in order.
 
         Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the settings and the metadata log.
@@ -195,7 +187,8 @@ class VerifyPlanner:
         elif selection.takes(directory):
             yield _Target(PartitionPath(parent, directory), frozenset({name}))
 
-    def _task_of(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> Sized[Outcome]:
+    def _task_of(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]
+    ) -> Item[VerifyTask] | Known[Outcome]:  # fmt: skip
         path = target.directory.path
         if target.is_root:
             root = cast(LogDirRoot, self._root(path))
@@ -213,7 +206,9 @@ class VerifyPlanner:
         if isinstance(task, Verification):
             return _known(task)
         size_bytes = log_bytes(task.partition, target.wanted)
-        return self._call.reading(path, partial(self._verify, task, size_bytes), size_bytes)
+        if task.root is not None:
+            task = task._replace(root=task.root.about(task.partition.topic, task.partition.number))
+        return Item(task, size_bytes, (path,))
 
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask | Verification:
         """Return the task of verifying a partition; the result for a directory that an import did not commit."""
@@ -334,12 +329,16 @@ def _is_copy_of_records(name: FileName, *, is_elsewhere: bool) -> bool:
     return name.kind is FileKind.OTHER or (is_of_records and (is_misnamed or name.state is not WorkState.IN_PLACE))
 
 
-def _known(result: Verification) -> Sized[Outcome]:
-    return known(Outcome(result.path, result))
+def _known(result: Verification) -> Known[Outcome]:
+    return Known(Outcome(result.path, result))
 
 
-def _failed(path: str, error: KafkalogError) -> Sized[Outcome]:
-    return known(Outcome(path, error=error))
+def _failed(path: str, error: KafkalogError) -> Known[Outcome]:
+    return Known(Outcome(path, error=error))
+
+
+def _verify(context: ReadContext, task: VerifyTask, advance: Advance) -> Verification:
+    return settled_verification(context, task._replace(advance=advance))
 
 
 # ---- two sides
@@ -368,13 +367,13 @@ def verify_against(call: Call, level: Level, limits: Limits, against: str) -> Ru
         planner = VerifyPlanner(call, level, limits, None if is_whole else Selection())
         planners.append(planner)
         if chosen:
-            call.read_each(planner.tasks(chosen), show=show)
-    return call.read_each(_comparisons(level, limits, found, verified, planners))
+            call.read_each(planner.tasks(chosen), planner.work, show=show)
+    return call.read_each(_comparisons(level, limits, found, verified, planners), planners[0].work)
 
 
 def _comparisons(
     level: Level, limits: Limits, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
-) -> Iterator[Sized[Outcome]]:
+) -> Iterator[Known[Outcome]]:
     from kafkalog_cli.ops.check.verify.against import compare
 
     for here, there in found.pairs:

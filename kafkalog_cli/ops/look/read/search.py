@@ -8,18 +8,18 @@ from functools import partial
 from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
+from kafkalog_cli.disk.metered_fs import MeteredFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, OffsetOutOfRange, worst_exit_code
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.engine import InOrder
 from kafkalog_cli.ops.look.read.conditions import FindRequest, Matcher
 from kafkalog_cli.ops.look.read.context import FoundBlock, SurroundingRecords, chosen_records
 from kafkalog_cli.ops.look.read.events import FoundRecords, NotRead, ReadEvent, read_events
 from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.look.read.request import NO_END, Start, read_range
 from kafkalog_cli.ops.look.read.visible import ReadNote
+from kafkalog_cli.ops.map_each import Advance, Item, do_not_report, map_each
 from kafkalog_cli.results import Count, Hidden, Named, PathName, of, result
 
 
@@ -217,33 +217,40 @@ def find_records(
     request: FindRequest,
     *,
     jobs: int = 1,
-    on_read: Meter | None = None,
+    advance: Advance = do_not_report,
 ) -> Generator[ReadEvent | SearchedPartition, None, None]:
     """Yield what is found in each partition, in order; a SearchedPartition ends each.
 
-    Records are valid until the next event. `on_read` is called from any thread with the bytes that are read. A regular
-    expression may take very long for a single record, and only the main thread can be interrupted then. So with a
-    regular expression or a single job, nothing runs in other threads but the decoding.
+    Records are valid until the next event. A regular expression may take very long for a single record, and only the
+    main thread can be interrupted then. So with a regular expression or a single job, nothing runs in other threads but
+    the decoding.
     """
-    meter = EndingMeter(on_read)
-    metered = MeteredFilesystem(fs, meter)
-    searches = (PartitionSearch(metered, one, request) for one in partitions)
+
+    def search(partition: Partition, advance: Advance) -> PartitionSearch:
+        metered = MeteredFilesystem(fs, lambda path, size_bytes: advance(size_bytes, path))
+        return PartitionSearch(metered, partition, request)
+
+    def in_turn(partition: Partition) -> Iterator[ReadEvent | SearchedPartition]:
+        at_its_turn = search(partition, advance)
+        yield from at_its_turn.events()
+        yield at_its_turn.result
+
     if jobs <= 1 or request.conditions.pattern is not None or len(partitions) == 1:
-        for search in searches:
-            yield from _in_turn(search)
+        for partition in partitions:
+            yield from in_turn(partition)
         return
-    with InOrder((partial(_ahead, search) for search in searches), jobs, "kafkalog-find") as found, meter:
-        for result, events in found:
+    searched = map_each(
+        map(Item, partitions),
+        lambda partition, advance: _ahead(search(partition, advance)),
+        jobs=jobs, name="kafkalog-find", advance=advance,
+    )  # fmt: skip
+    with closing(searched):
+        for result, events in searched:
             if events is None:
-                yield from _in_turn(PartitionSearch(metered, result.partition, request))
+                yield from in_turn(result.partition)
             else:
                 yield from events
                 yield result
-
-
-def _in_turn(search: PartitionSearch) -> Iterator[ReadEvent | SearchedPartition]:
-    yield from search.events()
-    yield search.result
 
 
 def _ahead(search: PartitionSearch) -> tuple[SearchedPartition, list[ReadEvent] | None]:

@@ -1,24 +1,13 @@
 """An import from start to end: the plan, the tasks, and the commit that makes all new partitions visible at once.
 
-Tasks run in processes of this machine, or elsewhere, such as in Spark. A task sorts the records of a file by partition,
-or builds one partition.
+A task sorts the records of a file by partition, or builds one partition.
 """
 
-import multiprocessing
-import os
-import signal
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from multiprocessing.synchronize import Event
 from secrets import token_hex
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.change.new_partition import make_directory_of_partition
 from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition, staged_name
@@ -28,10 +17,11 @@ from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
 from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.ops.call.observer import NO_PROGRESS, NoProgress
 from kafkalog_cli.ops.change.append.partitioning import MisplacedKeys
 from kafkalog_cli.ops.change.append.records import NewRecords
-from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch, JobWatcher
 from kafkalog_cli.ops.look.read.visible import ReadNote
+from kafkalog_cli.ops.map_each import Advance, Forks, Item, MapEach, ProcessKilled, map_each
 from kafkalog_cli.ops.move.importing.building import TopicStyle, build
 from kafkalog_cli.ops.move.importing.planning import (
     ImportPlan,
@@ -83,7 +73,7 @@ class BuildTask:
     styles: Mapping[str, TopicStyle]
     proves: bool
 
-    def __call__(self, job: Job) -> JobDone:
+    def __call__(self, job: Job, _: Advance) -> JobDone:
         """Build the partition. Raises BadInput, UsageError, NotSame, Locked, NotChanged, NoSpace, OSError."""
         fs, style = RealFilesystem(), self.styles[job.topic]
         with self.where.staged(fs, job.topic, job.partition) as name:
@@ -114,7 +104,7 @@ class ScatterTask:
     now_ms: int
     keeps_offsets: bool
 
-    def __call__(self, item: tuple[int, InputFile]) -> list[Part]:
+    def __call__(self, item: tuple[int, InputFile], _: Advance) -> list[Part]:
         """Sort the file with this number by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
         number, file = item
         topics: list[str] = []
@@ -141,22 +131,6 @@ def scattered(
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
-
-LEAST_BYTES = 64 << 20
-"""The fewest bytes to read for which several processes are used: below, one is done before others have started."""
-MOST_PROCESSES = 8
-"""A limit on memory: each process holds batches of one partition."""
-
-
-class Tasks(Protocol):
-    """Runs the work for each item; results are in the order of the items."""
-
-    def __call__(self, items: Sequence[ItemT], work: Callable[[ItemT], ResultT], watch: JobWatch, /) -> list[ResultT]:
-        """Return the results. Raises the exceptions of `work`."""
-
-
-Workers = Callable[[], AbstractContextManager[Tasks]]
-"""Starts what runs the work elsewhere, such as a session of Spark; called only if there is work."""
 
 
 class Import:
@@ -189,7 +163,6 @@ class Import:
         self._new = NewPartitions(fs, log_dir, policy)
         self._where = Where(self._new.log_dir, run or new_run_id("import", now_ms), policy)
         self._notes: list[ReadNote] = []
-        self._here: Tasks = partial(in_processes, self._new.log_dir)
 
     def plan(self, files: Sequence[InputFile]) -> ImportResult:
         """Return what would be imported; nothing is locked or changed. Raises as `run`."""
@@ -199,11 +172,11 @@ class Import:
         return ImportResult(plan, notes=(*self._notes, *planner.notes))
 
     def run(
-        self, find: Callable[[], Sequence[InputFile]], workers: Workers | None = None, watcher: JobWatcher | None = None
+        self, find: Callable[[], Sequence[InputFile]], engine: MapEach = map_each, progress: NoProgress = NO_PROGRESS
     ) -> ImportResult:
         """Import the files that `find` returns, and commit.
 
-        `workers` None: processes of this machine do the work. If an earlier run of the same command was cut off after
+        If an earlier run of the same command was cut off after
         its commit, that run is completed and `find` is not called.
 
         Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged, NotImported,
@@ -218,7 +191,7 @@ class Import:
             planner = self._planner()
             plan = self._planned(planner, find())
             with new.swept(self._where.run):
-                plan, done = self._built(plan, planner, workers, watcher)
+                plan, done = self._built(plan, planner, engine, progress)
                 self.publish(done)
             notes = (*self._notes, *planner.notes, *self._of_keys(done), *self._of_times(done))
             return ImportResult(plan, tuple(done), notes, completed)
@@ -235,7 +208,7 @@ class Import:
                 planner = self._planner()
                 jobs = jobs_of_parts(parts)
                 plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
-                done = self._build(plan, planner, self._here)
+                done = self._build(plan, planner)
                 self.publish(done)
             return ImportResult(
                 plan, tuple(done), (*planner.notes, *self._of_keys(done), *self._of_times(done)), completed
@@ -283,19 +256,17 @@ class Import:
         return replace(plan, jobs=tuple(jobs), ids=ids)
 
     def _built(
-        self, plan: ImportPlan, planner: Planner, workers: Workers | None, watcher: JobWatcher | None
+        self, plan: ImportPlan, planner: Planner, engine: MapEach, progress: NoProgress
     ) -> tuple[ImportPlan, list[JobDone]]:
-        with ExitStack() as stack:
-            tasks = self._here if workers is None else stack.enter_context(workers())
-            if plan.jobs is None:
-                items = list(enumerate(plan.files))
-                watch = JobWatch(watcher, "sort", [file.size_bytes for file in plan.files])
-                found = tasks(items, ScatterTask(self._where, self._request, self._now_ms, plan.keep_offsets), watch)
-                plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
-            return plan, self._build(plan, planner, tasks, watcher)
+        if plan.jobs is None:
+            items = [Item((number, file), file.size_bytes) for number, file in enumerate(plan.files)]
+            work = ScatterTask(self._where, self._request, self._now_ms, plan.keep_offsets)
+            found = self._each(items, work, engine, progress, "sort")
+            plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
+        return plan, self._build(plan, planner, engine, progress)
 
     def _build(
-        self, plan: ImportPlan, planner: Planner, tasks: Tasks, watcher: JobWatcher | None = None
+        self, plan: ImportPlan, planner: Planner, engine: MapEach = map_each, progress: NoProgress = NO_PROGRESS
     ) -> list[JobDone]:
         """Build the partitions, the largest first. Raises as BuildTask."""
         assert plan.jobs is not None
@@ -304,10 +275,30 @@ class Import:
             topic: planner.style(topic, topic_id, told.get(topic, set()), keep_offsets=plan.keep_offsets)
             for topic, topic_id in plan.ids.items()
         }
-        jobs = sorted(plan.jobs, key=lambda job: -job.size_bytes)
-        sizes = [job.size_bytes for job in jobs]
+        items = [Item(job, job.size_bytes) for job in sorted(plan.jobs, key=lambda job: -job.size_bytes)]
         work = BuildTask(self._where, styles, self._request.prove)
-        return sorted(tasks(jobs, work, JobWatch(watcher, "import", sizes)), key=lambda one: (one.topic, one.partition))
+        return sorted(
+            self._each(items, work, engine, progress, "import"), key=lambda one: (one.topic, one.partition)
+        )  # fmt: skip
+
+    def _each(
+        self,
+        items: Sequence[Item[ItemT]],
+        work: Callable[[ItemT, Advance], ResultT],
+        engine: MapEach,
+        progress: NoProgress,
+        name: str,
+    ) -> list[ResultT]:
+        """Return the results of `work`. Each process takes the locks that it needs. Raises NotChanged if one is killed.
+
+        What unfinished work has made in the log directory stays then.
+        """
+        progress.begin(name, sum(item.size_bytes for item in items))
+        try:
+            return [*engine(items, work, name=name, advance=progress.advance, forks=Forks.OF_LARGE_ITEMS)]
+        except ProcessKilled as error:
+            reason = "a process of the import was killed: is there enough memory?"
+            raise NotChanged(path=self._new.log_dir, reason=reason) from error
 
     def _of_keys(self, done: Sequence[JobDone]) -> list[ReadNote]:
         """Return a note for each topic with keys where nobody looks for them."""
@@ -339,71 +330,3 @@ class Import:
                 told = f"all of its records are older than {setting}: a broker deletes them soon after it starts"
                 found.append(ReadNote("retention", path, told))
         return found
-
-
-def in_processes(
-    log_dir: str, items: Sequence[ItemT], work: Callable[[ItemT], ResultT], watch: JobWatch
-) -> list[ResultT]:
-    """Return the results of `work` for the items, in their order, from several processes.
-
-    Processes are used, not threads, because Python does a part of the work.
-
-    Each process takes the locks that it needs. When one fails, the others end. Raises the exceptions of `work`, and
-    NotChanged if a process was killed; what unfinished work has made in `log_dir` then stays.
-    """
-    watch.begin()
-    count = min(len(items), _cores(), MOST_PROCESSES)
-    # On other systems a process starts from scratch and imports all modules, which takes as long as a second of work.
-    if count < 2 or sys.platform != "linux" or sum(watch.sizes) < LEAST_BYTES:
-        results = []
-        for item, size_bytes in zip(items, watch.sizes, strict=True):
-            results.append(work(item))
-            watch.advance(size_bytes)
-        return results
-    context = multiprocessing.get_context("fork")
-    stop = context.Event()
-    with ProcessPoolExecutor(count, context, _end_in_time, (os.getpid(), stop)) as pool:
-        futures = [pool.submit(work, item) for item in items]
-        sizes = dict(zip(futures, watch.sizes, strict=True))
-        try:
-            for one in _as_completed(futures, watch):
-                one.result()
-                watch.advance(sizes[one])
-            return [one.result() for one in futures]
-        except BrokenProcessPool as error:
-            reason = "a process of the import was killed: is there enough memory?"
-            raise NotChanged(path=log_dir, reason=reason) from error
-        except BaseException:
-            stop.set()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _as_completed(futures: Sequence[Future[ResultT]], watch: JobWatch) -> Iterator[Future[ResultT]]:
-    """Yield the futures as they end; the watcher hears meanwhile that the job is running."""
-    waiting = set(futures)
-    while waiting:
-        ended, waiting = wait(waiting, POLL_SECONDS, FIRST_COMPLETED)
-        yield from ended
-        if not ended:
-            watch.advance(0)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-
-
-def _end_in_time(parent: int, stop: Event) -> None:
-    """Start a thread that ends this process if `stop` is set or the parent is gone (a killed parent cannot set it).
-
-    Ctrl-C is for the parent, which sets `stop`.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent and not stop.is_set():
-            time.sleep(POLL_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="kafkalog-stop", daemon=True).start()

@@ -8,11 +8,10 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import is_topic_name
 from kafkalog_cli.errors import OffsetOutOfRange, Refused, UsageError
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, log_bytes
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.cluster.coordinators import Copies
-from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.look.lookup_time import lookup_time
 from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start, read_range
 from kafkalog_cli.ops.move.replay.kafka_cluster import ClusterTopic, KafkaCluster

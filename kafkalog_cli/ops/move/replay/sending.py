@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.metered_fs import EndingMeter, IoRate, Meter, MeteredFilesystem
+from kafkalog_cli.disk.metered_fs import IoRate, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ClusterError, ExitCode, KafkalogError, NotSent, Refused, Unreadable, combined_exit_code
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault, unreadable
@@ -185,7 +185,7 @@ class Replay:
         self._request = request
         self._cluster = cluster
         self._report = report
-        self._fs = MeteredFilesystem(context.fs, EndingMeter(on_read))
+        self._fs = context.fs if on_read is None else MeteredFilesystem(context.fs, on_read)
         self._log_dirs = Copies(context.fs, request.paths, request.metadata)
         self.state = ReplayState(context.fs, request.state_path, request.identity(cluster.cluster_id))
         self.state.load()

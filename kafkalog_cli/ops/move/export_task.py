@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
@@ -20,6 +21,7 @@ from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.look.read.request import ReadRequest
 from kafkalog_cli.ops.look.read.visible import ReadNote
+from kafkalog_cli.ops.map_each import Advance
 from kafkalog_cli.ops.move.export_files import (
     MadeFile,
     PartitionFiles,
@@ -34,7 +36,6 @@ from kafkalog_cli.ops.move.same_place import PartitionIdentities, PartitionIdent
 from kafkalog_cli.ops.scans.rows import capped
 from kafkalog_cli.ops.scans.splits import Piece, Task
 from kafkalog_cli.ops.values import DecodedColumns
-from kafkalog_cli.spark.jobs import attempt
 
 MOST_TOLD = 1000
 """The most damaged places that a task reports; further places are counted."""
@@ -43,14 +44,14 @@ Render = Callable[[RecordBlock], bytes]
 
 
 class LineRenderer(Protocol):
-    """Renders records as lines; Spark sends it to every worker."""
+    """Renders records as lines; it is sent to every worker."""
 
     def of_segment(self, partition: Partition, name: str, *, is_seven: bool, decoded: DecodedColumns | None) -> Render:
         """Return the function that renders the blocks of a segment file, a line per record. `decoded` is optional."""
 
 
 class SeenTask(NamedTuple):
-    """The pieces of a task, and what the driver saw of their partitions."""
+    """The pieces of a task, and what the process that planned it saw of their partitions."""
 
     pieces: Task
     seen: tuple[PartitionIdentity, ...]
@@ -85,16 +86,16 @@ class TaskDone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """The work of a task; Spark sends it to every worker."""
+    """The work of a task; it is sent to every worker."""
 
     request: ExportRequest
     staging: str
     lines: LineRenderer | None
 
-    def __call__(self, task: SeenTask) -> TaskDone:
+    def __call__(self, task: SeenTask, _: Advance) -> TaskDone:
         """Export the pieces. Raises DamagedLog (mode failfast), OffsetOutOfRange, OSError, SyncFailed.
 
-        Raises Refused if the worker sees another partition than the driver.
+        Raises Refused if the partitions are others now.
         """
         fs = RealFilesystem()
         sights = PartitionIdentities(fs, socket.gethostname())
@@ -102,9 +103,10 @@ class ExportTask:
             sights.check(seen)
         log_dirs = LogDirs(fs)
         done = TaskDone([], [], [], 0, [])
+        attempt = token_hex()  # Spark may try a task again, and files of a lost attempt stay
         for number, piece in enumerate(task.pieces):
             request = self.request
-            prefix = f"{attempt()}-{number}"
+            prefix = f"{attempt}-{number}"
             target = Target(self.staging, request.format, request.codec, request.by_day, prefix, request.decoding)
             reading = _PieceExport(fs, piece, request, log_dirs)
             files = PartitionFiles(fs, target, reading.source)

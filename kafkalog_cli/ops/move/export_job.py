@@ -5,7 +5,7 @@ The plan says which logs and which offsets, and reports logs that changed since 
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -13,28 +13,29 @@ from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, Ru
 from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.errors import (
+    NO_ROOM,
     DamagedLog,
     ExitCode,
     NoSpace,
+    NotChanged,
     Refused,
     UnsupportedFormat,
     UsageError,
 )
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, text
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.engine import JobWatch, JobWatcher
+from kafkalog_cli.ops.call.observer import NO_PROGRESS, NoProgress
 from kafkalog_cli.ops.look.read.request import growing_end
 from kafkalog_cli.ops.look.read.visible import ReadNote
+from kafkalog_cli.ops.map_each import Forks, Item, MapEach, ProcessKilled, map_each
 from kafkalog_cli.ops.move.export_files import MadeFile
 from kafkalog_cli.ops.move.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
+from kafkalog_cli.ops.move.export_task import ExportTask, LineRenderer, PieceDone, SeenTask, TaskDone
 from kafkalog_cli.ops.move.same_place import PartitionIdentities, PartitionIdentity, check_outside
 from kafkalog_cli.ops.scans.offset_limits import RecordRange
 from kafkalog_cli.ops.scans.offsets import OffsetRange, unique, wanted_part
 from kafkalog_cli.ops.scans.splits import TIMES_OF_FILES, Task, tasks_of
 from kafkalog_cli.ops.selection import Selection, select_served
-from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, TaskDone
-from kafkalog_cli.spark.jobs import run_tasks
-from kafkalog_cli.spark.sessions import Sessions
 
 Progress = dict[tuple[str, int], LogProgress]
 _MOST_NAMED = 3
@@ -159,7 +160,7 @@ class Export:
         self._lines = lines
         self._what = {**request.what, **({} if state_path else {"command": list(command)})}
 
-    def run(self, sessions: Sessions, watcher: JobWatcher | None = None) -> ExportResult:
+    def run(self, engine: MapEach = map_each, progress: NoProgress = NO_PROGRESS) -> ExportResult:
         """Export, and commit. Raises Refused, Locked, UsageError, DamagedLog, NotChanged, NoSpace, HalfPublished."""
         self._request.check()
         check_outside(self._fs, self._output, "the output", self._partitions)
@@ -173,10 +174,10 @@ class Export:
             plan = plan_export(self._fs, self._partitions, self._request, known)
             run = new_run_id("export", self._now_ms)
             try:
-                done = self._tasks(out.begin(run), out, plan, sessions, watcher)
-                progress = _after(plan.begun, done)
-                result = _result(done, plan, progress if self._request.is_incremental else None)
-                out.publish(self._record(out, run, result, progress))
+                done = self._tasks(out.begin(run), out, plan, engine, progress)
+                exported = _after(plan.begun, done)
+                result = _result(done, plan, exported if self._request.is_incremental else None)
+                out.publish(self._record(out, run, result, exported))
             except BaseException:
                 self._abandon(out, run)
                 raise
@@ -224,17 +225,25 @@ class Export:
         return UsageError(reason=f"{self._state_path} is of an export with {said}: all runs into it must agree in that")
 
     def _tasks(
-        self, staging: str, out: OutputDirectory, plan: ExportPlan, sessions: Sessions, watcher: JobWatcher | None
+        self, staging: str, out: OutputDirectory, plan: ExportPlan, engine: MapEach, progress: NoProgress
     ) -> list[TaskDone]:
-        if not plan.tasks:
-            return []
-        sizes = [sum(piece.size_bytes for piece in task) for task in plan.tasks]
+        items = [
+            Item(
+                SeenTask(task, tuple(plan.seen[path] for path in dict.fromkeys(piece.path for piece in task))),
+                sum(piece.size_bytes for piece in task),
+            )
+            for task in plan.tasks
+        ]
         work = ExportTask(self._request, staging, self._lines)
-        items = [SeenTask(task, tuple(plan.seen[path] for path in _paths(task))) for task in plan.tasks]
+        progress.begin("export", sum(item.size_bytes for item in items))
         try:
-            with sessions() as spark:
-                return run_tasks(spark, items, work, JobWatch(watcher, "export", sizes))
-        except NoSpace as error:  # of a staged file, which has no place of its own yet
+            return [*engine(items, work, name="export", advance=progress.advance, forks=Forks.OF_LARGE_ITEMS)]
+        except ProcessKilled as error:
+            reason = "a process of the export was killed: is there enough memory?"
+            raise NotChanged(path=out.path, reason=reason) from error
+        except (NoSpace, OSError) as error:  # of a staged file, which has no place of its own yet
+            if isinstance(error, OSError) and error.errno not in NO_ROOM:
+                raise
             raise NoSpace(path=out.path, reason="nothing was exported") from error
 
     def _record(self, out: OutputDirectory, run: str, result: ExportResult, progress: Progress) -> RunRecord:
@@ -248,10 +257,6 @@ class Export:
         record = out.record()
         if record is None or record.run != run:
             out.abandon(run)
-
-
-def _paths(task: Task) -> Iterable[str]:
-    return dict.fromkeys(piece.path for piece in task)
 
 
 def _result(done: Sequence[TaskDone], plan: ExportPlan, progress: Progress | None) -> ExportResult:

@@ -51,6 +51,10 @@ class Group:
     def join(self, member, topics="a", **more):
         return self.beat(member, 0, topics, (), **more)
 
+    def may_commit(self, group_id, epoch, member):
+        asked = {"groupId": group_id, "generationIdOrMemberEpoch": epoch, "memberId": member}
+        return self.coordinator.may_commit(asked)
+
     @property
     def group(self):
         return self.coordinator.groups().get("g")
@@ -121,10 +125,10 @@ def test_epochs_fence(group):
     assert group.beat("m1", 1, owned=owned).error is ApiError.NONE  # the answer with epoch 2 was lost
     assert group.beat("m1", 1, owned={("id-c", 0)}).error is ApiError.FENCED_MEMBER_EPOCH
     assert group.beat("m2", 1).error is ApiError.UNKNOWN_MEMBER_ID
-    assert group.coordinator.may_commit("g", 2, "m1") is ApiError.NONE
-    assert group.coordinator.may_commit("g", 1, "m1") is ApiError.STALE_MEMBER_EPOCH
-    assert group.coordinator.may_commit("g", 2, "m2") is ApiError.UNKNOWN_MEMBER_ID
-    assert group.coordinator.may_commit("other", 2, "m2") is None
+    assert group.may_commit("g", 2, "m1") is ApiError.NONE
+    assert group.may_commit("g", 1, "m1") is ApiError.STALE_MEMBER_EPOCH
+    assert group.may_commit("g", 2, "m2") is ApiError.UNKNOWN_MEMBER_ID
+    assert group.may_commit("other", 2, "m2") is None
 
 
 def test_a_lost_answer_of_a_member_that_owns_all_that_it_was_given(group):

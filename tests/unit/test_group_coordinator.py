@@ -49,7 +49,11 @@ class Members:
 
     def sync(self, generation, member, instance=None, given=(), protocol=(None, None)):
         assignments = [{"memberId": one, "assignment": assignment} for one, assignment in given]
-        return answer_of(self.groups.sync("g", generation, member, instance, assignments, protocol))
+        asked = {
+            "groupId": "g", "generationId": generation, "memberId": member, "groupInstanceId": instance,
+            "assignments": assignments, "protocolType": protocol[0], "protocolName": protocol[1],
+        }  # fmt: skip
+        return answer_of(self.groups.sync(asked))
 
     def join(self, *args, **more):
         """Join while no other member is awaited."""
@@ -87,7 +91,12 @@ class Members:
             assert (synced.error, synced.assignment) == (ApiError.NONE, one.member_id.encode())
 
     def beat(self, one, instance=None):
-        return self.groups.heartbeat("g", one.generation, one.member_id, instance)
+        asked = {"groupId": "g", "generationId": one.generation, "memberId": one.member_id, "groupInstanceId": instance}
+        return self.groups.heartbeat(asked)["errorCode"]
+
+    def may_commit(self, generation, member, instance):
+        asked = {"generationIdOrMemberEpoch": generation, "memberId": member, "groupInstanceId": instance}
+        return self.groups.may_commit({"groupId": "g", **asked})
 
     @property
     def group(self):
@@ -255,30 +264,30 @@ def test_a_static_member_comes_back_with_a_new_id_and_the_old_id_is_fenced(membe
     synced = members.sync(second.generation, first.member_id, "one", [])
     assert synced.error is ApiError.FENCED_INSTANCE_ID
     assert members.groups.leave("g", first.member_id, "one")[0] is ApiError.FENCED_INSTANCE_ID
-    assert members.groups.may_commit("g", second.generation, first.member_id, "one") is ApiError.FENCED_INSTANCE_ID
-    assert members.groups.may_commit("g", -1, "", "one") is ApiError.FENCED_INSTANCE_ID
+    assert members.may_commit(second.generation, first.member_id, "one") is ApiError.FENCED_INSTANCE_ID
+    assert members.may_commit(-1, "", "one") is ApiError.FENCED_INSTANCE_ID
     assert members.beat(second, "two") is ApiError.UNKNOWN_MEMBER_ID
     assert members.groups.leave("g", "", "one") == (ApiError.NONE, second.member_id)
 
 
 def test_generations_fence_commits(members):
-    assert members.groups.may_commit("g", -1, "", None) is ApiError.NONE
-    assert members.groups.may_commit("g", 0, "", None) is ApiError.ILLEGAL_GENERATION
+    assert members.may_commit(-1, "", None) is ApiError.NONE
+    assert members.may_commit(0, "", None) is ApiError.ILLEGAL_GENERATION
     one = members.join()
     members.settle([one])
-    assert members.groups.may_commit("g", 1, one.member_id, None) is ApiError.NONE
-    assert members.groups.may_commit("g", 0, one.member_id, None) is ApiError.ILLEGAL_GENERATION
-    assert members.groups.may_commit("g", -1, one.member_id, None) is ApiError.ILLEGAL_GENERATION
-    assert members.groups.may_commit("g", 1, "other", None) is ApiError.UNKNOWN_MEMBER_ID
-    assert members.groups.may_commit("g", -1, "", None) is ApiError.UNKNOWN_MEMBER_ID
+    assert members.may_commit(1, one.member_id, None) is ApiError.NONE
+    assert members.may_commit(0, one.member_id, None) is ApiError.ILLEGAL_GENERATION
+    assert members.may_commit(-1, one.member_id, None) is ApiError.ILLEGAL_GENERATION
+    assert members.may_commit(1, "other", None) is ApiError.UNKNOWN_MEMBER_ID
+    assert members.may_commit(-1, "", None) is ApiError.UNKNOWN_MEMBER_ID
 
 
 def test_a_commit_waits_for_the_assignment(members):
     """The partition of the offset may be another member's in this generation (ClassicGroup.validateOffsetCommit)."""
     one = members.join()
-    assert members.groups.may_commit("g", 1, one.member_id, None) is ApiError.REBALANCE_IN_PROGRESS
+    assert members.may_commit(1, one.member_id, None) is ApiError.REBALANCE_IN_PROGRESS
     members.settle([one])
-    assert members.groups.may_commit("g", 1, one.member_id, None) is ApiError.NONE
+    assert members.may_commit(1, one.member_id, None) is ApiError.NONE
 
 
 def test_a_commit_is_a_sign_of_life(members):
@@ -286,7 +295,7 @@ def test_a_commit_is_a_sign_of_life(members):
     members.settle([one])
     for _ in range(3):
         members.pass_time(8.0)
-        assert members.groups.may_commit("g", 1, one.member_id, None) is ApiError.NONE
+        assert members.may_commit(1, one.member_id, None) is ApiError.NONE
         members.groups.expire()
 
 

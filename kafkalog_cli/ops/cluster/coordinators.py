@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import (
@@ -45,18 +45,6 @@ _ENTRY_BYTES, _BYTES_EACH = 800, 12
 _WAY_OUT = "`kafkalog dump-log` with --offsets-decoder or --transaction-log-decoder prints its records"
 MOST_SORTED_ROWS = 20_000
 """Rows that are sorted at once; a row takes less than 1 KiB."""
-
-
-class Loaded(NamedTuple):
-    """A partition of a coordinator's topic that was read. `others` are copies that were not taken, the better first."""
-
-    copy: Partition
-    others: tuple[Partition, ...]
-
-    @property
-    def number(self) -> int:
-        """The number of the partition."""
-        return self.copy.number
 
 
 def in_sorted_runs(
@@ -203,26 +191,34 @@ class Copies:
         return partition
 
 
-class _Reading:
-    """The reading of a copy: its entries, the first damaged places that were met, and their number."""
+class Loaded:
+    """A copy of a partition of a coordinator's topic that is read. `others` are the other copies, the better first.
 
-    def __init__(self, log_dirs: Copies, copy: Partition, copies: tuple[Partition, ...]) -> None:
-        self.loaded = Loaded(copy, tuple(one for one in copies if one is not copy))
-        self.first: list[DamagedLog] = []
-        self.count = 0
+    `damage` has the first damaged places that were met, of `damage_count`.
+    """
+
+    def __init__(self, fs: Filesystem, copy: Partition, copies: tuple[Partition, ...]) -> None:
+        self.copy = copy
+        self.others = tuple(one for one in copies if one is not copy)
+        self.damage: list[DamagedLog] = []
+        self.damage_count = 0
         self.codes: list[ExitCode] = []
-        self._log_dirs = log_dirs
+        self._fs = fs
+
+    @property
+    def number(self) -> int:
+        """The number of the partition."""
+        return self.copy.number
 
     def entries(self) -> Iterator[CoordinatorEntry]:
         """Yield the entries, and collect the damage of this pass."""
-        self.first, self.count, self.codes = [], 0, []
-        log_dirs, partition = self._log_dirs, self.loaded.copy
-        return coordinator_entries(log_dirs.fs, partition, self._add, self.codes)
+        self.damage, self.damage_count, self.codes = [], 0, []
+        return coordinator_entries(self._fs, self.copy, self._add, self.codes)
 
     def _add(self, damage: DamagedLog) -> None:
-        self.count += 1
-        if len(self.first) < _MOST_DAMAGE:
-            self.first.append(damage)
+        self.damage_count += 1
+        if len(self.damage) < _MOST_DAMAGE:
+            self.damage.append(damage)
 
 
 class HeldMemory:
@@ -302,37 +298,36 @@ class CoordinatorTopic:
         def counted_replay(entries: Iterator[CoordinatorEntry]) -> _ReplayT:
             return replay(self._held.counted(entries, f"{self.topic}-{number}"), number)
 
-        reading, found = _undamaged(self._readings(number), counted_replay)
-        self._tell(reading)
-        return reading.loaded, found
+        loaded, found = _undamaged(self._best(number), counted_replay)
+        self._tell(loaded)
+        return loaded, found
 
     def stream(self, number: int) -> Iterator[CoordinatorEntry]:
         """Yield the entries of the best copy of a partition, for a reader that does not keep them.
 
         Equal copies are first read to find one without damage. Raises as `load`.
         """
-        readings = self._readings(number)
-        reading = readings[0] if len(readings) == 1 else _undamaged(readings, _read_through)[0]
-        yield from self._held.counted(reading.entries(), f"{self.topic}-{number}")
-        self._tell(reading)
+        best = self._best(number)
+        loaded = best[0] if len(best) == 1 else _undamaged(best, _read_through)[0]
+        yield from self._held.counted(loaded.entries(), f"{self.topic}-{number}")
+        self._tell(loaded)
 
-    def _readings(self, number: int) -> list[_Reading]:
-        """Return a reading of each of the best copies: several if they are equal. Raises NothingSelected."""
+    def _best(self, number: int) -> list[Loaded]:
+        """Return the best copies of a partition: several if they are equal. Raises NothingSelected."""
         copies = self._log_dirs.copies(self.topic, number)
         if not copies:
             raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
-        return [_Reading(self._log_dirs, copy, copies) for copy in copies if rank(copy) == rank(copies[0])]
+        return [Loaded(self._log_dirs.fs, copy, copies) for copy in copies if rank(copy) == rank(copies[0])]
 
-    def _tell(self, reading: _Reading) -> None:
-        log_dirs, loaded = self._log_dirs, reading.loaded
-        copy = loaded.copy
-        worst = max((code for code in reading.codes if code is not ExitCode.OK), default=ExitCode.CORRUPTION)
-        for one in reading.first:
+    def _tell(self, loaded: Loaded) -> None:
+        log_dirs, copy = self._log_dirs, loaded.copy
+        worst = max((code for code in loaded.codes if code is not ExitCode.OK), default=ExitCode.CORRUPTION)
+        for one in loaded.damage:
             details = one.details
             message = f"at byte {details['position']}: {details['message']}; these records are left out"
             log_dirs.note(str(details["kind"]), message, str(details["path"]), code=worst)
-        if reading.count > len(reading.first):
-            message = f"{reading.count - len(reading.first)} more damaged places (kafkalog verify reports each)"
+        if loaded.damage_count > len(loaded.damage):
+            message = f"{loaded.damage_count - len(loaded.damage)} more damaged places (kafkalog verify reports each)"
             log_dirs.note("more-damage", message, copy.path, code=worst)
         if copy.bounds.start > 0:
             message = f"the log begins at offset {copy.bounds.start}: earlier records are missing"
@@ -346,15 +341,15 @@ class CoordinatorTopic:
 
 
 def _undamaged(
-    readings: Sequence[_Reading], replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]
-) -> tuple[_Reading, _ReplayT]:
-    """Replay copies until one has no damage; return its reading, or else the first, and its replay."""
-    for reading in readings:
-        found = replay(reading.entries())
-        if not reading.count or len(readings) == 1:
-            return reading, found
+    copies: Sequence[Loaded], replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]
+) -> tuple[Loaded, _ReplayT]:
+    """Replay copies until one has no damage; return it, or else the first, and its replay."""
+    for copy in copies:
+        found = replay(copy.entries())
+        if not copy.damage_count or len(copies) == 1:
+            return copy, found
         del found  # or two replays would be in memory
-    return readings[0], replay(readings[0].entries())
+    return copies[0], replay(copies[0].entries())
 
 
 def _read_through(entries: Iterator[CoordinatorEntry]) -> None:

@@ -100,6 +100,21 @@ def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: L
     return request.start
 
 
+def first_in_log(fs: Filesystem, partition: Partition, request: ReadRequest) -> int | None:
+    """Return the first offset of a request. A start before the log is moved into it; None for a start after its end.
+
+    None also if no record is at or after the time. Raises as `read_range`.
+    """
+    bounds = partition.bounds
+    if isinstance(request.start, int) and request.from_time_ms is None:
+        start = max(request.start, bounds.start)
+        return None if start > bounds.end else start
+    try:
+        return max(read_range(fs, partition, request).first, bounds.start)
+    except OffsetOutOfRange:
+        return None
+
+
 def growing_end(fs: Filesystem, partition: Partition, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
     """Return the offset up to which records will stay; later records begin at this offset.
 

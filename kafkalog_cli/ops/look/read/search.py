@@ -17,7 +17,7 @@ from kafkalog_cli.ops.look.read.conditions import FindRequest, Matcher
 from kafkalog_cli.ops.look.read.context import FoundBlock, SurroundingRecords, chosen_records
 from kafkalog_cli.ops.look.read.events import FoundRecords, NotRead, ReadEvent, read_events
 from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
-from kafkalog_cli.ops.look.read.request import NO_END, Start, read_range
+from kafkalog_cli.ops.look.read.request import NO_END, first_in_log
 from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.map_each import Advance, Item, do_not_report, map_each
 from kafkalog_cli.results import Count, Hidden, Named, PathName, of, result
@@ -71,7 +71,7 @@ class PartitionSearch:
         `copies`: records stay valid after the next event, except those of blocks of more than 16 MiB.
         """
         try:
-            start = self._start()
+            start = first_in_log(self._fs, self._partition, self._request.read)
             if start is not None and self._request.last is not None:
                 start = self._start_of_last(start)
             if start is not None:
@@ -90,21 +90,6 @@ class PartitionSearch:
             self._codes.add(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
             yield NotRead(self._partition.path, error)
         self.result.code = worst_exit_code(self._codes)
-
-    def _start(self) -> int | None:
-        """Return the first offset to search, None if the partition has nothing of the range."""
-        read = self._request.read
-        bounds = self._partition.bounds
-        start = read.start
-        if read.from_time_ms is not None:
-            try:
-                start = read_range(self._fs, self._partition, read).first
-            except OffsetOutOfRange:
-                return None
-        if isinstance(start, Start):
-            start = bounds.start if start is Start.EARLIEST else bounds.end
-        start = max(start, bounds.start)
-        return None if start > bounds.end else start
 
     def _log(self, start: int, to_offset: int | None = None) -> LogRead:
         read = self._request.read._replace(start=start, from_time_ms=None)

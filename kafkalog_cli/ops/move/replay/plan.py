@@ -6,14 +6,14 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import is_topic_name
-from kafkalog_cli.errors import OffsetOutOfRange, Refused, UsageError
+from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.log.partition import Partition, log_bytes
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.cluster.coordinators import Copies
 from kafkalog_cli.ops.look.lookup_time import lookup_time
-from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start, read_range
+from kafkalog_cli.ops.look.read.request import Isolation, ReadRequest, Start, first_in_log
 from kafkalog_cli.ops.move.replay.kafka_cluster import ClusterTopic, KafkaCluster
 from kafkalog_cli.ops.move.replay.state import ReplayState, SentProgress, TargetProgress
 from kafkalog_cli.ops.ownership import registered_topic
@@ -109,7 +109,7 @@ def plan_replay(
     """Plan a replay; nothing is changed.
 
     Raises NothingSelected; Refused for topics that the cluster does not have, or that have too few partitions;
-    UsageError, ClusterError, and as `read_range`.
+    UsageError, ClusterError, and as `first_in_log`.
     """
     copies = _copies(log_dirs, request)
     plan = ReplayPlan([], [], [])
@@ -238,7 +238,9 @@ def _partition(  # noqa: PLR0913, PLR0917
     if known is not None:
         _check_targets(topic, known, targets, state)
         return PlannedPartition(copy, known, topic.is_new, end, True)
-    first = _first_offset(log_dirs, request, copy)
+    first = first_in_log(log_dirs.fs, copy, request.read)
+    if first is None:  # it has nothing of the range
+        first = copy.bounds.end
     reached = {target: TargetProgress(first, end) for target, end in targets.items()}
     progress = SentProgress(topic.source, number, topic.name, first, reached)
     return PlannedPartition(copy, progress, topic.is_new, end, False)
@@ -260,15 +262,3 @@ def _check_targets(topic: PlannedTopic, known: SentProgress, targets: Mapping[in
                 " topic was deleted or truncated since then. Give another --state"
             )
             raise Refused(path=state.path, reason=reason)
-
-
-def _first_offset(log_dirs: Copies, request: ReplayRequest, copy: Partition) -> int:
-    """Return the first offset to send; the end of the log if it has nothing of the range."""
-    read = request.read
-    if isinstance(read.start, int):
-        start = min(max(read.start, copy.bounds.start), copy.bounds.end)
-        read = ReadRequest(start, from_time_ms=read.from_time_ms)
-    try:
-        return read_range(log_dirs.fs, copy, read).first
-    except OffsetOutOfRange:
-        return copy.bounds.end

@@ -205,17 +205,20 @@ def _config(name: str, value: str | None, source: int) -> Message:
 
 
 def describe_log_dirs(broker: Broker, request: Request) -> Message:
-    """Answer the log directories with the partitions in them."""
-    asked = request.body["topics"]
+    """Answer the log directories with the copies of served partitions in them."""
+    asked, log_dirs = request.body["topics"], broker.catalog.log_dirs
     wanted = None if asked is None else {topic["topic"]: set(topic["partitions"]) for topic in asked}
-    results = []
-    for log_dir in broker.catalog.log_dirs.log_dirs:
-        topics: dict[str, list[Message]] = {}
-        for copy in broker.catalog.copies_in(log_dir):
-            name, number = copy.topic, copy.number
-            if wanted is None or number in wanted.get(name, ()):
-                size = sum(segment.log.size_bytes for segment in copy.segments)
-                topics.setdefault(name, []).append({"partitionIndex": number, "partitionSize": size})
-        found = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
-        results.append({"logDir": log_dir, "topics": found})
-    return {"results": results}
+    found: dict[str, dict[str, list[Message]]] = {path.rstrip("/"): {} for path in log_dirs.log_dirs}
+    for topic in broker.catalog.topics.values():
+        for number in topic.partitions:
+            for copy in log_dirs.copies(topic.name, number):
+                if wanted is None or number in wanted.get(topic.name, ()):
+                    size = sum(segment.log.size_bytes for segment in copy.segments)
+                    of_topic = found[copy.path.rpartition("/")[0]].setdefault(topic.name, [])
+                    of_topic.append({"partitionIndex": number, "partitionSize": size})
+    return {
+        "results": [
+            {"logDir": log_dir, "topics": [{"name": name, "partitions": one} for name, one in topics.items()]}
+            for log_dir, topics in zip(log_dirs.log_dirs, found.values(), strict=True)
+        ]
+    }

@@ -85,20 +85,12 @@ def join(broker: Broker, request: Request) -> Message:
 
 def sync(broker: Broker, request: Request) -> Message:
     """Take the leader's assignments, and answer the member's own."""
-    body = request.body
-    return broker.groups.sync(
-        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"), body["assignments"],
-        (body.get("protocolType"), body.get("protocolName")),
-    )  # fmt: skip
+    return broker.groups.sync(request.body)
 
 
 def heartbeat(broker: Broker, request: Request) -> Message:
     """Prolong a member's session."""
-    body = request.body
-    error = broker.groups.heartbeat(
-        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId")
-    )  # fmt: skip
-    return {"errorCode": error}
+    return broker.groups.heartbeat(request.body)
 
 
 def leave(broker: Broker, request: Request) -> Message:

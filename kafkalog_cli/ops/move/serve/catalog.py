@@ -21,7 +21,7 @@ from kafkalog_cli.ops.move.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.move.serve.options import ServeOptions
 from kafkalog_cli.ops.move.serve.served_copy import ServedCopy
-from kafkalog_cli.ops.move.serve.served_partition import OtherCopies, ServedPartition
+from kafkalog_cli.ops.move.serve.served_partition import ServedPartition
 from kafkalog_cli.ops.selection import nothing_selected
 
 _FREE_DESCRIPTORS = 64
@@ -97,17 +97,6 @@ class ServedCatalog:
         found = self.topics.get(topic)
         return None if found is None or found.topic_id == ZERO_UUID else (found.topic_id, found.partitions)
 
-    def copies_in(self, log_dir: str) -> list[Partition]:
-        """Return the copies of served partitions in a log directory."""
-        parent = log_dir.rstrip("/")
-        copies = (
-            copy
-            for topic in self.topics.values()
-            for number in topic.partitions
-            for copy in self.log_dirs.copies(topic.name, number)
-        )
-        return [copy for copy in copies if copy.path.rpartition("/")[0] == parent]
-
     def close(self) -> None:
         """Close all files."""
         self.fs.close()
@@ -126,13 +115,14 @@ class ServedCatalog:
             own = next((opened for opened in map(open_copy, copies) if opened is not None), None)
             if own is None:
                 continue
-            others = OtherCopies(copies[copies.index(own.copy) + 1 :], open_copy)
+            others = copies[copies.index(own.copy) + 1 :]
+            open_others = partial(_opened, others, open_copy)
             if holds_all:
-                others = others.opened()
+                opened = open_others()
+                others, open_others = [one.copy for one in opened], partial(list, opened)
             served = ServedPartition(
-                self.fs, own, others, self._options.on_damage, self._tell_damage,
-                self.decoding,
-            )  # fmt: skip
+                self.fs, own, others, open_others, self._options.on_damage, self._tell_damage, self.decoding
+            )
             if own.segments[-1].is_seven:
                 self.sevens[copy.topic, copy.number] = served
             else:
@@ -208,3 +198,8 @@ class ServedCatalog:
 
     def _tell_damage(self, path: str, message: str) -> None:
         self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))
+
+
+def _opened(copies: Sequence[Partition], open_copy: Callable[[Partition], ServedCopy | None]) -> list[ServedCopy]:
+    """Open copies; those that cannot be opened are left out."""
+    return [copy for copy in map(open_copy, copies) if copy is not None]

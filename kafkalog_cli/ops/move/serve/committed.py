@@ -13,7 +13,6 @@ from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
 from kafkalog_cli.ops.cluster.tables.coordinator_log import committed_offsets
 from kafkalog_cli.ops.move.serve.broker import NO_EPOCH, NO_OFFSET, Broker, Request, by_topic, of_each_partition
-from kafkalog_cli.ops.move.serve.groups import NO_GENERATION
 
 MOST_METADATA_BYTES = 4096
 """The largest metadata of a commit (offset.metadata.max.bytes)."""
@@ -100,10 +99,9 @@ def commit(broker: Broker, request: Request) -> Message:
     """Commit offsets."""
     body = request.body
     group_id = body["groupId"]
-    epoch, member_id = body.get("generationIdOrMemberEpoch", NO_GENERATION), body.get("memberId", "")
-    refused = broker.consumer_groups.may_commit(group_id, epoch, member_id)
+    refused = broker.consumer_groups.may_commit(body)
     if refused is None:
-        refused = broker.groups.may_commit(group_id, epoch, member_id, body.get("groupInstanceId"))
+        refused = broker.groups.may_commit(body)
     if broker.committed.is_loading:
         refused = ApiError.COORDINATOR_LOAD_IN_PROGRESS
     if not group_id:

@@ -15,7 +15,7 @@ from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.cluster.group_assignment import ranges_of, uniform_of
 from kafkalog_cli.ops.move.serve.broker import by_topic
-from kafkalog_cli.ops.move.serve.groups import LiveState
+from kafkalog_cli.ops.move.serve.groups import NO_GENERATION, LiveState
 
 HEARTBEAT_MS = 5_000
 """The interval in which members send heartbeats (group.consumer.heartbeat.interval.ms)."""
@@ -147,16 +147,17 @@ class ConsumerGroupCoordinator:
                 return self._join(asked, pattern, client_id, client_host)
             return self._continue(asked, pattern)
 
-    def may_commit(self, group_id: str, epoch: int, member_id: str) -> ApiError | None:
-        """Return the error of a commit by a member, None if the group is not one of the new protocol."""
+    def may_commit(self, asked: Message) -> ApiError | None:
+        """Return the error of a commit (OffsetCommit), None if the group is not one of the new protocol."""
         with self._changing:
-            group = self._groups.get(group_id)
+            group = self._groups.get(asked["groupId"])
             if group is None:
                 return None
-            member = group.members.get(member_id)
+            member = group.members.get(asked.get("memberId", ""))
             if member is None:
                 return ApiError.UNKNOWN_MEMBER_ID
-            return ApiError.NONE if epoch == member.epoch else ApiError.STALE_MEMBER_EPOCH
+            is_current = asked.get("generationIdOrMemberEpoch", NO_GENERATION) == member.epoch
+            return ApiError.NONE if is_current else ApiError.STALE_MEMBER_EPOCH
 
     # -- with the lock
 

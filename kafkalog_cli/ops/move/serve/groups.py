@@ -141,25 +141,20 @@ class GroupCoordinator:
             member.has_joined = True
             return self._wait_for_all(group, member)
 
-    def sync(  # noqa: PLR0913, PLR0917
-        self, group_id: str, generation: int, member_id: str, instance_id: str | None,
-        assignments: Sequence[Message], protocol: tuple[str | None, str | None] = (None, None),
-    ) -> Message:  # fmt: skip
-        """Take the leader's assignments; answer the member's own (SyncGroup) when they are there.
-
-        `protocol` is the type and the name that the member knows; None is not compared.
-        """
+    def sync(self, asked: Message) -> Message:
+        """Take the leader's assignments; answer the member's own (SyncGroup) when they are there."""
+        generation, member_id = asked["generationId"], asked["memberId"]
         with self._changed:
-            group, error = self._member_of(group_id, generation, member_id, instance_id)
-            if group is None or error is not ApiError.NONE:
+            group, error = self._member_of(asked, generation)
+            if group is None or error:
                 return {"errorCode": error}
-            known = zip(protocol, (group.protocol_type, group.protocol), strict=True)
-            if any(asked not in (None, own) for asked, own in known):
+            known = (asked.get("protocolType"), group.protocol_type), (asked.get("protocolName"), group.protocol)
+            if any(named not in (None, own) for named, own in known):
                 return {"errorCode": ApiError.INCONSISTENT_GROUP_PROTOCOL}
             member = group.members[member_id]
             member.deadline = self._deadline(member)
             if group.state is LiveState.COMPLETING and member_id == group.leader:
-                given = {one["memberId"]: one["assignment"] for one in assignments}
+                given = {one["memberId"]: one["assignment"] for one in asked["assignments"]}
                 for one in group.members.values():
                     one.assignment = given.get(one.member_id, b"")
                     one.deadline = self._deadline(one)
@@ -175,16 +170,15 @@ class GroupCoordinator:
                 "protocolType": group.protocol_type, "protocolName": group.protocol, "assignment": member.assignment,
             }  # fmt: skip
 
-    def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ApiError:
+    def heartbeat(self, asked: Message) -> Message:
         """Prolong a member's session."""
         with self._changed:
-            group, error = self._member_of(group_id, generation, member_id, instance_id)
-            if group is None or error is not ApiError.NONE:
-                return error
-            member = group.members[member_id]
-            member.deadline = self._deadline(member)
-            is_waiting = group.state is LiveState.PREPARING
-            return ApiError.REBALANCE_IN_PROGRESS if is_waiting else ApiError.NONE
+            group, error = self._member_of(asked, asked["generationId"])
+            if group is not None and not error:
+                member = group.members[asked["memberId"]]
+                member.deadline = self._deadline(member)
+                error = ApiError.REBALANCE_IN_PROGRESS if group.state is LiveState.PREPARING else ApiError.NONE
+            return {"errorCode": error}
 
     def leave(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[ApiError, str]:
         """Remove a member, named by its id or by its instance id; return the id of the member that left."""
@@ -204,18 +198,20 @@ class GroupCoordinator:
             self._remove(group, [found])
             return ApiError.NONE, found.member_id
 
-    def may_commit(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ApiError:
-        """Return the error of a commit by this member; without an id it is a consumer outside of the group."""
+    def may_commit(self, asked: Message) -> ApiError:
+        """Return the error of a commit (OffsetCommit); a consumer outside of the group has no generation."""
+        generation = asked.get("generationIdOrMemberEpoch", NO_GENERATION)
         with self._changed:
-            group = self._groups.get(group_id)
-            if group is None or not group.members:
+            known = self._groups.get(asked["groupId"])
+            if known is None or not known.members:
                 return ApiError.NONE if generation < 0 else ApiError.ILLEGAL_GENERATION
-            _, error = self._member_of(group_id, generation, member_id, instance_id)
-            if error is not ApiError.NONE:
+            group, error = self._member_of(asked, generation)
+            if group is None or error:
                 return error
             if group.state is LiveState.COMPLETING:  # its partitions may be another's now
                 return ApiError.REBALANCE_IN_PROGRESS
-            group.members[member_id].deadline = self._deadline(group.members[member_id])
+            member = group.members[asked["memberId"]]
+            member.deadline = self._deadline(member)
             return ApiError.NONE
 
     # -- with the lock
@@ -316,21 +312,19 @@ class GroupCoordinator:
             ],
         }  # fmt: skip
 
-    def _member_of(
-        self, group_id: str, generation: int, member_id: str, instance_id: str | None
-    ) -> tuple[ClassicGroup | None, ApiError]:
-        group = self._groups.get(group_id)
+    def _member_of(self, asked: Message, generation: int) -> tuple[ClassicGroup | None, ApiError]:
+        """Return the group of the member that sends a request, and the error if it is no member of this generation."""
+        group = self._groups.get(asked["groupId"])
         if group is None:
             return None, ApiError.UNKNOWN_MEMBER_ID
         self._expire(group)
+        member_id, instance_id = asked.get("memberId", ""), asked.get("groupInstanceId")
         static = group.by_instance(instance_id)
         if static is not None and static.member_id != member_id:
             return group, ApiError.FENCED_INSTANCE_ID
         if member_id not in group.members or (instance_id is not None and static is None):
             return group, ApiError.UNKNOWN_MEMBER_ID
-        if generation != group.generation:
-            return group, ApiError.ILLEGAL_GENERATION
-        return group, ApiError.NONE
+        return group, ApiError.NONE if generation == group.generation else ApiError.ILLEGAL_GENERATION
 
     def _expire(self, group: ClassicGroup) -> None:
         now = self._clock()

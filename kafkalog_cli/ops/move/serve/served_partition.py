@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from heapq import merge
 from threading import Lock, RLock
-from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import Batch
@@ -26,19 +25,6 @@ from kafkalog_cli.ops.move.serve.transactions import Aborted, aborted_transactio
 _PART_BYTES = 1 << 20
 
 
-class OtherCopies(NamedTuple):
-    """The other copies of a partition, the best first, and the function that opens one; None if it cannot be opened."""
-
-    copies: Sequence[Partition] = ()
-    opener: Callable[[Partition], ServedCopy | None] = lambda _: None
-
-    def opened(self) -> OtherCopies:
-        """Return the same copies, opened. A copy that cannot be opened is left out."""
-        found = {copy.path: self.opener(copy) for copy in self.copies}
-        copies = [copy for copy in self.copies if found[copy.path] is not None]
-        return OtherCopies(copies, lambda copy: found[copy.path])
-
-
 TellDamage = Callable[[str, str], None]
 """Called with the path of a log, and what of it is not served."""
 _SKIPPED = "are skipped"
@@ -49,10 +35,10 @@ class ServedPartition:
     """A partition of the view: the best copy of it, and other copies where this copy is damaged or has a gap."""
 
     def __init__(  # noqa: PLR0913, PLR0917
-        self, fs: HeldFilesystem, own: ServedCopy, others: OtherCopies, on_damage: DamageAnswer, tell: TellDamage,
-        decoding: Lock,
+        self, fs: HeldFilesystem, own: ServedCopy, other_copies: Sequence[Partition],
+        open_others: Callable[[], list[ServedCopy]], on_damage: DamageAnswer, tell: TellDamage, decoding: Lock,
     ) -> None:  # fmt: skip
-        """`decoding` is held while records are decoded."""
+        """`other_copies` are the best first; `decoding` is held while records are decoded."""
         self.own = own
         self.copy = own.copy
         self.segments = own.segments
@@ -61,7 +47,8 @@ class ServedPartition:
         self.leader_epoch = self.epochs.latest_epoch or 0
         """The epoch of the leader. 0 for a log without epochs: librdkafka reads from no leader without an epoch."""
         self._fs = fs
-        self._other_copies = others
+        self._other_copies = other_copies
+        self._open_others = open_others
         self._on_damage = on_damage
         self._tell = tell
         self._decoding = decoding
@@ -72,8 +59,7 @@ class ServedPartition:
     def others(self) -> list[ServedCopy]:
         """The other copies. They are opened when the first of them is needed."""
         with self._building:
-            found = map(self._other_copies.opener, self._other_copies.copies)
-            return [copy for copy in found if copy is not None]
+            return self._open_others()
 
     @cached_property
     def end(self) -> int:
@@ -123,7 +109,7 @@ class ServedPartition:
             file = self._fs.held(segment.log.path)
             scanned = Scan(file, DamagePolicy.RESYNC).batches()
             own = ((file, batch) for batches in scanned for batch in batches.of_transactions(only_valid=True))
-            holes = self.own.holes(self.segments.index(segment)) if self._other_copies.copies else ()
+            holes = self.own.holes(self.segments.index(segment)) if self._other_copies else ()
             parts = (part for hole in holes for part in self._parts(*hole))
             hidden = ((part.file, batch) for part in parts for batch in part.batches)
             yield from merge(own, hidden, key=lambda found: found[1].base_offset)
@@ -167,7 +153,7 @@ class ServedPartition:
         self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool, skips: bool
     ) -> RecordsPart | NoRecords | None:
         place = self.own.place(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
-        if not self._other_copies.copies:
+        if not self._other_copies:
             for number in place.segments:
                 self._tell_damage(self.own.map(number).damage)
             return place.taken(skips=skips)
@@ -249,7 +235,7 @@ class ServedPartition:
         if cut is not None:
             raise OSError(errno.EIO, "the log was cut while it was served", cut)
         best: Found | None = None
-        for copy in (self.copy, *self._other_copies.copies):
+        for copy in (self.copy, *self._other_copies):
             with self._decoding:
                 found = find(TimeSearch(self._fs, DEFAULT_LIMITS), copy)
             if found is None or (best is not None and (rank(found), -_offset(found)) <= (rank(best), -_offset(best))):

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from threading import RLock
 from typing import NamedTuple
 
-from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
+from kafkalog_cli.format.columns import any_row
 from kafkalog_cli.log.reading.header import Headers
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES, DamagePolicy, Scan
 from kafkalog_cli.ops.move.serve.as_of import CutFile
@@ -262,4 +263,8 @@ class SegmentMap:
                 self._runs.append(_Run(position, first))
             self._runs[-1].extend(position, position + size, last)
             self._reached = last
-        self.is_transactional = self.is_transactional or bool(batches.in_transactions())
+        wanted = TRANSACTIONAL_MASK | CONTROL_MASK
+        self.is_transactional = self.is_transactional or any_row(
+            lambda bits, magic, valid: (bits & wanted == TRANSACTIONAL_MASK) & (magic >= 2) & (valid != 0),
+            batches.attributes, batches.magic, batches.valid,
+        )  # fmt: skip

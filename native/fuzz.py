@@ -101,10 +101,42 @@ class Fuzz:
         self.index()
         self.lines(text)
         if rows:
+            self.survey(found)
             self.decode(log, found, rows)
 
         noise = bytearray(chance.randbytes(chance.randrange(200)))
         native.scan(noise, 0, len(noise) + chance.randrange(9), 1 << 20)
+
+    def survey(self, found: Any) -> None:
+        """Find what is true of all batches, and which entries of indexes fit them."""
+        from kafkalog_cli.format.batch import BatchColumns
+
+        chance, batches = self.chance, BatchColumns(found.columns, found.rows, found.rows)
+        whole, rows = batches.survey, [*batches.rows()]
+        assert [*zip(whole.least, whole.largest, strict=True)] == [
+            (min(one), max(one)) for one in zip(*rows, strict=True)
+        ]
+        assert whole.uneven == sum((b.last_offset - b.base_offset + 1 - b.records_count) % (1 << 64) > 0 for b in rows)
+        pairs = [*pairwise(rows)]
+        assert whole.gaps == sum(
+            (after.base_offset - before.last_offset - 1) % (1 << 64) > 0 for before, after in pairs
+        )
+        back = {row for row, (before, after) in enumerate(pairs, 1) if after.base_offset <= before.last_offset}
+        assert whole.disordered == len(back | {row for row, b in enumerate(rows) if b.base_offset > b.last_offset})
+        chosen = sorted(chance.choices(range(len(rows)), k=chance.randrange(9)))
+        wrong = chance.randrange(20)
+        offsets, positions, times = (
+            array("q", (rows[row][field] + (number == wrong) for number, row in enumerate(chosen)))
+            for field in (3, 0, 9)
+        )
+        single = self.native.match_positions(offsets, positions, batches)
+        fits = [number != wrong and rows[row].position > 0 and rows[row].magic > 1 for number, row in enumerate(chosen)]
+        assert len(single) == (fits.index(False) if False in fits else len(fits)), (single, fits)
+        assert [bool(mark) for mark in single] == [
+            rows[row].base_offset == rows[row].last_offset for row in chosen[: len(single)]
+        ]
+        assert self.native.match_times(times, offsets, batches, -1) <= min(wrong, len(chosen))
+        self.counts["survey"] += 1
 
     def decode(self, log: bytearray, found: Any, rows: list[array[int]]) -> None:
         """Decode the batches of a log; then with wrong borders; encode, hash and copy their records."""
@@ -291,14 +323,11 @@ class Fuzz:
         entries = list(struct.iter_unpack(">ii", made.offsets))
         assert entries == sorted(set(entries))
         assert set(entries) <= set(zip(offsets[: made.batches + 1], positions, strict=False))
-        offsets_read, positions_read = (
-            array("q", bytes(column))
-            for column in native.index_columns(made.offsets, len(entries), 7, is_time_index=False)
-        )
+        offsets_read, positions_read, *_ = native.index_columns(made.offsets, len(entries), 7, is_time_index=False)
         assert list(zip(offsets_read, positions_read, strict=True)) == [(7 + offset, at) for offset, at in entries]
         times_made = list(struct.iter_unpack(">qi", made.times))
         both = native.index_columns(made.times, len(times_made), 0, is_time_index=True)
-        assert list(zip(*(array("q", bytes(column)) for column in both), strict=True)) == times_made
+        assert list(zip(both.first, both.second, strict=True)) == times_made
         self.counts["index"] += 1
 
     def render(self, log: bytearray) -> None:

@@ -62,12 +62,17 @@ void kafkalog_index_batches(struct growing_indexes *s, const int64_t *positions,
 }
 
 int64_t kafkalog_index_columns(const uint8_t *data, int64_t size, int64_t rows, int64_t base_offset,
-                               int is_time_index, int64_t *first, int64_t *second)
+                               int is_time_index, int64_t *first, int64_t *second, int64_t *rises)
 {
     int64_t entry = is_time_index ? 12 : 8, row = 0;
     for (; row < rows && size >= entry; row++, data += entry, size -= entry) {
         first[row] = is_time_index ? load_i64(data) : add(base_offset, load_i32(data));
         second[row] = is_time_index ? add(base_offset, load_i32(data + 8)) : load_i32(data + 4);
+    }
+    for (int column = 0; column < 2 && row > 0; column++) {
+        int64_t extremes[3];
+        kafkalog_extremes(column ? second : first, row, extremes);
+        rises[column] = extremes[2];
     }
     return row;
 }

@@ -307,9 +307,30 @@ EXPORT void kafkalog_index_batches(struct growing_indexes *indexes, const int64_
                                    uint8_t *offset_entries, uint8_t *time_entries, int64_t *result);
 
 /* Read `rows` entries of an offset index (offset, position), or of a time index (timestamp, offset), into two columns.
- * Offsets become absolute. Returns how many are in `data`. */
+ * Offsets become absolute. Returns how many are in `data`; `rises` gets how each column rises, as in
+ * kafkalog_extremes, if there are any. */
 EXPORT int64_t kafkalog_index_columns(const uint8_t *data, int64_t size, int64_t rows, int64_t base_offset,
-                                      int is_time_index, int64_t *first, int64_t *second);
+                                      int is_time_index, int64_t *first, int64_t *second, int64_t *rises);
+
+/* What is true of one or more batches. `result` gets the least of each column, the largest of each column, and how many
+ * batches do not follow the one before without a gap; begin at or below its last offset, or above their own; and have
+ * another number of records than offsets. */
+EXPORT void kafkalog_survey(const int64_t *batches, int64_t stride, int64_t rows, int64_t *result);
+
+/* How many entries of an offset index from the first on have the position and the last offset of a batch v2. Those
+ * entries and the batches ascend in positions. `single` gets 1 for an entry whose batch has one offset, 0 for others. */
+EXPORT int64_t kafkalog_match_positions(const int64_t *offsets, const int64_t *positions, int64_t entries,
+                                        const int64_t *batches, int64_t stride, int64_t rows, uint8_t *single);
+
+/* How many entries of a time index from the first on have the last offset and the timestamp of a batch, while all
+ * batches before it have smaller timestamps. Entries and batches ascend in offsets; `largest` is the largest timestamp
+ * before the first batch. */
+EXPORT int64_t kafkalog_match_times(const int64_t *timestamps, const int64_t *offsets, int64_t entries,
+                                    const int64_t *batches, int64_t stride, int64_t rows, int64_t largest);
+
+/* The least and the largest of one or more integers, and whether each is above the one before it (1), or some are equal
+ * (0), or some are below it (-1). */
+EXPORT void kafkalog_extremes(const int64_t *values, int64_t rows, int64_t *result);
 
 /* How many bytes from `text` on, where no character of UTF-8 is, become one U+FFFD in Java (String.decodeUTF8_UTF16,
  * JDK 17). At least one byte of the `left` is there. */

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from kafkalog_cli.format.columns import Column, Matrix, all_set, least_and_largest, rows_where
+from kafkalog_cli.format import native
+from kafkalog_cli.format.columns import Column, Matrix, all_set, rows_where
 from kafkalog_cli.format.layout import Field, Layout
 
 RECORD_BATCH = Layout(
@@ -122,10 +123,24 @@ class Batch(NamedTuple):
         return "LogAppendTime" if self.attributes & TIMESTAMP_TYPE_MASK else "CreateTime"
 
 
+class BatchSurvey(NamedTuple):
+    """What is true of all of some batches: the least and the largest of each field, and how many are unusual.
+
+    `gaps` are batches whose offsets do not follow those of the batch before directly. `disordered` begin at or below
+    the last offset of the batch before, or above their own. `uneven` have another number of records than offsets.
+    """
+
+    least: Batch
+    largest: Batch
+    gaps: int
+    disordered: int
+    uneven: int
+
+
 class BatchColumns(Matrix):
     """Batches as columns of equal length: the fields of `Batch`."""
 
-    __slots__ = ()
+    _survey: BatchSurvey | None = None
     names = Batch._fields
 
     position, size_bytes, base_offset, last_offset, leader_epoch, magic, crc, attributes = map(Column, range(8))
@@ -146,19 +161,28 @@ class BatchColumns(Matrix):
         shift = position - self.position[0]
         return self.changed(position=[before + shift for before in self.position])
 
+    @property
+    def survey(self) -> BatchSurvey:
+        """What is true of all batches, of which there must be at least one."""
+        if self._survey is None:
+            found, fields = native.survey(self), len(self.names)
+            least, largest = Batch._make(found[:fields]), Batch._make(found[fields : 2 * fields])
+            self._survey = BatchSurvey(least, largest, *found[2 * fields :])
+        return self._survey
+
     def for_clients(self) -> BatchColumns:
         """Return these batches as a client takes them: not valid if their magic is above 2 (ByteBufferLogInputStream).
 
         A broker accepts such a batch if its CRC is right.
         """
-        if not len(self) or least_and_largest(self.magic)[1] <= RECORD_BATCH_MAGIC:
+        if not len(self) or self.survey.largest.magic <= RECORD_BATCH_MAGIC:
             return self
         marks = zip(self.valid, self.magic, strict=True)
         return self.changed(valid=[CRC_BAD if magic > RECORD_BATCH_MAGIC else valid for valid, magic in marks])
 
     def all_valid(self) -> bool:
         """Whether no batch has a bad CRC."""
-        return all_set(self.valid)
+        return not len(self) or self.survey.least.valid > 0 or all_set(self.valid)
 
     def last_valid_row(self) -> int | None:
         """Return the row of the last batch with a right CRC, None if there is none."""
@@ -172,6 +196,8 @@ class BatchColumns(Matrix):
     def in_transactions(self) -> list[int]:
         """Return the rows of transactional batches and of control batches."""
         wanted = TRANSACTIONAL_MASK | CONTROL_MASK
+        if not len(self) or self.survey.largest.attributes < TRANSACTIONAL_MASK:
+            return []
         return rows_where(lambda bits, magic: (bits & wanted != 0) & (magic >= 2), self.attributes, self.magic)
 
     def of_transactions(self, *, only_valid: bool = False) -> Iterator[Batch]:

@@ -1,15 +1,16 @@
 """Columns of integers: views of the matrices that the library of C kernels fills, and questions about many rows.
 
-A few rows are asked in Python, because NumPy's import takes longer than a dump of a small log. Many rows are asked with
-NumPy, over the same memory.
+The library finds extremes and order. Conditions on a few rows are asked in Python, because NumPy's import takes longer
+than a dump of a small log, and those on many rows with NumPy, over the same memory.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import ge
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from kafkalog_cli.format import native
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -114,6 +115,8 @@ class Matrix:
     def part(self, first: int, end: int) -> Self:
         """Return the view of the rows `first` to `end` (exclusive)."""
         first, end, _ = slice(first, end).indices(self._rows)
+        if end - first == self._rows:
+            return self
         return type(self)(self.data, self._stride, max(0, end - first), self._first + first)
 
     def chosen(self, rows: Sequence[int] | Integers) -> Self:
@@ -206,15 +209,12 @@ def as_array(column: IntColumn) -> Integers:
 
 def all_set(column: IntColumn) -> bool:
     """Whether no integer of a column is 0."""
-    return bool(as_array(column).all()) if is_many(len(column)) else all(column)
+    return not len(column) or native.extremes(column)[0] > 0 or all(column)
 
 
 def least_and_largest(column: IntColumn) -> tuple[int, int]:
     """Return the extremes of a column that is not empty."""
-    if is_many(len(column)):
-        array = as_array(column)
-        return int(array.min()), int(array.max())
-    return min(column), max(column)
+    return native.extremes(column)[:2]
 
 
 def rows_in_order(column: IntColumn) -> IntColumn:
@@ -226,4 +226,4 @@ def rows_in_order(column: IntColumn) -> IntColumn:
 
 def ascends(column: IntColumn) -> bool:
     """Whether each integer of a column is larger than the integer before it."""
-    return not any_row(ge, column[:-1], column[1:])
+    return not len(column) or native.extremes(column)[2] > 0

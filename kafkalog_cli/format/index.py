@@ -5,7 +5,6 @@ Both have entries of a fixed size, a tail of zeros, and the floor search (Abstra
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -41,11 +40,10 @@ class SegmentIndex(PackedEntries[EntryT]):
         super().__init__(data)
         self.base_offset = base_offset
 
-    def columns(self) -> tuple[array[int], array[int]]:
-        """Return the two fields of all entries as two columns, in file order. Offsets are absolute."""
+    def columns(self, entries: int) -> native.IndexColumns:
+        """Return the two fields of the first entries as two columns, in file order. Offsets are absolute."""
         is_time_index = self.layout.offset["relative_offset"] > 0
-        first, second = native.index_columns(self.data, len(self), self.base_offset, is_time_index=is_time_index)
-        return array("q", first), array("q", second)
+        return native.index_columns(self.data, entries, self.base_offset, is_time_index=is_time_index)
 
     def in_use_count(self) -> int:
         """Return the number of entries before the zero tail.

@@ -87,7 +87,11 @@ _FUNCTIONS = {
     "kafkalog_scan": ("", "piiiicpip"),
     "kafkalog_search": ("i", "ppic"),
     "kafkalog_index_batches": ("", "ppppicppp"),
-    "kafkalog_index_columns": ("i", "piiicpp"),
+    "kafkalog_index_columns": ("i", "piiicppp"),
+    "kafkalog_survey": ("", "piip"),
+    "kafkalog_match_positions": ("i", "ppipiip"),
+    "kafkalog_match_times": ("i", "ppipiii"),
+    "kafkalog_extremes": ("", "pip"),
     "kafkalog_malformed_bytes": ("i", "pi"),
     "kafkalog_murmur2": ("i", "pippip"),
     "kafkalog_render": ("i", "pppi"),
@@ -169,6 +173,8 @@ class _Scratch:
     def __init__(self) -> None:
         self.results = (ctypes.c_int64 * 8)()
         self.results_at = ctypes.addressof(self.results)
+        self.survey = (ctypes.c_int64 * (2 * BATCH_COLUMNS + 3))()
+        self.survey_at = ctypes.addressof(self.survey)
         self.batches = Memory(_untouched(BATCH_COLUMNS * SCAN_ROWS * 8))
 
 
@@ -462,15 +468,63 @@ def index_batches(
     return NewEntries(done, why, memoryview(offsets)[:offset_bytes], memoryview(times)[:time_bytes])
 
 
-def index_columns(data: Buffer, rows: int, base_offset: int, *, is_time_index: bool) -> tuple[bytearray, bytearray]:
+class IndexColumns(NamedTuple):
+    """The two columns of the entries of an index, and how each rises (see kafkalog_extremes); 1 without an entry."""
+
+    first: IntColumn
+    second: IntColumn
+    first_rise: int = 1
+    second_rise: int = 1
+
+
+def index_columns(data: Buffer, rows: int, base_offset: int, *, is_time_index: bool) -> IndexColumns:
     """Return the two columns of the entries of an index. See kafkalog_index_columns."""
-    source, first, second = Memory(data), bytearray(8 * rows), bytearray(8 * rows)
+    scratch, source, first, second = _scratch(), Memory(data), bytearray(8 * rows), bytearray(8 * rows)
     read = library().kafkalog_index_columns(
-        *(source.address, source.size, rows, base_offset, is_time_index, Memory(first).address, Memory(second).address)
+        *(source.address, source.size, rows, base_offset, is_time_index),
+        *(Memory(first).address, Memory(second).address, scratch.results_at),
     )
     if read != rows:
         raise ValueError(f"{rows} entries are not inside of {source.size} bytes")
-    return first, second
+    rises = scratch.results[:2] if rows else ()
+    return IndexColumns(memoryview(first).cast("q"), memoryview(second).cast("q"), *rises)
+
+
+def survey(batches: Matrix) -> list[int]:
+    """Return what is true of one or more batches. See kafkalog_survey."""
+    scratch, columns = _scratch(), columns_of(batches)
+    columns.check(1)
+    library().kafkalog_survey(columns.address, columns.stride, columns.rows, scratch.survey_at)
+    return scratch.survey[:]
+
+
+def match_positions(offsets: IntColumn, positions: IntColumn, batches: Matrix) -> bytearray:
+    """Return the marks of the first entries of an offset index, as many as fit. See kafkalog_match_positions."""
+    rows, columns, single = len(positions), columns_of(batches), bytearray(len(positions))
+    found = library().kafkalog_match_positions(
+        *(_sized(offsets, rows).address, _sized(positions, rows).address, rows),
+        *(columns.address, columns.stride, columns.rows, Memory(single).address),
+    )
+    return single[:found]
+
+
+def match_times(timestamps: IntColumn, offsets: IntColumn, batches: Matrix, largest: int) -> int:
+    """Return how many of the first entries of a time index fit. See kafkalog_match_times."""
+    rows, columns = len(offsets), columns_of(batches)
+    found: int = library().kafkalog_match_times(
+        *(_sized(timestamps, rows).address, _sized(offsets, rows).address, rows),
+        *(columns.address, columns.stride, columns.rows, largest),
+    )
+    return found
+
+
+def extremes(column: IntColumn) -> tuple[int, int, int]:
+    """Return the least and the largest of one or more integers, and how they rise. See kafkalog_extremes."""
+    scratch, rows = _scratch(), len(column)
+    values = _sized(column, max(1, rows))
+    library().kafkalog_extremes(values.address, rows, scratch.results_at)
+    least, largest, rise = scratch.results[:3]
+    return least, largest, rise
 
 
 KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL, KEYS_OUTSIDE = range(5)

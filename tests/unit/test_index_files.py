@@ -2,7 +2,7 @@
 
 import json
 import struct
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -165,9 +165,14 @@ def test_an_index_is_a_sequence():
 def test_columns_are_the_entries(data, base_offset):
     for kind in (OffsetIndex, TimeIndex):
         found = kind(data, base_offset)
-        columns = found.columns()
-        assert [column.typecode for column in columns] == ["q", "q"]
-        assert list(zip(*columns, strict=True)) == [tuple(entry) for entry in found]
+        first, second, *rises = found.columns(len(found))
+        assert list(zip(first, second, strict=True)) == [tuple(entry) for entry in found]
+        for column, rise in zip((first, second), rises, strict=True):
+            assert rise == min((sign(after - before) for before, after in pairwise(column)), default=1)
+
+
+def sign(step):
+    return (step > 0) - (step < 0)
 
 
 def test_the_search_begins_in_the_last_8_kib_only_where_they_begin_below_the_target():

@@ -79,8 +79,6 @@ class HeldScan:
         If a batch with a bad CRC has an offset that the segment cannot contain, the chain is astray already. It ends
         there, even if more batches seem to follow.
         """
-        from kafkalog_cli.log.reading.resync import next_good_batch
-
         scan = Scan(self.file, start=start, limits=self.limits)
         held: list[Batch] = []
         astray: Fault | None = None
@@ -106,6 +104,8 @@ class HeldScan:
         self.fault = astray or scan.fault
         following = None
         if self.fault is not None:
+            from kafkalog_cli.log.reading.resync import next_good_batch
+
             listener.fault(self.fault)
             broken = max(self.end_position, start)
             following = next_good_batch(self.file, broken + 1, self.limits, broken_at=broken)

@@ -84,6 +84,8 @@ def cleaner_wrote(batches: BatchColumns) -> bool:
 def rows_behind_gaps(batch_run: BatchRun) -> list[int]:
     """Return the rows, except the first, whose offsets do not directly follow those of the previous row."""
     batches = batch_run.batches
+    if not batches.survey.gaps:
+        return []
     firsts, lasts = batches.base_offset[1:], batches.last_offset[:-1]
     return [row + 1 for row in rows_where(lambda first, last: first - last != 1, firsts, lasts)]
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from enum import IntEnum, unique
 from functools import lru_cache
 from itertools import compress
-from operator import eq, ge, gt
 from typing import Any, ClassVar, NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch
-from kafkalog_cli.format.columns import any_row, ascends
+from kafkalog_cli.format import native
+from kafkalog_cli.format.batch import NO_OFFSET, Batch
+from kafkalog_cli.format.columns import IntColumn
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex, OffsetIndexEntry, SegmentIndex, length_faults
 from kafkalog_cli.format.limits import Limits
@@ -103,18 +102,20 @@ class EntryFinding(IndexFinding):
 
 _BATCH_END = Style.PER_BATCH | Style.APPEND_CALL
 _STYLES = tuple(map(Style, range(ANY_STYLE + 1)))
+_STYLE_OF_SINGLE = bytes([_BATCH_END, ANY_STYLE]).ljust(256)
+"""The style of an entry that has the last offset of a batch, by whether the batch has only that offset."""
 
 
 class IndexCheck(ABC):
     """Checks the entries in use of one index file while its segment is walked.
 
     Give `see` every BatchRun in order, then call `finish`. Without a log call neither: then only the order of the
-    entries is checked. `_first` and `_second` are the columns of the entries, `_keys` the one that leads to batches.
+    entries is checked. `_columns` has the columns of the entries, `_keys` is the one that leads to batches.
     """
 
     index: ClassVar[type[SegmentIndex[Any]]]
     findings: ClassVar[tuple[IndexFinding, ...]]
-    _keys: array[int]
+    _keys: IntColumn
 
     def __init__(self, files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> None:
         self._files, self._file, self._log = files, file, log
@@ -131,13 +132,13 @@ class IndexCheck(ABC):
         self._is_read, self._read_notes = content.is_whole, content.notes
         self._faults = tuple(length_faults(whole, used))
         self._zero_tail_bytes = _zero_tail(whole, used, content.zero_bytes)
-        self._first, self._second = self.index(content.data[: used * whole.layout.size], self._base_offset).columns()
+        self._columns = whole.columns(used)
         self._finding = bytearray(used)
         self._next = 0
 
-    def _begin(self, keys: array[int]) -> None:
+    def _begin(self, keys: IntColumn, rise: int) -> None:
         self._keys = keys
-        self._order = _ascending(keys)
+        self._order = range(len(keys)) if rise >= 0 else sorted(range(len(keys)), key=keys.__getitem__)
 
     def __len__(self) -> int:
         return len(self._finding)
@@ -145,10 +146,8 @@ class IndexCheck(ABC):
     def see(self, batch_run: BatchRun) -> None:
         """Check the entries that point into `batch_run`."""
         order, keys, at, end_key = self._order, self._keys, self._next, self._end_key(batch_run)
-        if isinstance(order, range):
-            end = bisect_left(keys, end_key, at)
-            if end > at and self._do_all_fit(batch_run, slice(at, end)):
-                at = end
+        if isinstance(order, range) and batch_run.is_ordered:
+            at += self._fit_from(at, batch_run)
         while at < len(order) and keys[order[at]] < end_key:
             self._compare(order[at], batch_run)
             at += 1
@@ -159,8 +158,8 @@ class IndexCheck(ABC):
         """Return the key after all keys of entries that point into the run or before it."""
 
     @abstractmethod
-    def _do_all_fit(self, batch_run: BatchRun, slots: slice) -> bool:
-        """Whether all of some entries fit that point into the run; it notes that. No code in Python runs for each."""
+    def _fit_from(self, slot: int, batch_run: BatchRun) -> int:
+        """Return how many entries from `slot` on fit batches of the run, of which only C looked at each; note that."""
 
     @abstractmethod
     def _compare(self, slot: int, batch_run: BatchRun) -> None:
@@ -198,9 +197,14 @@ class IndexCheck(ABC):
             notes=(*self._read_notes, *self._notes(walk, is_closed=is_closed)),
             counts=counts,
             worst_entry=self.worst(),
+            style_counts=self._style_counts(),
             zero_tail_bytes=self._zero_tail_bytes,
             is_read=self._is_read,
         )
+
+    def _style_counts(self) -> Counter[Style]:
+        """Return how many right entries have each style."""
+        return Counter()
 
     def _notes(self, walk: SegmentWalk | None, *, is_closed: bool) -> Iterator[FileNote]:
         if not self._log.is_there:
@@ -213,11 +217,12 @@ class IndexCheck(ABC):
             message = "the segment is not the last: a broker reads its zero tail as entries (KAFKA-10207)"
             yield FileNote(message, ExitCode.WARNINGS, FindingKind.INDEX_ZERO_TAIL)
 
-    def _do_all_rise(self, *columns: tuple[array[int], int]) -> bool:
-        """Whether all entries fit, and each column rises from above the number beside it."""
-        return self._finding.count(FITS) == len(self) and all(
-            not keys or (keys[0] > before and ascends(memoryview(keys))) for keys, before in columns
-        )
+    def _do_all_rise(self, first_before: int, second_before: int) -> bool:
+        """Whether all entries fit, and each of the two columns rises from above one number."""
+        first, second, *rises = self._columns
+        if self._finding.count(FITS) != len(self):
+            return False
+        return not len(first) or (first[0] > first_before and second[0] > second_before and min(rises) > 0)
 
 
 def index_check(files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> IndexCheck:
@@ -243,8 +248,8 @@ class OffsetIndexCheck(IndexCheck):
 
     def __init__(self, files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> None:
         super().__init__(files, file, log)
-        self._offset, self._position = self._first, self._second
-        self._begin(self._position)
+        self._offset, self._position, _, rise = self._columns
+        self._begin(self._position, rise)
         count = len(self)
         self._style = bytearray(count)
         # the batch that starts at the position, or contains it: not of entries that fit all at once
@@ -253,6 +258,7 @@ class OffsetIndexCheck(IndexCheck):
         self._batch_last = array("q", [NO_OFFSET]) * count
         # the start of the last batch, for an append call of several batches
         self._call_end = array("q", [NO_BATCH]) * count
+        self._has_calls = False
         self._open_calls: list[tuple[int, int]] = []
         self._record_offsets = lru_cache(CACHED_BATCHES)(self._read_offsets)
 
@@ -268,24 +274,13 @@ class OffsetIndexCheck(IndexCheck):
     def _end_key(self, batch_run: BatchRun) -> int:
         return batch_run.end
 
-    def _do_all_fit(self, batch_run: BatchRun, slots: slice) -> bool:
+    def _fit_from(self, slot: int, batch_run: BatchRun) -> int:
         """See IndexCheck. An entry fits if it has the position and last offset of a batch v2."""
-        position, base_offset, last_offset, magic = (
-            getattr(batch_run.batches, name) for name in ("position", "base_offset", "last_offset", "magic")
-        )
-        positions, offsets = self._position[slots], self._offset[slots]
-        rows = [bisect_left(position, at) for at in positions]
-        if not positions[0] or rows[-1] == len(position) or min(map(magic.__getitem__, rows)) < RECORD_BATCH_MAGIC:
-            return False
-        starts, first, last = (
-            array("q", map(column.__getitem__, rows)) for column in (position, base_offset, last_offset)
-        )
-        if starts != positions or last != offsets:
-            return False
-        styles = bytes([int(_BATCH_END), int(ANY_STYLE)])
-        self._finding[slots] = bytes([EntryFinding.FITS]) * len(rows)
-        self._style[slots] = bytes(map(styles.__getitem__, map(eq, first, last)))
-        return True
+        single = native.match_positions(self._offset[slot:], self._position[slot:], batch_run.batches)
+        end = slot + len(single)
+        self._finding[slot:end] = bytes([EntryFinding.FITS]) * len(single)
+        self._style[slot:end] = single.translate(_STYLE_OF_SINGLE)
+        return len(single)
 
     def finish(self, walk: SegmentWalk) -> None:
         """See IndexCheck."""
@@ -298,17 +293,16 @@ class OffsetIndexCheck(IndexCheck):
         self._open_calls.clear()
         self._look_at_calls()
 
-    def report(self, walk: SegmentWalk | None, *, is_closed: bool) -> FileReport:
+    def _style_counts(self) -> Counter[Style]:
         """See IndexCheck."""
-        report = super().report(walk, is_closed=is_closed)
         all_fit = self._finding.count(FITS) == len(self)
         right = self._style if all_fit else bytes(compress(self._style, map(int(FITS).__eq__, self._finding)))
-        return replace(report, style_counts=Counter({_STYLES[style]: right.count(style) for style in set(right)}))
+        return Counter({_STYLES[style]: right.count(style) for style in set(right)})
 
     def _judge_order(self) -> None:
         """See IndexCheck."""
         last_offset, last_position = self._base_offset - 1, -1
-        if self._do_all_rise((self._offset, last_offset), (self._position, last_position)):
+        if self._do_all_rise(last_offset, last_position):
             return
         for slot, offset in enumerate(self._offset):
             position = self._position[slot]
@@ -379,7 +373,7 @@ class OffsetIndexCheck(IndexCheck):
         if records is not None and offset == records[1]:
             # From 2.0 to 4.0, the cleaner indexed the last record that it kept, not the batch's last offset.
             self._fits(slot, Style.APPEND_CALL)
-            self._call_end[slot] = batch_run.position[row]
+            self._call_end[slot], self._has_calls = batch_run.position[row], True
         elif records is not None and offset == records[0] and compressed_set:
             self._fits(slot, Style.FIRST_OFFSET)
 
@@ -389,7 +383,7 @@ class OffsetIndexCheck(IndexCheck):
         while calls and calls[0][0] <= batch_run.reached[-1]:
             offset, slot = heapq.heappop(calls)
             row = batch_run.first_reaching(offset)
-            self._call_end[slot] = batch_run.position[row]
+            self._call_end[slot], self._has_calls = batch_run.position[row], True
             if batch_run.last_offset[row] == offset:
                 self._fits(slot, Style.APPEND_CALL)
             elif not batch_run.holds(row, offset):
@@ -403,9 +397,7 @@ class OffsetIndexCheck(IndexCheck):
 
     def _look_at_calls(self) -> None:
         """Check that each append call ends before the batch that the next entry points to."""
-        if not any_row(ge, memoryview(self._call_end)[:-1], memoryview(self._position)[1:]):
-            return
-        for slot in range(len(self) - 1):
+        for slot in range(len(self) - 1) if self._has_calls else ():
             follows = self._finding[slot + 1] == EntryFinding.FITS and self._position[slot + 1] > self._position[slot]
             if (
                 follows
@@ -424,14 +416,6 @@ class OffsetIndexCheck(IndexCheck):
         first, last = self._batch_first[slot], self._batch_last[slot]
         offsets = f"offsets {first} to {last}" if first != NO_OFFSET else f"offsets up to {last}"
         return finding.detail.format(batch=f"the batch at {self._batch[slot]}, {offsets}")
-
-
-def _ascending(keys: array[int]) -> Sequence[int]:
-    """Return the slots in the order of their keys: a range if the keys are already in order."""
-    column = memoryview(keys)
-    if not any_row(gt, column[:-1], column[1:]):
-        return range(len(keys))
-    return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 def _in_use(whole: SegmentIndex[Any]) -> int:

@@ -16,7 +16,7 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import any_row, least_and_largest, rows_where
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.header import header_at
@@ -136,7 +136,7 @@ class LogCheck:
         if not self.headers_only:
             self._look_at_crcs(batches)
             self._times.see(batch_times(batches), batches.last_offset, batches.position)
-            self._has_producers = self._has_producers or least_and_largest(batches.producer_id)[1] >= 0
+            self._has_producers = self._has_producers or batches.survey.largest.producer_id >= 0
             if not is_ordinary:
                 self._look_at_counts(batches)
                 self._look_at_producers(batches)
@@ -248,7 +248,7 @@ class LogCheck:
 
     def _look_at_epochs(self, batches: BatchColumns) -> None:
         """Check that the leader epoch of a batch is not below that of the batch before it; -1 means no epoch."""
-        low, high = least_and_largest(batches.leader_epoch)
+        low, high = batches.survey.least.leader_epoch, batches.survey.largest.leader_epoch
         if low == high == self._epoch == self._last_epoch:
             return
         kind = FindingKind.EPOCH_GOES_BACK
@@ -331,15 +331,12 @@ def _are_ordinary(batches: BatchColumns) -> bool:
     All are data v2 outside of transactions, with right CRCs and a record for each offset, and without a delete horizon.
     A producer id comes with an epoch and a sequence.
     """
-    if not batches.all_valid() or least_and_largest(batches.magic) != (RECORD_BATCH_MAGIC, RECORD_BATCH_MAGIC):
+    least, largest, *_, uneven = batches.survey
+    # the attributes from this bit on: transactions, control, horizon
+    if least.valid <= 0 or largest.attributes >= TRANSACTIONAL_MASK or uneven or least.records_count <= 0:
         return False
-    # the bits from this one on: transactions, control, horizon
-    if least_and_largest(batches.attributes)[1] >= TRANSACTIONAL_MASK:
+    if least.magic != RECORD_BATCH_MAGIC or largest.magic != RECORD_BATCH_MAGIC:
         return False
-    counts, spans = batches.records_count, (batches.base_offset, batches.last_offset)
-    if least_and_largest(counts)[0] <= 0 or any_row(lambda count, base, last: last - base + 1 != count, counts, *spans):
-        return False
-    least, largest = least_and_largest(batches.producer_id)
-    if least > NO_PRODUCER_ID:
-        return least_and_largest(batches.producer_epoch)[0] >= 0 <= least_and_largest(batches.base_sequence)[0]
-    return least == largest == NO_PRODUCER_ID
+    if least.producer_id > NO_PRODUCER_ID:
+        return least.producer_epoch >= 0 <= least.base_sequence
+    return least.producer_id == largest.producer_id == NO_PRODUCER_ID

@@ -23,7 +23,7 @@ def batch_times(batches: BatchColumns, rows: slice = slice(None)) -> IntColumn:
     largest, first, attributes = (
         column[rows] for column in (batches.max_timestamp, batches.base_timestamp, batches.attributes)
     )
-    if not len(first) or least_and_largest(first)[0] >= NO_TIMESTAMP:
+    if not len(first) or batches.survey.least.base_timestamp >= NO_TIMESTAMP:
         return largest
     return column_of(
         largest[row] if first[row] >= NO_TIMESTAMP or attributes[row] & TIMESTAMP_TYPE_MASK else first[row]

@@ -9,12 +9,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from operator import ge, gt
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, RECORD_BATCH_MAGIC, Batch, BatchColumns
-from kafkalog_cli.format.columns import any_row, least_and_largest, rows_where
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -73,12 +72,12 @@ class BatchRun:
     def last_reached(self) -> int:
         """The largest last offset of these batches and all before."""
         last = self.last_offset
-        return last[-1] if self.is_ordered else max(self.reached_before, least_and_largest(last)[1])
+        return last[-1] if self.is_ordered else max(self.reached_before, self.batches.survey.largest.last_offset)
 
     @cached_property
     def largest_timestamp(self) -> int:
         """The largest timestamp of these batches and all before."""
-        return max(self.timestamp_before, least_and_largest(self.max_timestamp)[1])
+        return max(self.timestamp_before, self.batches.survey.largest.max_timestamp)
 
     def offset_before(self, row: int) -> int:
         """Return the largest offset of the batches before `row`, -1 if there are none."""
@@ -118,9 +117,8 @@ class BatchRun:
 
     def _first_disordered(self) -> int | None:
         base, last = self.base_offset, self.last_offset
-        follows = self.reached_before < base[0] and not any_row(ge, last[:-1], base[1:])
-        if follows and not any_row(gt, base, last):
-            return None  # fast path; it never holds for compressed message sets, whose first offset is not known
+        if self.reached_before < base[0] and not self.batches.survey.disordered:
+            return None  # it never holds for compressed message sets, whose first offset is not known
         for row, previous in enumerate((self.reached_before, *last[:-1])):
             first = self.offsets_of(row)[0] if base[row] == NO_OFFSET else base[row]
             if first <= previous or first > last[row]:
@@ -251,8 +249,8 @@ class SegmentWalk:
         if beyond is not None:
             self.disordered_at = batch_run.position[beyond]
         magic = batch_run.batches.magic
-        self.last_magic = int(magic[len(magic) - 1])
-        if self.unknown_magic_at is None and least_and_largest(magic)[1] > MAX_MAGIC:
+        self.last_magic = magic[-1]
+        if self.unknown_magic_at is None and batch_run.batches.survey.largest.magic > MAX_MAGIC:
             row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
             self.unknown_magic_at = batch_run.position[row]
 

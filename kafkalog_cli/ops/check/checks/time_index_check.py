@@ -1,13 +1,12 @@
 """Checks the entries of a time index against the batches of their segment."""
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import unique
-from operator import lt
 
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK
 from kafkalog_cli.format.index import TimeIndex, TimeIndexEntry
 from kafkalog_cli.log.partition import PartitionFile
@@ -55,28 +54,20 @@ class TimeIndexCheck(IndexCheck):
 
     def __init__(self, files: DirectoryFiles, file: PartitionFile, log: IndexedLog) -> None:
         super().__init__(files, file, log)
-        self._timestamp, self._offset = self._first, self._second
-        self._begin(self._offset)
+        self._timestamp, self._offset, _, rise = self._columns
+        self._begin(self._offset, rise)
         self._tolerable = bytearray(b"\1" * len(self))
         self._largest = array("q", [NO_TIMESTAMP]) * len(self)
 
     def _end_key(self, batch_run: BatchRun) -> int:
         return batch_run.last_reached + 1
 
-    def _do_all_fit(self, batch_run: BatchRun, slots: slice) -> bool:
+    def _fit_from(self, slot: int, batch_run: BatchRun) -> int:
         """See IndexCheck. An entry fits if it has the last offset of the first batch with its timestamp."""
-        if not batch_run.is_ordered:
-            return False
-        last_offset, max_timestamp = batch_run.batches.last_offset, batch_run.batches.max_timestamp
-        offsets, timestamps = self._offset[slots], self._timestamp[slots]
-        rows = [bisect_left(last_offset, offset) for offset in offsets]
-        found, largest = (array("q", map(column.__getitem__, rows)) for column in (last_offset, max_timestamp))
-        if found != offsets or largest != timestamps:
-            return False
-        if not all(map(lt, map(batch_run.timestamp_so_far.__getitem__, rows), timestamps)):
-            return False
-        self._finding[slots] = bytes([TimeFinding.FITS]) * len(rows)
-        return True
+        batches, before = batch_run.batches, batch_run.timestamp_before
+        fitting = native.match_times(self._timestamp[slot:], self._offset[slot:], batches, before)
+        self._finding[slot : slot + fitting] = bytes([TimeFinding.FITS]) * fitting
+        return fitting
 
     def finish(self, walk: SegmentWalk) -> None:
         """See IndexCheck."""
@@ -91,7 +82,7 @@ class TimeIndexCheck(IndexCheck):
     def _judge_order(self) -> None:
         """See IndexCheck."""
         last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
-        if self._do_all_rise((self._timestamp, last_timestamp), (self._offset, last_offset - 1)):
+        if self._do_all_rise(last_timestamp, last_offset - 1):
             return
         for slot, timestamp in enumerate(self._timestamp):
             offset = self._offset[slot]

@@ -1,18 +1,23 @@
 #include "render.h"
 #include "records.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 typedef uint8_t Block __attribute__((vector_size(16)));
 
 enum {
     BLOCK = 16,
     MOST_OPS = 160,
-    SMALL = 64,             /* room for each operation that is not piecewise, and for what is around a field */
+    SMALL = 64,             /* room for an operation that is not piecewise, for what is around a field, for two blocks */
     CHECK_BYTES = 16 << 20, /* how much of a field is checked in one call */
     SHARED_BYTES = 4096,
     WORTH_SHARING = 3       /* records of a batch from which it pays to write what they share only once */
 };
 enum { NEXT, FULL, STOP, INVALID };
-enum { MODE_START, MODE_CHECK, MODE_TEXT, MODE_BASE64 };
+/* What is written next of an operation. All but MODE_BEFORE are in a field; MODE_START is its start after a full output. */
+enum { MODE_BEFORE, MODE_START, MODE_CHECK, MODE_TEXT, MODE_BASE64 };
 
 typedef struct {
     uint8_t *at, *end;
@@ -32,17 +37,16 @@ static void put(Out *o, const void *source, int64_t size)
     o->at += size;
 }
 
-/* Copies a short text. `readable` bytes may be read from `source` on: blocks are cheaper than a copy of exact size. */
-static inline void put_short(Out *o, const uint8_t *source, int64_t size, int64_t readable)
+/* Copies a text in blocks, which is cheaper than a copy of exact size. It reads and writes up to two blocks more. */
+static inline uint8_t *put_blocks(uint8_t *to, const uint8_t *source, int64_t size)
 {
-    if (size + BLOCK > room(o) || size + BLOCK > readable) {
-        put(o, source, size);
-        return;
-    }
-    uint8_t *to = o->at; /* a copy: bytes that are stored could be those of `o`, as far as the compiler knows */
-    for (int64_t i = 0; i < size; i += BLOCK)
-        memcpy(to + i, source + i, BLOCK);
-    o->at = to + size;
+    int64_t done = 0;
+    do {
+        memcpy(to + done, source + done, BLOCK);
+        memcpy(to + done + BLOCK, source + done + BLOCK, BLOCK);
+        done += 2 * BLOCK;
+    } while (done < size);
+    return to + size;
 }
 
 /* ---- numbers */
@@ -79,9 +83,8 @@ static inline uint8_t *put_eight(uint8_t *to, uint64_t number)
 }
 
 /* There is room for SMALL bytes. */
-static inline void put_number(Out *o, int64_t value)
+static inline uint8_t *put_number(uint8_t *to, int64_t value)
 {
-    uint8_t *to = o->at;
     uint64_t rest = (uint64_t)value;
     if (value < 0) {
         *to++ = '-';
@@ -89,27 +92,30 @@ static inline void put_number(Out *o, int64_t value)
     }
     if (rest < 10) {
         *to++ = (uint8_t)('0' + rest);
-    } else if (rest < EIGHT_DIGITS) {
-        to = put_to_eight(to, rest);
-    } else {
-        uint64_t high = rest / EIGHT_DIGITS;
-        if (high < EIGHT_DIGITS) {
-            to = put_to_eight(to, high);
-        } else {
-            uint64_t highest = high / EIGHT_DIGITS;
-            to = put_eight(put_to_eight(to, highest), high - highest * EIGHT_DIGITS);
-        }
-        to = put_eight(to, rest - high * EIGHT_DIGITS);
+        return to;
     }
-    o->at = to;
+    if (rest < EIGHT_DIGITS)
+        return put_to_eight(to, rest);
+    uint64_t high = rest / EIGHT_DIGITS;
+    if (high < EIGHT_DIGITS) {
+        to = put_to_eight(to, high);
+    } else {
+        uint64_t highest = high / EIGHT_DIGITS;
+        to = put_eight(put_to_eight(to, highest), high - highest * EIGHT_DIGITS);
+    }
+    return put_eight(to, rest - high * EIGHT_DIGITS);
 }
 
-static void put_number_or_null(Out *o, int64_t value, int64_t null_for_minus_1)
+static inline uint8_t *put_word(uint8_t *to, const char *word)
 {
-    if (null_for_minus_1 == 1 && value == -1)
-        put(o, "null", 4);
-    else
-        put_number(o, value);
+    int64_t size = (int64_t)strlen(word);
+    memcpy(to, word, (size_t)size);
+    return to + size;
+}
+
+static inline uint8_t *put_number_or_null(uint8_t *to, int64_t value, int64_t null_for_minus_1)
+{
+    return null_for_minus_1 == 1 && value == -1 ? put_word(to, "null") : put_number(to, value);
 }
 
 static const char HEX[] = "0123456789abcdef";
@@ -132,36 +138,68 @@ int64_t kafkalog_malformed_bytes(const uint8_t *text, int64_t left)
     return left > 2 && (text[2] & 0xC0) == 0x80 ? 3 : 2;
 }
 
-/* The index of the first marked byte of the first `size` bytes; `size` if none of them is marked. */
-static int64_t first_marked(Block marks, int64_t size)
+/* The index of the first marked byte of two blocks, 2 * BLOCK if there is none. */
+static inline int64_t first_marked(Block first, Block second)
 {
-    uint64_t half[2];
-    memcpy(half, &marks, BLOCK);
-    int64_t index = half[0] ? __builtin_ctzll(half[0]) >> 3 : half[1] ? 8 + (__builtin_ctzll(half[1]) >> 3) : BLOCK;
-    return index < size ? index : size;
+#if defined(__SSE2__)
+    uint64_t marks = (uint64_t)_mm_movemask_epi8((__m128i)first) | (uint64_t)_mm_movemask_epi8((__m128i)second) << BLOCK;
+    return __builtin_ctzll(marks | (uint64_t)1 << 2 * BLOCK);
+#else
+    uint64_t words[4];
+    memcpy(words, &first, BLOCK);
+    memcpy(words + 2, &second, BLOCK);
+    for (int word = 0; word < 4; word++)
+        if (words[word])
+            return 8 * word + (__builtin_ctzll(words[word]) >> 3);
+    return 2 * BLOCK;
+#endif
 }
 
-/* Copies bytes up to the first special one in a block, or byte by byte where no block may be read; returns how many.
- * A byte is special if it is not from 0x20 to 0x7E, or one of two further ones. There is room for a block more. */
-static int64_t copy_plain(uint8_t *o, const uint8_t *p, const uint8_t *stop, const uint8_t *readable, uint8_t low,
-                          uint8_t high, uint8_t other, uint8_t another)
+/* The bytes that copy_plain copies: those from `low` to `high` but for two. The compiler inlines it for each set, because
+ * a vector of a variable byte is expensive to make. */
+typedef struct {
+    uint8_t low, high, other, another;
+} Plain;
+#define FOR_EACH_SET static inline __attribute__((always_inline))
+static const Plain JSON_PLAIN = {0x20, 0x7E, '"', '\\'}, ESCAPED_PLAIN = {0x20, 0x7E, 0xFF, 0xFF},
+                   JAVA_PLAIN = {0, 0x7F, 0xFF, 0xFF};
+
+FOR_EACH_SET int is_plain(uint8_t byte, Plain set)
+{
+    return byte >= set.low && byte <= set.high && byte != set.other && byte != set.another;
+}
+
+FOR_EACH_SET Block copy_block(uint8_t *o, const uint8_t *p, Plain set)
+{
+    Block x;
+    memcpy(&x, p, BLOCK);
+    memcpy(o, &x, BLOCK);
+    return (Block)(x - set.low > (uint8_t)(set.high - set.low)) | (Block)(x == set.other) | (Block)(x == set.another);
+}
+
+/* Copies bytes up to the first that is not plain, two blocks at a time, or byte by byte where these may not be read;
+ * returns how many. There is room for two blocks more. */
+FOR_EACH_SET int64_t copy_plain(uint8_t *o, const uint8_t *p, const uint8_t *stop, const uint8_t *readable, Plain set)
 {
     const uint8_t *start = p;
-    while (p < stop && readable - p >= BLOCK) {
-        Block x;
-        memcpy(&x, p, BLOCK);
-        memcpy(o, &x, BLOCK);
-        Block marks = (Block)(x - low > (uint8_t)(high - low)) | (Block)(x == other) | (Block)(x == another);
-        int64_t size = stop - p < BLOCK ? stop - p : BLOCK;
-        int64_t plain = first_marked(marks, size);
-        p += plain;
-        o += plain;
-        if (plain < size)
-            return p - start;
+    for (; readable - p >= 2 * BLOCK; p += 2 * BLOCK, o += 2 * BLOCK) {
+        int64_t plain = first_marked(copy_block(o, p, set), copy_block(o + BLOCK, p + BLOCK, set)), left = stop - p;
+        if (plain < 2 * BLOCK || left <= 2 * BLOCK)
+            return p - start + (plain < left ? plain : left);
     }
-    while (p < stop && *p >= low && *p <= high && *p != other && *p != another)
+    while (p < stop && is_plain(*p, set))
         *o++ = *p++;
     return p - start;
+}
+
+/* Copies a character of `size` bytes; there is room for four. */
+static inline uint8_t *put_character(uint8_t *o, const uint8_t *p, int size, const uint8_t *readable)
+{
+    if (readable - p >= 4)
+        memcpy(o, p, 4);
+    else
+        memcpy(o, p, (size_t)size);
+    return o + size;
 }
 
 static uint8_t *put_json_escape(uint8_t *o, uint32_t code)
@@ -184,10 +222,10 @@ static uint8_t *put_json_escape(uint8_t *o, uint32_t code)
 static uint8_t *put_json_text(uint8_t *o, const uint8_t *p, const uint8_t *stop, const uint8_t *readable)
 {
     while (p < stop) {
-        int64_t plain = copy_plain(o, p, stop, readable, 0x20, 0x7E, '"', '\\');
+        int64_t plain = copy_plain(o, p, stop, readable, JSON_PLAIN);
         p += plain;
         o += plain;
-        while (p < stop && (*p < 0x20 || *p > 0x7E || *p == '"' || *p == '\\')) {
+        while (p < stop && !is_plain(*p, JSON_PLAIN)) {
             int size = character_bytes(p, stop - p);
             if (!size)
                 return NULL;
@@ -198,8 +236,7 @@ static uint8_t *put_json_text(uint8_t *o, const uint8_t *p, const uint8_t *stop,
             else if (size == 3 && *p == 0xE2 && p[1] == 0x80 && (p[2] | 1) == 0xA9)
                 o = put_json_escape(o, 0x2000u + p[2] - 0x80u);
             else
-                for (int i = 0; i < size; i++)
-                    *o++ = p[i];
+                o = put_character(o, p, size, readable);
             p += size;
         }
     }
@@ -239,22 +276,20 @@ static uint8_t *put_control_escape(uint8_t *o, uint8_t byte)
 
 /* Writes the characters that begin before `stop`, at most four bytes for each byte and a block more. `*from` becomes
  * the position after them. */
-static uint8_t *put_decoded(uint8_t *o, const uint8_t **from, const uint8_t *stop, const uint8_t *end,
-                            const uint8_t *readable, int64_t form)
+FOR_EACH_SET uint8_t *put_decoded_of(uint8_t *o, const uint8_t **from, const uint8_t *stop, const uint8_t *end,
+                                     const uint8_t *readable, int64_t form, Plain set)
 {
     const uint8_t *p = *from;
-    int is_escaped = form != FORM_JAVA;
     while (p < stop) {
-        int64_t plain = copy_plain(o, p, stop, readable, is_escaped ? 0x20 : 0, is_escaped ? 0x7E : 0x7F, 0xFF, 0xFF);
+        int64_t plain = copy_plain(o, p, stop, readable, set);
         p += plain;
         o += plain;
-        while (p < stop && (*p >= 0x80 || (is_escaped && (*p < 0x20 || *p == 0x7F)))) {
+        while (p < stop && !is_plain(*p, set)) {
             int size = character_bytes(p, end - p);
             if (size == 1) {
                 o = put_control_escape(o, *p);
             } else if (size) {
-                for (int i = 0; i < size; i++)
-                    *o++ = p[i];
+                o = put_character(o, p, size, readable);
             } else {
                 size = (int)kafkalog_malformed_bytes(p, end - p);
                 if (form == FORM_TEXT_ESCAPED && *p == 0xED && size > 1 && p[1] >= 0xA0)
@@ -267,6 +302,14 @@ static uint8_t *put_decoded(uint8_t *o, const uint8_t **from, const uint8_t *sto
     }
     *from = p;
     return o;
+}
+
+static uint8_t *put_decoded(uint8_t *o, const uint8_t **from, const uint8_t *stop, const uint8_t *end,
+                            const uint8_t *readable, int64_t form)
+{
+    if (form == FORM_JAVA)
+        return put_decoded_of(o, from, stop, end, readable, form, JAVA_PLAIN);
+    return put_decoded_of(o, from, stop, end, readable, form, ESCAPED_PLAIN);
 }
 
 static void put_base64(Out *o, const uint8_t *p, int64_t size)
@@ -330,13 +373,13 @@ static int put_json(Out *o, RenderState *s, const Field *f, const uint8_t *reada
     if (f->is_outside) {
         put(o, JSON_TEXT, sizeof JSON_TEXT - 1);
         put(o, MISSING, sizeof MISSING - 1);
-        put_number(o, f->size);
+        o->at = put_number(o->at, f->size);
         *o->at++ = '}';
         return NEXT;
     }
     const uint8_t *end = f->data + f->size;
-    if (s->mode == MODE_START && f->size <= (room(o) - 2 * SMALL) / 6) {
-        put_short(o, (const uint8_t *)JSON_TEXT, sizeof JSON_TEXT - 1, sizeof JSON_TEXT);
+    if (s->mode <= MODE_START && f->size <= (room(o) - 2 * SMALL) / 6) {
+        put(o, JSON_TEXT, sizeof JSON_TEXT - 1);
         uint8_t *after = put_json_text(o->at, f->data, end, readable);
         if (after) {
             o->at = after;
@@ -385,7 +428,7 @@ static int put_hex(Out *o, RenderState *s, const Field *f, int with_prefix)
 {
         if (room(o) < SMALL)
         return FULL;
-    if (with_prefix && s->mode == MODE_START)
+    if (with_prefix && s->mode <= MODE_START)
         put(o, "0x", 2);
     s->mode = MODE_TEXT;
     int64_t left = f->size - s->position, most = room(o) / 2, size = left < most ? left : most;
@@ -410,7 +453,7 @@ static int put_field(Out *o, RenderState *s, const Field *f, int64_t form, const
     const uint8_t *from = f->data + s->position, *end = f->data + f->size, *stop = end;
     if (form == FORM_RAW) {
         int64_t most = room(o), size = end - from < most ? end - from : most;
-        put_short(o, from, size, readable - from);
+        put(o, from, size);
         s->position += size;
         return from + size < end ? FULL : NEXT;
     }
@@ -426,15 +469,21 @@ static int put_field(Out *o, RenderState *s, const Field *f, int64_t form, const
 
 /* ---- programs */
 
+/* An operation, and a text that is written before it, which two blocks follow. `op.skip` counts steps. */
 typedef struct {
-    const RenderInput *in;
-    const RenderOp *ops;
-    int64_t op_count;
-    const uint8_t *shared; /* the text of the operations OP_SHARED */
-    const uint8_t *readable;
-} Line;
+    RenderOp op;
+    const uint8_t *text;
+    int64_t size;
+} Step;
 
-enum { OP_SHARED = OP_CODES };
+/* The steps for a line. `text` has what the records of a batch share, and joined texts. */
+typedef struct {
+    Step steps[MOST_OPS];
+    int64_t count;
+    uint8_t text[SHARED_BYTES];
+} Steps;
+
+enum { OP_NONE = OP_CODES };
 
 static int64_t of_batch(const RenderInput *in, int64_t batch, int64_t column)
 {
@@ -444,6 +493,12 @@ static int64_t of_batch(const RenderInput *in, int64_t batch, int64_t column)
 static int64_t of_record(const RenderInput *in, int64_t record, int64_t column)
 {
     return in->records[column * in->record_stride + record];
+}
+
+static uint8_t *put_number_of_record(uint8_t *to, const RenderInput *in, int64_t record, const RenderOp *op)
+{
+    int64_t number = of_record(in, record, op->a);
+    return put_number_or_null(to, op->b == 2 && number < -1 ? -1 : number, op->b);
 }
 
 static int64_t last_sequence(const RenderInput *in, int64_t batch)
@@ -470,13 +525,13 @@ static int batch_condition(const RenderInput *in, int64_t batch, int64_t conditi
 }
 
 /* Writes an operation that is the same for all records of a batch; there is room for SMALL bytes. */
-static void put_of_batch(Out *o, const RenderInput *in, int64_t batch, const RenderOp *op)
+static uint8_t *put_of_batch(uint8_t *to, const RenderInput *in, int64_t batch, const RenderOp *op)
 {
     static const char CODECS[][8] = {"none", "gzip", "snappy", "lz4", "zstd", "null", "null", "null"};
     const char *word;
     switch (op->code) {
-    case OP_BATCH_NUMBER: put_number_or_null(o, of_batch(in, batch, op->a), op->b); return;
-    case OP_LAST_SEQUENCE: put_number(o, last_sequence(in, batch)); return;
+    case OP_BATCH_NUMBER: return put_number_or_null(to, of_batch(in, batch, op->a), op->b);
+    case OP_LAST_SEQUENCE: return put_number(to, last_sequence(in, batch));
     case OP_TIME_TYPE:
         word = "CreateTime";
         if (of_batch(in, batch, B_MAGIC) == 0)
@@ -487,7 +542,7 @@ static void put_of_batch(Out *o, const RenderInput *in, int64_t batch, const Ren
     case OP_CODEC: word = CODECS[of_batch(in, batch, B_ATTRIBUTES) & 7]; break;
     default: word = batch_condition(in, batch, op->a) ? "true" : "false";
     }
-    put(o, word, (int64_t)strlen(word));
+    return put_word(to, word);
 }
 
 static int is_of_batch(const RenderOp *op)
@@ -567,17 +622,8 @@ static int holds(const RenderInput *in, const RenderState *s, const RenderOp *op
     }
 }
 
-static int put_text(Out *o, RenderState *s, const uint8_t *text, int64_t size, int64_t readable)
+static int put_ready(Out *o, RenderState *s, const RenderInput *in, const RenderOp *op)
 {
-    int64_t left = size - s->position, most = room(o), now = left < most ? left : most;
-    put_short(o, text + s->position, now, readable - s->position);
-    s->position += now;
-    return now < left ? FULL : NEXT;
-}
-
-static int put_ready(Out *o, RenderState *s, const Line *line, const RenderOp *op)
-{
-    const RenderInput *in = line->in;
     int64_t start = 0, size = ready_of(in, s, op->a, &start);
     Field f;
     if (size == READY_NONE)
@@ -589,31 +635,26 @@ static int put_ready(Out *o, RenderState *s, const Line *line, const RenderOp *o
         if (form < 0 || form >= FORMS || !get_field(in, s, op->b, &f))
             return INVALID;
         f = form == FORM_JSON ? f : contents_of(&f);
-        return put_field(o, s, &f, form, line->readable);
+        return put_field(o, s, &f, form, in->buffer + in->buffer_size);
     }
     if (start < 0 || size > in->ready_size || start > in->ready_size - size)
         return INVALID;
-    return put_text(o, s, in->ready_text + start, size, in->ready_size - start);
+    f = (Field){in->ready_text + start, size, 0};
+    return put_field(o, s, &f, FORM_RAW, f.data + size);
 }
 
-static int put_size(Out *o, const RenderInput *in, const RenderState *s, const RenderOp *op)
+static uint8_t *put_size(uint8_t *to, const Field *f, int64_t how)
 {
-    Field f;
-    if (!get_field(in, s, op->a, &f))
-        return INVALID;
-    int64_t size = f.size < 0 ? -1 : f.is_outside ? 0 : f.size;
-    if (op->b == SIZE_DECIMAL) {
-        put_number(o, size);
-        return NEXT;
-    }
+    int64_t size = f->size < 0 ? -1 : f->is_outside ? 0 : f->size;
+    if (how == SIZE_DECIMAL)
+        return put_number(to, size);
     uint8_t bytes[4];
     const uint8_t *from = bytes;
     store_be(bytes, (uint64_t)size, 4);
-    if (op->b == SIZE_BYTES)
-        put(o, bytes, 4);
-    else
-        o->at = put_decoded(o->at, &from, bytes + 4, bytes + 4, bytes + 4, FORM_TEXT_ESCAPED);
-    return NEXT;
+    if (how == SIZE_BYTES_ESCAPED)
+        return put_decoded(to, &from, bytes + 4, bytes + 4, bytes + 4, FORM_TEXT_ESCAPED);
+    memcpy(to, bytes, 4);
+    return to + 4;
 }
 
 /* Moves to the next header and returns 1, 0 after the last header, -1 if the input contradicts itself. */
@@ -629,71 +670,85 @@ static int next_header(const RenderInput *in, RenderState *s)
     return get_header(in, s) ? 1 : -1;
 }
 
-/* Executes the operations from s->op up to `end`. Returns NEXT at the end. */
-static int run(const Line *line, RenderState *s, int64_t end, Out *o)
+/* Executes the steps from s->op on. Returns NEXT at the end. */
+static int run(const Steps *program, const RenderInput *in, RenderState *s, Out *out)
 {
-    const RenderInput *in = line->in;
-    Field f;
-    while (s->op < end) {
-        const RenderOp *op = line->ops + s->op;
-        int answer = NEXT;
-        int64_t skip = 0, number;
-        if (op->code == OP_SHARED && s->position == 0 && op->b + BLOCK <= room(o)) { /* most of all operations */
-            put_short(o, line->shared + op->a, op->b, SHARED_BYTES - op->a);
-            s->op++;
-            continue;
-        }
-        switch (op->code) {
-        case OP_TEXT: answer = put_text(o, s, in->text + op->a, op->b, in->text_size - op->a); break;
-        case OP_SHARED: answer = put_text(o, s, line->shared + op->a, op->b, SHARED_BYTES - op->a); break;
-        case OP_FIELD:
-            if (!get_field(in, s, op->a, &f))
-                return INVALID;
-            if (op->b != FORM_JSON && f.is_outside)
-                f = contents_of(&f);
-            answer = put_field(o, s, &f, op->b, line->readable);
-            break;
-        case OP_READY: answer = put_ready(o, s, line, op); break;
-        case OP_IF:
-        case OP_UNLESS:
-            answer = holds(in, s, op);
-            if (answer < 0)
-                return INVALID;
-            skip = answer == (op->code == OP_IF) ? 0 : op->skip;
-            answer = NEXT;
-            break;
-        case OP_HEADERS:
-            answer = next_header(in, s);
-            if (answer < 0)
-                return INVALID;
-            skip = answer ? 0 : op->skip;
-            answer = NEXT;
-            break;
-        case OP_NEXT_HEADER: skip = -op->skip - 1; break;
-        case OP_STOP: return STOP;
-        default:
-            if (room(o) < SMALL)
-                return FULL;
-            if (op->code == OP_RECORD_NUMBER) {
-                number = of_record(in, s->record, op->a);
-                put_number_or_null(o, op->b == 2 && number < -1 ? -1 : number, op->b);
-            } else if (op->code == OP_SIZE) {
-                answer = put_size(o, in, s, op);
-            } else if (op->code == OP_BOOL && op->a >= IF_RECORD) {
-                answer = holds(in, s, op);
-                put(o, answer ? "true" : "false", answer ? 4 : 5);
-                answer = NEXT;
-            } else {
-                put_of_batch(o, in, s->batch, op);
+    const uint8_t *readable = in->buffer + in->buffer_size;
+    uint8_t *to = out->at, *end = out->end; /* copies: bytes that are stored could be those of `out`, for the compiler */
+    int64_t at = s->op;
+    int answer = NEXT;
+    while (at < program->count) {
+        const Step *step = program->steps + at;
+        const RenderOp *op = &step->op;
+        if (s->mode == MODE_BEFORE) {
+            int64_t left = step->size - s->position, most = end - to - SMALL;
+            if (left > most) {
+                if (most > 0) {
+                    to = put_blocks(to, step->text + s->position, most);
+                    s->position += most;
+                }
+                answer = FULL;
+                break;
             }
+            to = put_blocks(to, step->text + s->position, left);
+            s->position = 0;
+        }
+        int64_t skip = 0;
+        Field f;
+        switch (op->code) {
+        case OP_NONE: break;
+        case OP_RECORD_NUMBER:
+            to = put_number_of_record(to, in, s->record, op);
+            break;
+        case OP_FIELD:
+        case OP_READY: {
+            Out o = {to, end};
+            if (op->code == OP_READY)
+                answer = put_ready(&o, s, in, op);
+            else if (!get_field(in, s, op->a, &f))
+                answer = INVALID;
+            else
+                answer = put_field(&o, s, &f, op->b, readable);
+            to = o.at;
+            s->mode = answer == NEXT ? MODE_BEFORE : s->mode == MODE_BEFORE ? MODE_START : s->mode;
+            s->position = answer == NEXT ? 0 : s->position;
+            break;
+        }
+        case OP_SIZE:
+            if (get_field(in, s, op->a, &f))
+                to = put_size(to, &f, op->b);
+            else
+                answer = INVALID;
+            break;
+        case OP_IF:
+        case OP_UNLESS: {
+            int is_true = holds(in, s, op);
+            answer = is_true < 0 ? INVALID : NEXT;
+            skip = is_true == (op->code == OP_IF) ? 0 : op->skip;
+            break;
+        }
+        case OP_HEADERS: {
+            int is_there = next_header(in, s);
+            answer = is_there < 0 ? INVALID : NEXT;
+            skip = is_there ? 0 : op->skip;
+            break;
+        }
+        case OP_NEXT_HEADER: skip = -op->skip - 1; break;
+        case OP_STOP: answer = STOP; break;
+        case OP_BOOL:
+            if (op->a >= IF_RECORD) {
+                to = put_word(to, holds(in, s, op) ? "true" : "false");
+                break;
+            } /* fall through */
+        default: to = put_of_batch(to, in, s->batch, op);
         }
         if (answer != NEXT)
-            return answer;
-        s->op += 1 + skip;
-        s->position = 0;
-        s->mode = MODE_START;
+            break;
+        at += 1 + skip;
     }
-    return NEXT;
+    out->at = to;
+    s->op = at;
+    return answer;
 }
 
 /* Whether a condition before the loop at `at` skips to an operation inside of it. */
@@ -722,7 +777,10 @@ static int is_sound(const RenderInput *in)
         int64_t end = of_record_line ? in->op_count : in->batch_ops;
         int is_right = 1;
         switch (op->code) {
-        case OP_TEXT: is_right = op->a >= 0 && op->b >= 0 && op->a <= in->text_size - op->b; break;
+        case OP_TEXT:
+            is_right = op->a >= 0 && op->a <= in->text_size && op->b >= 0 &&
+                       op->b <= in->text_size - op->a - 2 * BLOCK;
+            break;
         case OP_BATCH_NUMBER: is_right = op->a >= 0 && op->a < BATCH_COLUMNS; break;
         case OP_LAST_SEQUENCE:
         case OP_TIME_TYPE:
@@ -761,65 +819,127 @@ static int is_sound(const RenderInput *in)
     return 1;
 }
 
-/* The operations for the records of one batch: what its records share is one text. */
+/* What is asked of the records of a batch when its steps are made: those from `first` to `end`; a `number` of -1 is none. */
 typedef struct {
-    RenderOp ops[MOST_OPS];
-    int64_t count;
-    uint8_t text[SHARED_BYTES];
-} Shared;
+    int64_t number, first, end;
+} BatchRecords;
 
-static void share(const RenderInput *in, int64_t batch, Shared *made)
+enum { VARIES = -1 };
+
+/* Whether a condition holds for all records of a batch; VARIES if it does not for some, or is not known. */
+static int shared_condition(const RenderInput *in, const BatchRecords *batch, const RenderOp *op)
 {
-    int64_t to[MOST_OPS + 1], resolved_end = in->batch_ops;
+    const int64_t *column;
+    int64_t least = 0; /* the condition is that a number is below it */
+    int is_below = 1;
+    if (op->a == IF_NO_READY)
+        return op->b >= in->ready_columns ? 1 : VARIES;
+    if (batch->number < 0)
+        return VARIES;
+    if (op->a < IF_RECORD)
+        return batch_condition(in, batch->number, op->a);
+    if (op->a == IF_NULL && (op->b == FIELD_KEY || op->b == FIELD_VALUE)) {
+        column = in->records + (op->b == FIELD_KEY ? R_KEY_SIZE : R_VALUE_SIZE) * in->record_stride;
+    } else if (op->a == IF_HEADERS) {
+        column = in->records + R_HEADERS * in->record_stride;
+        least = 1;
+        is_below = 0;
+    } else {
+        return VARIES;
+    }
+    int answer = column[batch->first] < least;
+    for (int64_t record = batch->first + 1; record < batch->end; record++)
+        if ((column[record] < least) != answer)
+            return VARIES;
+    return answer == is_below;
+}
+
+/* Whether an operation writes the same for all records of a batch. */
+static int is_shared(const RenderInput *in, const BatchRecords *batch, const RenderOp *op)
+{
+    if (batch->number < 0 || op->code != OP_RECORD_NUMBER)
+        return batch->number >= 0 && is_of_batch(op);
+    const int64_t *column = in->records + op->a * in->record_stride;
+    for (int64_t record = batch->first + 1; record < batch->end; record++)
+        if (column[record] != column[batch->first])
+            return 0;
+    return 1;
+}
+
+static uint8_t *put_shared(uint8_t *to, const RenderInput *in, const BatchRecords *batch, const RenderOp *op)
+{
+    if (op->code == OP_RECORD_NUMBER)
+        return put_number_of_record(to, in, batch->first, op);
+    return put_of_batch(to, in, batch->number, op);
+}
+
+/* Makes steps of the operations `begin` to `end`. What the records of a batch share becomes text. */
+static void prepare(const RenderInput *in, int64_t begin, int64_t end, const BatchRecords *batch, Steps *made)
+{
+    int64_t first[MOST_OPS + 1], step_of[MOST_OPS + 1], resolved_end = begin; /* the step where an operation begins; its own */
     uint8_t is_target[MOST_OPS + 1] = {0};
-    Out o = {made->text, made->text + SHARED_BYTES - BLOCK};
-    for (int64_t i = in->batch_ops; i < in->op_count; i++) {
+    uint8_t *to = made->text, *most = made->text + SHARED_BYTES - 2 * BLOCK;
+    for (int64_t i = begin; i < end; i++) {
         const RenderOp *op = in->ops + i;
         if (op->code == OP_IF || op->code == OP_UNLESS || op->code == OP_HEADERS)
             is_target[i + 1 + op->skip] = 1;
         if (op->code == OP_HEADERS)
             is_target[i] = 1;
     }
-    int may_join = 0;
+    const uint8_t *text = to;
+    int64_t size = 0;
     made->count = 0;
-    for (int64_t i = in->batch_ops; i <= in->op_count; i++) {
-        to[i] = made->count;
-        may_join = may_join && !is_target[i];
-        if (i < resolved_end || i == in->op_count) /* skipped: the condition does not hold in this batch */
+    for (int64_t i = begin; i <= end; i++) {
+        if (size && (is_target[i] || i == end)) {
+            made->steps[made->count++] = (Step){{OP_NONE, 0, 0, 0}, text, size};
+            size = 0;
+        }
+        first[i] = made->count;
+        step_of[i] = -1;
+        if (i < resolved_end || i == end) /* skipped: the condition does not hold in this batch */
             continue;
         const RenderOp *op = in->ops + i;
-        if ((op->code == OP_IF || op->code == OP_UNLESS) && op->a < IF_RECORD) {
-            if (batch_condition(in, batch, op->a) != (op->code == OP_IF))
+        if (op->code == OP_READY && op->a >= in->ready_columns)
+            continue;
+        if (op->code == OP_IF || op->code == OP_UNLESS || op->code == OP_HEADERS) {
+            static const RenderOp ANY_HEADERS = {OP_IF, IF_HEADERS, 0, 0};
+            int is_loop = op->code == OP_HEADERS, answer = shared_condition(in, batch, is_loop ? &ANY_HEADERS : op);
+            if (answer != VARIES && answer != (op->code != OP_UNLESS))
                 resolved_end = i + 1 + op->skip;
-            continue;
+            if (answer != VARIES && !(is_loop && answer))
+                continue;
         }
-        int64_t size = op->code == OP_TEXT ? op->b : SMALL;
-        if ((op->code != OP_TEXT && !is_of_batch(op)) || size > room(&o)) {
-            made->ops[made->count++] = *op;
-            may_join = 0;
-            continue;
+        int is_text = op->code == OP_TEXT;
+        if (is_text || is_shared(in, batch, op)) {
+            int64_t bytes = is_text ? op->b : SMALL;
+            int has_room = bytes <= most - to;
+            if (size && (!has_room || text + size != to)) {
+                made->steps[made->count++] = (Step){{OP_NONE, 0, 0, 0}, text, size};
+                size = 0;
+            }
+            if (has_room) {
+                text = size ? text : to;
+                to = is_text ? put_blocks(to, in->text + op->a, op->b) : put_shared(to, in, batch, op);
+                size = to - text;
+                continue;
+            }
+            if (is_text) {
+                text = in->text + op->a;
+                size = op->b;
+                continue;
+            }
         }
-        uint8_t *start = o.at;
-        if (op->code == OP_TEXT)
-            put(&o, in->text + op->a, op->b);
-        else
-            put_of_batch(&o, in, batch, op);
-        if (may_join)
-            made->ops[made->count - 1].b += o.at - start;
-        else
-            made->ops[made->count++] = (RenderOp){OP_SHARED, start - made->text, o.at - start, 0};
-        may_join = 1;
+        step_of[i] = made->count;
+        made->steps[made->count++] = (Step){*op, text, size};
+        size = 0;
     }
-    /* `skip` counts other operations now: follow each jump of the program to where its target went. */
-    for (int64_t i = in->batch_ops; i < in->op_count; i++) {
+    for (int64_t i = begin; i < end; i++) {
         const RenderOp *op = in->ops + i;
-        int64_t k = to[i];
-        if (to[i + 1] == k) /* dropped, or joined with the text before */
-            continue;
-        if (op->code == OP_IF || op->code == OP_UNLESS || op->code == OP_HEADERS)
-            made->ops[k].skip = to[i + 1 + op->skip] - k - 1;
-        else if (op->code == OP_NEXT_HEADER)
-            made->ops[k].skip = k - to[i - op->skip];
+        int64_t k = step_of[i];
+        if (k >= 0 && (op->code == OP_IF || op->code == OP_UNLESS || op->code == OP_HEADERS))
+            made->steps[k].op.skip = first[i + 1 + op->skip] - k - 1;
+        else if (k >= 0 && op->code == OP_NEXT_HEADER)
+            made->steps[k].op.skip = k - first[i - op->skip];
     }
 }
 
@@ -835,19 +955,19 @@ static int begins_right(const RenderInput *in, const RenderState *s)
 int64_t kafkalog_render(const RenderInput *in, RenderState *s, uint8_t *out, int64_t size)
 {
     Out o = {out, out + size};
-    Shared shared;
-    Line line = {in, in->ops, in->op_count, shared.text, in->buffer + in->buffer_size};
+    Steps batch_line, record_line, shared_line;
     s->status = RENDER_MORE;
     if (size < RENDER_LEAST || !begins_right(in, s) || !is_sound(in))
         return -1;
+    const BatchRecords none = {-1, 0, 0};
+    prepare(in, 0, in->batch_ops, &none, &batch_line);
+    prepare(in, in->batch_ops, in->op_count, &none, &record_line);
     for (; s->batch < in->batch_count; s->batch++, s->in_records = 0) {
         int64_t first = s->batch ? in->record_ends[s->batch - 1] : 0, end = in->record_ends[s->batch];
         if (first < 0 || end < first || end > in->record_count)
             return -1;
-        line.ops = in->ops;
-        int64_t begin = in->batch_ops, op_count = in->batch_ops;
         if (!s->in_records) {
-            int answer = run(&line, s, op_count, &o);
+            int answer = run(&batch_line, in, s, &o);
             if (answer != NEXT) {
                 s->status = answer == STOP ? RENDER_STOPPED : RENDER_MORE;
                 return answer == INVALID ? -1 : o.at - out;
@@ -855,21 +975,18 @@ int64_t kafkalog_render(const RenderInput *in, RenderState *s, uint8_t *out, int
             s->in_records = 1;
             s->op = 0;
         }
-        op_count = in->op_count;
+        const Steps *line = &record_line;
         if (end - first >= WORTH_SHARING) {
-            share(in, s->batch, &shared);
-            line.ops = shared.ops;
-            begin = 0;
-            op_count = shared.count;
+            const BatchRecords batch = {s->batch, first, end};
+            prepare(in, in->batch_ops, in->op_count, &batch, &shared_line);
+            line = &shared_line;
         }
         for (; s->record < end; s->record++, s->op = 0) {
             if (in->ready_columns && s->record - in->ready_first >= in->ready_count) {
                 s->status = RENDER_NEEDS_READY;
                 return o.at - out;
             }
-            if (s->op < begin)
-                s->op = begin;
-            int answer = run(&line, s, op_count, &o);
+            int answer = run(line, in, s, &o);
             if (answer != NEXT) {
                 s->status = answer == STOP ? RENDER_STOPPED : RENDER_MORE;
                 return answer == INVALID ? -1 : o.at - out;

@@ -19,7 +19,7 @@ typedef struct {
 } RenderOp;
 
 enum {
-    OP_TEXT,          /* b bytes of the program's text, from a on */
+    OP_TEXT,          /* b bytes of the program's text, from a on; 32 more bytes follow */
     OP_BATCH_NUMBER,  /* column a; with b = 1, -1 is written as null */
     OP_LAST_SEQUENCE, /* of the batch */
     OP_TIME_TYPE,     /* CreateTime, LogAppendTime or NoTimestampType */

@@ -17,7 +17,7 @@ from kafkalog_cli.format.records import RecordColumns
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-_PADDING = bytes(16)
+_PADDING = bytes(32)
 """After the texts: the kernel copies short texts in blocks."""
 
 

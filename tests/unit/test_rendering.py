@@ -186,7 +186,7 @@ def test_columns_that_contradict_the_contents_are_refused_without_reading_beyond
                                  [(12, 0, 0, 1)], [(13, 0, 0, 1)], [(1, 15, 0, 0)], [(6, 11, 0, 0)],
                                  [(10, 9, 0, 1), (12, 0, 0, 2), (0, 0, 1, 0), (13, 0, 0, 2)]])  # fmt: skip
 def test_a_program_with_operands_out_of_range_is_refused(ops):
-    form = LineForm(native.RenderProgram(array("q", [number for op in ops for number in op]), 0, bytes(16)))
+    form = LineForm(native.RenderProgram(array("q", [number for op in ops for number in op]), 0, bytes(64)))
     block = next(blocks(makers.batch(0, [makers.record(0, b"k", b"v")])))
     with pytest.raises(ValueError, match="contradict"):
         list(BlockLines(form).pieces(block))

@@ -1,6 +1,8 @@
 """`kafkalog export`: write the records of logs as Parquet, Arrow or NDJSON files."""
 
+from collections.abc import Iterator, Sequence
 from enum import Enum
+from itertools import groupby
 from typing import Annotated, NamedTuple
 
 from typer import Context
@@ -10,15 +12,18 @@ from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.option_groups import Contents, Topics, WantedRange
 from kafkalog_cli.cli.options import IsolationOption, Now, OutputFormat, PartitionPaths, output_option, selection_option
 from kafkalog_cli.cli.run import Run
-from kafkalog_cli.errors import DamagedLog, UsageError
+from kafkalog_cli.errors import DamagedLog, UsageError, counted
 from kafkalog_cli.log.reading.record_arrow import need_pyarrow
 from kafkalog_cli.ops.choices import Isolation, OnDamage
 from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.move.export_files import MadeFile
 from kafkalog_cli.ops.move.export_job import Export, ExportResult, exported_partitions
 from kafkalog_cli.ops.move.export_request import ExportRequest, FileFormat
 from kafkalog_cli.ops.ranges import Range
-from kafkalog_cli.output.export_view import ExportLines, export_counts, export_lines
+from kafkalog_cli.output.export_lines import ExportLines
 from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.progress import sized, spent
+from kafkalog_cli.output.stream import printable
 
 EXAMPLES = (
     ("Write a topic as Parquet files", "kafkalog export /var/lib/kafka --topic orders --output lake"),
@@ -164,8 +169,7 @@ def _print(run: Run, options: ExportOptions, result: ExportResult, seconds: floa
     if run.lines is not None:
         counts = _write_objects(run.lines, result, str(options.output).rstrip("/"))
     elif result.files or not options.quiet:
-        for line in export_lines(result.files, seconds):
-            run.out.write(line)
+        run.write_lines(_lines(result.files, seconds))
     run.codes.append(result.exit_code)
     return run.end(**counts)
 
@@ -178,6 +182,31 @@ def _write_objects(lines: JsonLines, result: ExportResult, output: str) -> dict[
     for files, of_earlier_run in ((result.completed, True), (result.files, False)):
         for file in files:
             lines.result(file, path=f"{output}/{file.path}", of_earlier_run=of_earlier_run)
-    counts = export_counts([*result.completed, *result.files])
-    damaged, gaps = len(result.damage) + result.untold, len(result.gaps)
-    return counts | {"of_earlier_run": len(result.completed), "damaged": damaged, "gaps": gaps}
+    made = [*result.completed, *result.files]
+    return {
+        "files": len(made),
+        "topics": len({one.topic for one in made}),
+        "partitions": len({(one.topic, one.partition) for one in made}),
+        "records": sum(one.records for one in made),
+        "bytes": sum(one.size_bytes for one in made),
+        "of_earlier_run": len(result.completed),
+        "damaged": len(result.damage) + result.untold,
+        "gaps": len(result.gaps),
+    }
+
+
+def _lines(files: Sequence[MadeFile], seconds: float) -> Iterator[str]:
+    """Yield a line per topic, and the sum of several; the last has the duration of the run."""
+    by_topic = groupby(sorted(files, key=lambda one: one.topic), key=lambda one: one.topic)
+    lines = [f"{printable(topic)}: {_counted([*group])}" for topic, group in by_topic]
+    if len(lines) != 1:
+        lines.append(f"{len(lines)} topics: {_counted(files)}")
+    lines[-1] += f", {spent(seconds)}"
+    yield from lines
+
+
+def _counted(files: Sequence[MadeFile]) -> str:
+    records, size_bytes = sum(one.records for one in files), sum(one.size_bytes for one in files)
+    partitions = len({(one.topic, one.partition) for one in files})
+    places = f"{counted(partitions, 'partition')} in {counted(len(files), 'file')}"
+    return f"{counted(records, 'record')} of {places}, {sized(size_bytes)}"

@@ -1,7 +1,7 @@
 """`kafkalog import`: make new partitions of a log directory from the records of files."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
 from functools import partial
@@ -25,16 +25,17 @@ from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.options import CodecName, PartitionerOption, SingleReplica, safety_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.lock import LockPolicy
-from kafkalog_cli.errors import Refused, UsageError
+from kafkalog_cli.errors import Refused, UsageError, counted
 from kafkalog_cli.log.reading.record_arrow import need_pyarrow
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.map_each import MapEach
 from kafkalog_cli.ops.move.importing.job import Import
-from kafkalog_cli.ops.move.importing.planning import ImportResult
+from kafkalog_cli.ops.move.importing.planning import ImportPlan, ImportResult
 from kafkalog_cli.ops.move.importing.sources import ImportRequest, command_of, input_files, topic_ids
-from kafkalog_cli.output.import_view import import_lines
+from kafkalog_cli.output.progress import sized, spent
+from kafkalog_cli.output.stream import printable
 
 EXAMPLES = (
     ("Build the partitions that an export wrote", "kafkalog import lake --log-dir /var/lib/kafka"),
@@ -193,8 +194,46 @@ def _print(run: Run, options: ImportOptions, result: ImportResult, seconds: floa
     if run.lines is not None:
         run.lines.results(result.partitions(log_dir, dry_run=dry_run))
     elif result.plan is not None:
-        run.write_lines(import_lines(result, log_dir, seconds, dry_run=dry_run))
+        run.write_lines(_lines(result, log_dir, seconds, dry_run=dry_run))
     records = sum(one.built.records for one in result.done)
     earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
     run.codes.append(result.exit_code)
     return run.end(partitions=len(result.done), records=records, **earlier)
+
+
+def _lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run: bool) -> Iterator[str]:
+    """Return the lines, without line ends; the last has the duration of the run."""
+    plan = result.plan
+    if plan is None:
+        return
+    offsets = "offsets of the input" if plan.keep_offsets else "new offsets"
+    if dry_run:
+        yield from _planned(plan, offsets)
+        return
+    for one in result.done:
+        built = one.built
+        line = f"{printable(one.topic)}-{one.partition}: {counted(built.records, 'record')}"
+        line += f", offsets {built.first_offset} to {built.end_offset - 1}" if built.records else ""
+        line += f", {sized(built.size_bytes)} in {counted(built.segments, 'segment')}"
+        line += f", {built.transactional} of transactions, without transactions now" if built.transactional else ""
+        yield line + (f"; read back the same, sha256 {one.proof.digest}" if one.proof is not None else "")
+    for topic, found in plan.ids.items():
+        if found.topic_id is not None:
+            yield f"{printable(topic)}: topic id {found.topic_id} ({found.said_by})"
+    yield "to undo the import before a broker starts, remove the directories of these partitions"
+    records, size = (sum(getattr(one.built, name) for one in result.done) for name in ("records", "size_bytes"))
+    directories = f"{counted(len(result.done), 'partition')} of {printable(log_dir)}"
+    yield f"{directories}: {counted(records, 'record')}, {offsets}, {sized(size)}, {spent(seconds)}"
+
+
+def _planned(plan: ImportPlan, offsets: str) -> Iterator[str]:
+    for job in plan.jobs or ():
+        rows = "" if job.rows < 0 else f"{counted(job.rows, 'row')} of "
+        found = plan.ids[job.topic]
+        topic_id = "no topic id" if found.topic_id is None else f"topic id {found.topic_id} ({found.said_by})"
+        files = f"{rows}{counted(len(job.files), 'file')}, {sized(job.size_bytes)}"
+        yield f"{printable(job.name)}: would be made of {files}; {offsets}; {topic_id}"
+    if plan.jobs is None:
+        size = sized(sum(file.size_bytes for file in plan.files))
+        files = counted(len(plan.files), "file")
+        yield f"would import {files}, {size}; {offsets}; the partitions follow from the rows"

@@ -55,7 +55,7 @@ from kafkalog_cli.ops.change.append.partitioning import Partitioner
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.output.export_view import ExportLines
+from kafkalog_cli.output.export_lines import ExportLines
 from kafkalog_cli.ops.move import export_job, export_task
 from kafkalog_cli.ops.move.export_job import exported_partitions
 

@@ -21,7 +21,7 @@ from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, ApiMes
 from kafkalog_cli.format.json_files import decode_quorum_state
 from kafkalog_cli.format.partition_metadata import METADATA_TOPIC_ID
 from kafkalog_cli.format.records import field_bytes
-from kafkalog_cli.log.partition import Partition, PartitionFile, open_partition
+from kafkalog_cli.log.partition import Partition, PartitionFile, open_partition, topic_id_on_disk
 from kafkalog_cli.log.reading.records import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
 from kafkalog_cli.log.settings.cluster_metadata import (
@@ -36,7 +36,6 @@ from kafkalog_cli.log.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESO
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, Severity, StartAction
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
-from kafkalog_cli.ops.check.verify.places import read_topic_id
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
 from kafkalog_cli.ops.steps import (
     KEEP_A_COPY,
@@ -100,7 +99,7 @@ def metadata_findings(
 
 def _wrong_topic_id(fs: Filesystem, path: str) -> Iterator[Finding]:
     """Yield a finding if partition.metadata has another topic id than that of `__cluster_metadata`."""
-    topic_id = read_topic_id(fs, path).topic_id
+    topic_id = topic_id_on_disk(fs, path)
     if topic_id not in (None, METADATA_TOPIC_ID):
         file = f"{path}/{FileKind.PARTITION_METADATA.value}"
         message = f"topic id {topic_id}, that of __cluster_metadata is {METADATA_TOPIC_ID}"
@@ -350,7 +349,7 @@ class _NodeStart:
             name = classify_directory(entry.name)
             if not entry.is_directory or name.kind is not DirectoryKind.PARTITION or name.is_metadata_log:
                 continue
-            topic_id = read_topic_id(self._fs, entry.path).topic_id
+            topic_id = topic_id_on_disk(self._fs, entry.path)
             if topic_id is None or self._has(self.state, topic_id, name.shown_partition):
                 continue
             if not self.fallback.is_complete or self._has(self.fallback, topic_id, name.shown_partition):

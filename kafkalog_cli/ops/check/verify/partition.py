@@ -18,7 +18,7 @@ from kafkalog_cli.ops.check.verify.advice import advised, with_acknowledged
 from kafkalog_cli.ops.check.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.ops.check.verify.metadata_log import metadata_findings
 from kafkalog_cli.ops.check.verify.permissions import partition_permissions
-from kafkalog_cli.ops.check.verify.places import read_topic_id
+from kafkalog_cli.ops.check.verify.places import topic_id_problems
 from kafkalog_cli.ops.check.verify.root import checkpoint_findings, first_in_the_way
 from kafkalog_cli.ops.check.verify.seven import check_seven
 from kafkalog_cli.ops.check.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
@@ -79,7 +79,6 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
             found += (*judge.of_batches(check.gaps), *judge.of_records(check.inner_gaps))
         found += file_findings(read_context.fs, partition)
         found += partition_permissions(read_context.fs, partition, root)
-        found += task.elsewhere
         known = {(one.kind, one.path) for one in facts.findings}  # with a next step that knows the metadata log
         found = [one for one in found if (one.kind, one.path) not in known]
         found += facts.findings
@@ -163,7 +162,7 @@ def _quick(read_context: ReadContext, task: VerifyTask, log: LogBounds | None) -
     if task.wants(FileKind.LEADER_EPOCH_CHECKPOINT.value):
         yield from _epoch_faults(read_context, partition, log)
     if task.wanted is not None and task.wants(FileKind.PARTITION_METADATA.value):  # else in TopicFacts
-        yield from read_topic_id(read_context.fs, partition.path).problems
+        yield from topic_id_problems(read_context.fs, partition.path)
 
 
 def _epoch_faults(read_context: ReadContext, partition: Partition, log: LogBounds | None) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.log.partition import Partition, PartitionPath
+from kafkalog_cli.log.partition import Partition, PartitionPath, topic_id_on_disk
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
@@ -40,28 +40,16 @@ _GIVE_THE_ID = (FindingKind.TOPIC_ID_DIFFERS, FindingKind.METADATA_FILE_MISSING)
 """Findings whose next step gives the directory the topic id of the metadata log."""
 
 
-class TopicIdFile(NamedTuple):
-    """The contents of `partition.metadata`.
-
-    `topic_id` is None if the file is missing or damaged; `problems` are the findings about the damage.
-    """
-
-    topic_id: str | None
-    problems: tuple[Finding, ...] = ()
-
-
-def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
-    """Read the topic id of a partition directory."""
+def topic_id_problems(fs: Filesystem, partition_path: str) -> tuple[Finding, ...]:
+    """Return the findings about a `partition.metadata` from which no topic id can be read; none if there is no file."""
     path = f"{partition_path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
-    status = fs.status(path)
-    if status is None:
-        return TopicIdFile(None)
+    if fs.status(path) is None:
+        return ()
     try:
-        found, faults = partition_metadata.decode(read_all(fs, path))
+        _, faults = partition_metadata.decode(read_all(fs, path))
     except (KafkalogError, OSError) as error:
-        return TopicIdFile(None, (finding(FindingKind.NOT_READ, path, unreadable(error).message),))
-    problems = tuple(of_fault(path, fault, FindingKind.METADATA_FILE) for fault in faults)
-    return TopicIdFile(None if found is None else found.topic_id, problems)
+        return (finding(FindingKind.NOT_READ, path, unreadable(error).message),)
+    return tuple(of_fault(path, fault, FindingKind.METADATA_FILE) for fault in faults)
 
 
 _Places = defaultdict[tuple[object, str, int], dict[str, None]]
@@ -71,11 +59,11 @@ _Places = defaultdict[tuple[object, str, int], dict[str, None]]
 class PartitionPlaces:
     """The directories of partitions, by topic name and by topic id, each with the broker and the partition number.
 
-    `topic_ids` has the files that were read, by the path of the partition.
+    `topic_ids` has those that were read, by the path of the partition.
     """
 
     def __init__(self) -> None:
-        self.topic_ids: dict[str, TopicIdFile] = {}
+        self.topic_ids: dict[str, str | None] = {}
         self._by_name: _Places = defaultdict(dict)
         self._by_id: _Places = defaultdict(dict)
         self._set_aside: set[str] = set()
@@ -94,11 +82,13 @@ class PartitionPlaces:
             return
         broker = _broker(meta)
         path = self._real_path(partition.path)
-        topic_id, problems = self.topic_ids[partition.path] = read_topic_id(fs, partition.path)
+        topic_id = self.topic_ids[partition.path] = topic_id_on_disk(fs, partition.path)
         node = None if meta is None else meta.node_id
-        if not problems and is_set_aside(directory.partition, topic_id, metadata, node):
-            self._set_aside.add(path)
-            return
+        if is_set_aside(directory.partition, topic_id, metadata, node):
+            is_unknown = topic_id is None and topic_id_problems(fs, partition.path)
+            if not is_unknown:
+                self._set_aside.add(path)
+                return
         self._by_name[broker, directory.topic, directory.partition][path] = None
         if topic_id is not None:
             self._by_id[broker, topic_id, directory.partition][path] = None
@@ -159,7 +149,8 @@ def _broker(meta: MetaProperties | None) -> object:
 class TopicFacts(NamedTuple):
     """The facts of the metadata log and the settings about a partition.
 
-    `is_compacted` and `is_tiered` are None if no source knows. `unknown_because` says why replicas and topic id are not
+    `is_compacted` and `is_tiered` are None if no source knows. `findings` are also about other directories of the same
+    partition. `unknown_because` says why replicas and topic id are not
     known; "" if they are. `metadata_option` is the `--metadata` of the command line, which printed commands repeat.
     """
 
@@ -173,7 +164,7 @@ class TopicFacts(NamedTuple):
 
 
 def facts_of(
-    fs: Filesystem, partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource
+    fs: Filesystem, partition: Partition, topic_id: str | None, log_dir: str | None, settings: SettingsSource
 ) -> TopicFacts:
     """Return what the metadata log has of a partition, with the findings about it.
 
@@ -186,18 +177,20 @@ def facts_of(
         found = future_findings(fs, partition, log_dir, settings) if future else ()
         return TopicFacts(None, compacted, (*found, *_stray_step(fs, partition, log_dir, settings)))
     metadata = settings.metadata(log_dir)
-    missing = () if topic_id.topic_id or topic_id.problems else _missing_id(fs, partition, log_dir, settings)
-    steps = _id_steps(partition, log_dir, settings)
-    problems = (p._replace(steps=steps) if p.kind is FindingKind.METADATA_FILE else p for p in topic_id.problems)
-    findings = (*problems, *missing)
+    findings: tuple[Finding, ...] = ()
+    if topic_id is None:
+        problems = topic_id_problems(fs, partition.path)
+        steps = _id_steps(partition, log_dir, settings)
+        findings = tuple(p._replace(steps=steps) if p.kind is FindingKind.METADATA_FILE else p for p in problems)
+        findings = findings or tuple(_missing_id(fs, partition, log_dir, settings))
     if metadata is None or not metadata.is_complete:
         compacted = _is_compacted(partition.topic, log_dir, settings)
         because = "no metadata log" if metadata is None else "the metadata log is damaged"
         return TopicFacts(None, compacted, findings, because)
     recover = recover_command(partition.path, log_dir, settings)
-    problem = _id_problem(partition, topic_id.topic_id, metadata, recover)
-    if problem is not None and topic_id.topic_id is not None:
-        problem = _if_kept(fs, partition, topic_id.topic_id, problem, metadata, settings.broker_id(log_dir), recover)
+    problem = _id_problem(partition, topic_id, metadata, recover)
+    if problem is not None and topic_id is not None:
+        problem = _if_kept(fs, partition, topic_id, problem, metadata, settings.broker_id(log_dir), recover)
     if problem is not None:
         return TopicFacts(None, compacted, (*findings, problem))
     state = metadata.partition(partition.topic, partition.number)

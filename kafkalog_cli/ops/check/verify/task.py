@@ -110,8 +110,7 @@ def shown_path(directory: str, wanted: frozenset[str] | None) -> str:
 class VerifyTask(NamedTuple):
     """A partition to verify, with what is known of its log directory and topic.
 
-    `wanted` names the files to verify (None: all). `elsewhere` are findings about other directories of the same
-    partition.
+    `wanted` names the files to verify (None: all).
     """
 
     partition: Partition
@@ -119,7 +118,6 @@ class VerifyTask(NamedTuple):
     now_ms: int
     root: LogDirRoot | None = None
     facts: TopicFacts = TopicFacts()
-    elsewhere: tuple[Finding, ...] = ()
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
 

@@ -22,9 +22,7 @@ from kafkalog_cli.ops.check.checks.recheck import Recheck, identity, is_doubtful
 from kafkalog_cli.ops.check.verify.places import (
     PartitionPlaces,
     TopicFacts,
-    TopicIdFile,
     facts_of,
-    read_topic_id,
 )
 from kafkalog_cli.ops.check.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.check.verify.settled import removed, settled_verification
@@ -91,7 +89,7 @@ class VerifyPlanner:
         from kafkalog_cli.ops.check.verify.against import ReplicaPolicy
 
         target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
-        facts = self._facts(target, partition, read_topic_id(self._fs, partition.path))
+        facts = self._facts(target, partition, partition.topic_id)
         compacted = facts.is_compacted
         if compacted is None and facts.is_in_cleaner_checkpoint:
             compacted = True
@@ -224,12 +222,12 @@ class VerifyPlanner:
             topic, number, found = partition.topic, partition.number, (with_path(leftover, path),)
             unread = ("what is in it",)
             return Verification(path, level, TargetKind.PARTITION, topic, number, found, not_looked_at=unread)
-        topic_id = self._places.topic_ids.get(path) or read_topic_id(fs, path)
+        places, meta = self._places, settings.meta(self._log_dir(path))
+        topic_id = places.topic_ids.get(path) or partition.topic_id
         facts = self._facts(target, partition, topic_id)
-        meta = settings.meta(self._log_dir(path))
-        facts = facts._replace(findings=tuple(self._places.beside_the_partition(facts.findings, partition, meta)))
-        elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, meta))
-        return VerifyTask(partition, level, now_ms, root, facts, elsewhere)
+        own = places.beside_the_partition(facts.findings, partition, meta)
+        facts = facts._replace(findings=(*places.findings(partition, topic_id, meta), *own))
+        return VerifyTask(partition, level, now_ms, root, facts)
 
     def _of_copy(self, path: str) -> Verification:
         """Verify a copy of a segment. Raises NotKafkaLayout for a file without a batch, Unreadable."""
@@ -248,7 +246,7 @@ class VerifyPlanner:
         own = (one._replace(path=path, broker_effect="", steps=steps) for one in found.findings)
         return replace(found, path=path, files=wanted, findings=tuple(own))
 
-    def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:
+    def _facts(self, target: _Target, partition: Partition, topic_id: str | None) -> TopicFacts:
         log_dir, root = self._log_dir(partition.path), self.root_of(partition.path)
         was_cleaned = root is not None and root.offsets_of(partition.topic, partition.number).cleaner is not None
         facts = facts_of(self._fs, partition, topic_id, log_dir, self.settings)

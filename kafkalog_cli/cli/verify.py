@@ -32,7 +32,7 @@ from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import Severity
 from kafkalog_cli.ops.check.verify.task import LocatedFinding, TargetKind, Verification
-from kafkalog_cli.ops.check.verify.verify import VerifyPlanner, verify_against
+from kafkalog_cli.ops.check.verify.verify import VerifyPlanner
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.map_each import Forks
 from kafkalog_cli.output.progress import sized, spent
@@ -113,6 +113,8 @@ def verify(  # noqa: PLR0913
     with run.of_whole_run(), engine as map_each:
         call = Call("verify", paths, options, reads=True, engine=map_each)
         if against is not None:
+            from kafkalog_cli.ops.check.verify.replica_pairs import verify_against
+
             outcome = verify_against(call, level, decoding.limits, against)
         else:
             planner = VerifyPlanner(call, level, decoding.limits)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.columns import is_many
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.check.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.check.verify.replica_pairs import is_other_name, not_compared
 from kafkalog_cli.ops.check.verify.replica_side import Head, ReplicaSide
 from kafkalog_cli.ops.steps import MOVE_AWAY, REPLICATE, Step, Steps, Word, on_condition, path_word, together
 
@@ -22,17 +21,15 @@ _COMPARED = (1, 2, 3, 4, 5, 6, 14)
 
 
 def compare(
-    ours: Partition,
-    theirs: Partition,
-    limits: Limits,
-    policy: ReplicaPolicy,
+    ours: Partition, theirs: Partition, limits: Limits, is_compacted: bool | None, log_start: int
 ) -> tuple[Finding, ...]:
     """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
 
     A batch that only one replica has is not a divergence: compaction, deletion or a later end may explain it. Nor are
-    other segment boundaries, and batches that the cleaner made smaller. Where `policy` (what is known
-    of the topic) excludes compaction and deletion, the replica without the batch has missing records. The last finding
-    says which replica to keep, if they could be compared. Raises nothing for damage in the logs.
+    other segment boundaries, and batches that the cleaner made smaller. Where `is_compacted` and `log_start` exclude
+    compaction and deletion, the replica without the batch has missing records. If no source knows whether the topic is
+    compacted (None), the signs of the cleaner in the replica decide. The last finding says which replica to keep, if
+    they could be compared. Raises nothing for damage in the logs.
     """
     problem = _cannot_compare(ours, theirs)
     if problem:
@@ -42,7 +39,8 @@ def compare(
         found = [] if difference is None else [_diverged(difference)]
         left.drain()
         right.drain()
-    missing = [*_missing(left, right, policy), *_missing(right, left, policy)]
+    sides = ((left, right), (right, left))
+    missing = [one for here, there in sides for one in _missing(here, there, is_compacted, log_start)]
     found += missing
     found += _behind(left, right)
     if not missing and (left.only_here or right.only_here):
@@ -66,24 +64,14 @@ def _verdict(ours: ReplicaSide, theirs: ReplicaSide) -> str:
     return f"{'neither' if is_alike or better.unexplained else better.path} is more complete: {both}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaPolicy:
-    """Reasons why a replica may lack a batch of the other replica: the topic's policy, and its log start.
+def is_other_name(partition: Partition) -> bool:
+    """Whether the directory's name is not a partition's, as a backup's may be: orders-0.bak, backup."""
+    return partition.directory.kind is DirectoryKind.OTHER
 
-    `is_compacted` is None if no source knows the policy. Then the signs of the cleaner in the replica decide.
-    """
 
-    is_compacted: bool | None = None
-    log_start: int = 0
-
-    def with_other(self, other: ReplicaPolicy) -> ReplicaPolicy:
-        """Combine the policies of both replicas.
-
-        One source that knows the policy is enough. If the sources disagree, the topic counts as compacted, because
-        compaction explains more.
-        """
-        known = [policy for policy in (self.is_compacted, other.is_compacted) if policy is not None]
-        return ReplicaPolicy(any(known) if known else None, max(self.log_start, other.log_start))
+def not_compared(path: str, why: str, steps: Steps = (), *, kind: FindingKind = FindingKind.NOT_COMPARED) -> Finding:
+    """Return a finding that says why nothing was compared."""
+    return finding(kind, path, f"not compared: {why}", steps=steps)
 
 
 def _nothing_shared(ours: ReplicaSide, theirs: ReplicaSide) -> Finding:
@@ -267,11 +255,11 @@ def _behind(ours: ReplicaSide, theirs: ReplicaSide) -> Iterator[Finding]:
     yield finding(FindingKind.REPLICA_BEHIND, less.path, message, offsets=offsets)
 
 
-def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> Iterator[Finding]:
+def _missing(here: ReplicaSide, there: ReplicaSide, is_compacted: bool | None, log_start: int) -> Iterator[Finding]:
     """Yield a finding about offsets missing in `here` that neither compaction nor deletion explains; count them."""
     lost = here.missing
-    is_explained = here.was_cleaned if policy.is_compacted is None else policy.is_compacted
-    if not lost.ranges or is_explained or lost.reached < policy.log_start:
+    is_explained = here.was_cleaned if is_compacted is None else is_compacted
+    if not lost.ranges or is_explained or lost.reached < log_start:
         return
     message = f"offsets {lost.first} to {lost.last} are missing, and {there.path} has them"
     if lost.ranges > 1:

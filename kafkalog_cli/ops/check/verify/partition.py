@@ -21,7 +21,8 @@ from kafkalog_cli.ops.check.verify.permissions import partition_permissions
 from kafkalog_cli.ops.check.verify.places import topic_id_problems
 from kafkalog_cli.ops.check.verify.root import checkpoint_findings, first_in_the_way
 from kafkalog_cli.ops.check.verify.seven import check_seven
-from kafkalog_cli.ops.check.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
+from kafkalog_cli.ops.check.verify.task import TargetKind, Verification, VerifyTask, shown_path
+from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import CheckpointedOffsets
 
 _INSIDE_BATCHES = "decompression and records"

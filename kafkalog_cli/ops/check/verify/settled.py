@@ -11,7 +11,8 @@ from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.recheck import MAY_BE_UNUSED, Recheck, identity, is_doubtful, may_have_unused_entries
 from kafkalog_cli.ops.check.verify.partition import verify_partition
-from kafkalog_cli.ops.check.verify.task import Level, TargetKind, Verification, VerifyTask
+from kafkalog_cli.ops.check.verify.task import TargetKind, Verification, VerifyTask
+from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.steps import Step
 
 CHANGING = "what changed while it was read"

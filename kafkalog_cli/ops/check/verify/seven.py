@@ -14,7 +14,8 @@ from kafkalog_cli.ops.check.checks.finding_kinds import MAX_TOLD, FindingKind
 from kafkalog_cli.ops.check.checks.log_check import LogCheck
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.records import RecordsCheck
-from kafkalog_cli.ops.check.verify.task import Level, VerifyTask
+from kafkalog_cli.ops.check.verify.task import VerifyTask
+from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.damage import DamageSeen
 
 

@@ -12,7 +12,7 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.check.checks.log_check import Advance, Totals
 from kafkalog_cli.ops.check.verify.places import TopicFacts
-from kafkalog_cli.ops.choices import Level as Level  # noqa: PLC0414 - others import it from here
+from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
 from kafkalog_cli.results import FLAT, Before, Count, Hidden, PathName, exit_codes, of, result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.names import PARTITION_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
@@ -15,7 +15,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, log_bytes, open_partition_of
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
-from kafkalog_cli.ops.call.call import Call, Outcome, Run
+from kafkalog_cli.ops.call.call import Call, Outcome
 from kafkalog_cli.ops.check.checks.diagnose import Finding, with_path
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
 from kafkalog_cli.ops.check.checks.recheck import Recheck, identity, is_doubtful
@@ -26,15 +26,12 @@ from kafkalog_cli.ops.check.verify.places import (
 )
 from kafkalog_cli.ops.check.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.check.verify.settled import removed, settled_verification
-from kafkalog_cli.ops.check.verify.task import Level, TargetKind, Verification, VerifyTask, shown_path
+from kafkalog_cli.ops.check.verify.task import TargetKind, Verification, VerifyTask, shown_path
+from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.map_each import Advance, Item, Known
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
 from kafkalog_cli.ops.steps import Step, path_word
-
-if TYPE_CHECKING:
-    from kafkalog_cli.ops.check.verify.against import ReplicaPolicy
-    from kafkalog_cli.ops.check.verify.replica_pairs import ReplicaPairs
 
 
 class _Target(NamedTuple):
@@ -81,21 +78,19 @@ class VerifyPlanner:
         assert self._settings is not None
         return self._settings
 
-    def replica_policy(self, partition: Partition) -> ReplicaPolicy:
-        """Return what may explain that a replica lacks batches, from its settings and checkpoints.
+    def is_compacted(self, partition: Partition) -> bool | None:
+        """Whether the topic of a partition is compacted, by settings and checkpoints, None if no source knows.
 
         Call it after `tasks`. Raises as `SettingsSource.metadata` does.
         """
-        from kafkalog_cli.ops.check.verify.against import ReplicaPolicy
-
         target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
         facts = self._facts(target, partition, partition.topic_id)
-        compacted = facts.is_compacted
-        if compacted is None and facts.is_in_cleaner_checkpoint:
-            compacted = True
+        return True if facts.is_compacted is None and facts.is_in_cleaner_checkpoint else facts.is_compacted
+
+    def log_start(self, partition: Partition) -> int:
+        """Return the log start in the checkpoint, 0 without a line."""
         root = self.root_of(partition.path)
-        log_start = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
-        return ReplicaPolicy(compacted, log_start or 0)
+        return 0 if root is None else root.offsets_of(partition.topic, partition.number).log_start or 0
 
     def root_of(self, path: str) -> LogDirRoot | None:
         """Return the log directory of a partition, None if it is in none."""
@@ -337,58 +332,6 @@ def _failed(path: str, error: KafkalogError) -> Known[Outcome]:
 
 def _verify(context: ReadContext, task: VerifyTask, advance: Advance) -> Verification:
     return settled_verification(context, task._replace(advance=advance))
-
-
-# ---- two sides
-
-
-def verify_against(call: Call, level: Level, limits: Limits, against: str) -> Run[Verification]:
-    """Verify both sides, and compare each partition with its replica on the other side.
-
-    Raises as `VerifyPlanner.tasks`, `side_of` and `compare`.
-    """
-    from kafkalog_cli.ops.check.verify.replica_pairs import paired, side_of
-
-    fs = call.context.fs
-    ours, theirs = side_of(fs, call.paths, call.selection), side_of(fs, [against], call.selection)
-    found = paired(ours, theirs)
-    verified: set[str] = set()
-
-    def show(result: Verification) -> None:
-        verified.add(result.path)
-        call.observer.show(result)
-
-    planners = []
-    for number, (side, other) in enumerate(((ours, theirs), (theirs, ours))):
-        chosen = found.paths(side, other, number)
-        is_whole = chosen == list(side.paths) and not side.is_named
-        planner = VerifyPlanner(call, level, limits, None if is_whole else Selection())
-        planners.append(planner)
-        if chosen:
-            call.read_each(planner.tasks(chosen), planner.work, show=show)
-    return call.read_each(_comparisons(level, limits, found, verified, planners), planners[0].work)
-
-
-def _comparisons(
-    level: Level, limits: Limits, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
-) -> Iterator[Known[Outcome]]:
-    from kafkalog_cli.ops.check.verify.against import compare
-
-    for here, there in found.pairs:
-        if {here.path, there.path} <= verified:
-            policy = planners[0].replica_policy(here).with_other(planners[1].replica_policy(there))
-            own = f"{here.path.rstrip('/')}/"
-            findings = tuple(
-                with_path(one, here.path if one.path.startswith(own) else one.path)
-                for one in compare(here, there, limits, policy)
-            )
-            yield _known(_of_comparison(here, level, findings))
-    for partition, alone in found.findings_alone():
-        yield _known(_of_comparison(partition, level, (with_path(alone, partition.path),)))
-
-
-def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:
-    return Verification(here.path, level, TargetKind.COMPARISON, here.topic, here.number, findings)
 
 
 def _files_together(targets: Iterable[_Target]) -> list[_Target]:

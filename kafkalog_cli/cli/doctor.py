@@ -20,7 +20,7 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import Severity, StartAction
 from kafkalog_cli.ops.check.doctor.broker_pages import Recognised
 from kafkalog_cli.ops.check.doctor.commands import Effect, NextCommand
-from kafkalog_cli.ops.check.doctor.examination import Examination, StartStep, examine_all
+from kafkalog_cli.ops.check.doctor.examination import Examination, StartStep, examine
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
 from kafkalog_cli.ops.option_values import Clock
@@ -74,7 +74,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
         options["now"] = Clock(now_of(run.environment, now), is_given=True)
     paths = [word for word in words[1:] if _is_path(run.fs, word)]
     text = "\n".join(word for word in words[1:] if word not in paths)
-    examinations = examine_all(run.call_context, options, [words[0], *paths], text, level)
+    examinations = examine(run.call_context, options, [words[0], *paths], text, level)
     counts = Counter[str]()
     for number, found in enumerate(examinations):
         if run.lines is not None:

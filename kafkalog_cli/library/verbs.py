@@ -36,8 +36,8 @@ def verify(
 
     Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
     """
-    from kafkalog_cli.ops.check.verify.task import Level
     from kafkalog_cli.ops.check.verify.verify import VerifyPlanner
+    from kafkalog_cli.ops.choices import Level
 
     call = Call("verify", paths, {"topics": topics, "partitions": partitions}, reads=True)
     planner = VerifyPlanner(call, Level(level))
@@ -100,10 +100,10 @@ def doctor(  # noqa: PLR0913 options
     The commands of the Examination are lists of words. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError.
     """
     from kafkalog_cli.ops.check.doctor.examination import examine
-    from kafkalog_cli.ops.check.verify.task import Level
+    from kafkalog_cli.ops.choices import Level
 
     options: VerbOptions = {"broker_config": broker_config, "metadata": metadata, "now": now}
-    found = examine(Context(), options, fspath(path), text, Level(level))
+    (found,) = examine(Context(), options, [fspath(path)], text, Level(level))
     for note in found.notes:
         warn(note.message, note.path)
     return found

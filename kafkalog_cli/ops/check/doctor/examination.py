@@ -45,8 +45,9 @@ from kafkalog_cli.ops.check.doctor.commands import (
 from kafkalog_cli.ops.check.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.check.recover.recover import recover
 from kafkalog_cli.ops.check.verify.identity import lacks_metadata_log
-from kafkalog_cli.ops.check.verify.task import Level, Verification
+from kafkalog_cli.ops.check.verify.task import Verification
 from kafkalog_cli.ops.check.verify.verify import VerifyPlanner
+from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot, read_root
 from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
 from kafkalog_cli.results import GIVEN, Count, Hidden, PathName, of, result
@@ -122,13 +123,6 @@ class _Seen:
 
 
 def examine(
-    context: Context, options: VerbOptions, path: str, text: str = "", level: Level = Level.NORMAL
-) -> Examination:
-    """Examine the log directory at `path`. Raises as `examine_all`."""
-    return examine_all(context, options, [path], text, level)[0]
-
-
-def examine_all(
     context: Context, options: VerbOptions, paths: Sequence[str], text: str = "", level: Level = Level.NORMAL
 ) -> tuple[Examination, ...]:
     """Examine the log directories of one broker; the directory of a partition stands for its log directory.

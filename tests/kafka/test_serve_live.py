@@ -114,7 +114,7 @@ def test_admin_tools(newest_kafka, corpus):
         text = tool(newest_kafka, "TopicCommand", *address, "--describe", "--topic", "tx2").decode()
         assert "PartitionCount: 2" in text
         listed = tool(newest_kafka, "TransactionsCommand", *address, "list").decode().splitlines()
-        known = server.server._broker.transactions.by_id()
+        known = server.catalog.transactional_ids()
         assert {line.split()[0] for line in listed[1:]} == {*known}
         name = next(iter(known))
         words = ("describe", "--transactional-id", name)

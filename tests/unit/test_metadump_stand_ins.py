@@ -2,6 +2,7 @@
 
 import struct
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 
@@ -56,11 +57,13 @@ def redacted(data, batch=None):
     """A batch with other contents, the redactor, and the (key, value) that it replaced."""
     seen = []
 
-    def rewrite(key, value, is_control):
-        seen.append((key, value))
-        return tuple(None if one is None else filler(len(one)) for one in (key, value))
+    class Redactor(files.BatchRedactor):
+        def _rewritten(self, key, value, *, is_control):
+            seen.append((key, value))
+            return tuple(None if one is None else filler(len(one)) for one in (key, value))
 
-    redactor = files.BatchRedactor(rewrite, lambda name: filler(len(name)), DEFAULT_LIMITS)
+    names = SimpleNamespace(header_name=lambda name: filler(len(name)))
+    redactor = Redactor(None, names, DEFAULT_LIMITS, None, files.Counts())
     return redactor.redacted(data, batch or header_at(BytesFile(data), 0)), redactor, seen
 
 
@@ -88,7 +91,7 @@ def test_fields_of_any_size_are_replaced_in_their_places(magic):
             data = message(records[0], magic)
         made, redactor, seen = redacted(data)
         count = 2 if magic == 2 else 1
-        assert (len(made), redactor.opaque, redactor.records) == (len(data), 0, count)
+        assert (len(made), redactor.counts.opaque_batches, redactor.counts.records) == (len(data), 0, count)
         assert seen == [(key, value)] * count
         (batch,) = read_batches(made)
         assert batch.valid
@@ -104,7 +107,7 @@ def test_records_that_do_not_fit_become_filler(data):
     batch = header_at(BytesFile(bytes(whole)), 0)
     whole[61:] = data
     made, redactor, _ = redacted(bytes(whole), batch)
-    assert (redactor.opaque, made[61:]) == (1, filler(len(data)))
+    assert (redactor.counts.opaque_batches, made[61:]) == (1, filler(len(data)))
 
 
 def test_records_that_the_count_leaves_out_become_filler():
@@ -112,7 +115,7 @@ def test_records_that_the_count_leaves_out_become_filler():
     for count in (0, 2, -1):
         whole[57:61] = struct.pack(">i", count)
         made, redactor, _ = redacted(bytes(whole))
-        assert (redactor.opaque, made[61:]) == (1, filler(len(whole) - 61))
+        assert (redactor.counts.opaque_batches, made[61:]) == (1, filler(len(whole) - 61))
 
 
 def test_stand_ins_have_the_size_of_their_originals():

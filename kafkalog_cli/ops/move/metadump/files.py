@@ -111,8 +111,7 @@ class FileCopier:
             self.report(len(piece), path)
 
     def _log(self, file: ReadableFile, topic: str | None) -> Iterator[bytes]:
-        opaque_records = self.internal.opaque
-        redactor = BatchRedactor(self._rewrite(topic), self.pseudonyms.header_name, self.limits)
+        redactor = BatchRedactor(self.internal, self.pseudonyms, self.limits, topic, self.counts)
         at, moved_by, last_offset = 0, 0, None
         moves = Moves(array("q"), array("q"))
         for batch in _batches(file, self.limits):
@@ -127,25 +126,7 @@ class FileCopier:
                 moves.moved_by.append(moved_by)
                 self._moved[file.path.removesuffix(FileKind.LOG.value)] = moves
         yield from self._damage(file, at, file.size_bytes, last_offset)
-        counts = self.counts
-        counts.batches += redactor.batches
-        counts.records += redactor.records
-        counts.opaque_batches += redactor.opaque
-        counts.opaque_records += self.internal.opaque - opaque_records
-
-    def _rewrite(self, topic: str | None) -> Rewrite:
-        internal, key_of = self.internal, self.pseudonyms.key
-
-        def rewrite(key: bytes | None, value: bytes | None, is_control: bool) -> tuple[bytes | None, bytes | None]:
-            if is_control:
-                return internal.control(key, value)
-            if topic in COORDINATOR_TOPICS:
-                return internal.coordinator(topic, key, value)
-            if topic in API_MESSAGE_TOPICS:
-                return internal.api_message(topic, key, value)
-            return None if key is None else key_of(key), None if value is None else filler(len(value))
-
-        return rewrite
+        self.counts.opaque_records = self.internal.opaque
 
     def _damage(self, file: ReadableFile, start: int, end: int, last_offset: int | None) -> Iterator[bytes]:
         """Yield bytes that are not batches: zeros stay, and the header of an incomplete batch; the rest is filler."""
@@ -233,9 +214,6 @@ def _head_bytes(piece: bytes, last_offset: int | None) -> int:
 
 _POSITION = struct.Struct(">i")
 
-Rewrite = Callable[[bytes | None, bytes | None, bool], tuple[bytes | None, bytes | None]]
-"""Returns the new key and value of a record, of the same sizes. The last argument is whether it is a control record."""
-
 _SIZE_AT, _CRC_AT, _ATTRIBUTES_AT = 8, 17, 21
 _OLD_CRC_AT, _OLD_MAGIC_AT = 12, 16
 
@@ -246,22 +224,21 @@ class _Unparsable(Exception):
 
 @dataclass(slots=True)
 class BatchRedactor:
-    """Replaces the contents of batches; counts what it did.
+    """Replaces the contents of batches of a topic, and counts what it does.
 
-    `opaque` counts batches whose records cannot be read. Their contents are filler bytes, which do not decompress.
-    Other compressed batches may get another size.
+    The contents of batches whose records cannot be read become filler bytes, which do not decompress. Other compressed
+    batches may get another size.
     """
 
-    rewrite: Rewrite
-    header_name: Callable[[bytes], bytes]
+    internal: InternalRecords
+    pseudonyms: Pseudonyms
     limits: Limits
-    batches: int = 0
-    records: int = 0
-    opaque: int = 0
+    topic: str | None
+    counts: Counts
 
     def redacted(self, data: bytes, batch: Batch) -> bytes:
         """Return a whole batch or entry of a message set with other contents."""
-        self.batches += 1
+        self.counts.batches += 1
         if batch.magic < 2:
             return self._message(data)
         head, body = data[: RECORD_BATCH.size], data[RECORD_BATCH.size :]
@@ -281,7 +258,7 @@ class BatchRedactor:
                 raise _Unparsable
             return compress_to(codec, change(data), len(body), magic=magic)
         except _Unparsable:
-            self.opaque += 1
+            self.counts.opaque_batches += 1
             return filler(len(body))
 
     def _records(self, data: bytes, batch: Batch) -> bytes:
@@ -294,15 +271,27 @@ class BatchRedactor:
             for row in records.rows():
                 key_at, key_size, value_at, value_size, headers_at, headers = row[3:9]
                 old = field_bytes(out, key_at, key_size), field_bytes(out, value_at, value_size)
-                new_key, new_value = self.rewrite(*old, batch.is_control)
+                new_key, new_value = self._rewritten(*old, is_control=batch.is_control)
                 _put(out, key_at, new_key)
                 _put(out, value_at, new_value)
                 for name, content in header_views(out, headers_at, headers):
-                    name[:] = self.header_name(bytes(name))
+                    name[:] = self.pseudonyms.header_name(bytes(name))
                     if content is not None:
                         content[:] = filler(len(content))
-        self.records += batch.records_count
+        self.counts.records += batch.records_count
         return bytes(out)
+
+    def _rewritten(
+        self, key: bytes | None, value: bytes | None, *, is_control: bool
+    ) -> tuple[bytes | None, bytes | None]:
+        """Return the new key and value of a record, of the same sizes."""
+        if is_control:
+            return self.internal.control(key, value)
+        if self.topic in COORDINATOR_TOPICS:
+            return self.internal.coordinator(self.topic, key, value)
+        if self.topic in API_MESSAGE_TOPICS:
+            return self.internal.api_message(self.topic, key, value)
+        return None if key is None else self.pseudonyms.key(key), None if value is None else filler(len(value))
 
     def _message(self, message: bytes) -> bytes:
         """Return a message of v0 or v1; a compressed one holds a message set."""
@@ -320,12 +309,12 @@ class BatchRedactor:
                 out[value_at - 4 :] = len(contents).to_bytes(4, "big") + contents
                 struct.pack_into(">i", out, _SIZE_AT, len(out) - LOG_OVERHEAD_BYTES)
             else:
-                new_key, new_value = self.rewrite(key, value, False)
+                new_key, new_value = self._rewritten(key, value, is_control=False)
                 _put(out, key_at, new_key)
                 _put(out, value_at, new_value)
-                self.records += 1
+                self.counts.records += 1
         except _Unparsable:
-            self.opaque += 1
+            self.counts.opaque_batches += 1
             out = bytearray(message)
             start = min(_OLD_MAGIC_AT + (2 if magic == 0 else 10), len(out))
             out[start:] = filler(len(out) - start)
@@ -340,10 +329,10 @@ class BatchRedactor:
             end = at + LOG_OVERHEAD_BYTES + size
             if size < 14 or end > len(data) or data[at + _OLD_MAGIC_AT] > 1 or data[at + 17] & CODEC_MASK:
                 raise _Unparsable
-            opaque = self.opaque
+            opaque = self.counts.opaque_batches
             out += self._message(data[at:end])
-            if self.opaque != opaque:
-                self.opaque = opaque
+            if self.counts.opaque_batches != opaque:
+                self.counts.opaque_batches = opaque
                 raise _Unparsable
             at = end
         return bytes(out)

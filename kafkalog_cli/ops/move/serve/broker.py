@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.move.serve.committed import CommittedStore
     from kafkalog_cli.ops.move.serve.consumer_groups import ConsumerGroupCoordinator
     from kafkalog_cli.ops.move.serve.groups import GroupCoordinator
-    from kafkalog_cli.ops.move.serve.transactions import TransactionalIds
 
 NO_EPOCH = NO_OFFSET = -1
 NO_OPERATIONS = -(1 << 31)
@@ -57,7 +56,6 @@ class Broker:
     groups: GroupCoordinator
     consumer_groups: ConsumerGroupCoordinator
     committed: CommittedStore
-    transactions: TransactionalIds
     now_ms: Callable[[], int]
     stopping: Event
 

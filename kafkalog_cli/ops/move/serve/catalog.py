@@ -1,22 +1,23 @@
 """The view that is served: the best copy of each partition, opened once, and the names and ids of topics."""
 
 import resource
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property, partial
 from threading import Lock
 from typing import NamedTuple
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format.fault import unreadable
-from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
+from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED, TRANSACTION_STATE
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.source import SettingsSource, read_meta
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.call.options import Context
-from kafkalog_cli.ops.cluster.coordinators import Copies
+from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
+from kafkalog_cli.ops.cluster.tables.coordinator_log import Transaction, transactions
 from kafkalog_cli.ops.move.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.move.serve.options import ServeOptions
@@ -96,6 +97,19 @@ class ServedCatalog:
         """Return the id and partitions of a topic; None for a topic that is not served, or has no id."""
         found = self.topics.get(topic)
         return None if found is None or found.topic_id == ZERO_UUID else (found.topic_id, found.partitions)
+
+    def transactional_ids(self) -> Mapping[str, Transaction]:
+        """Return transactional ids as their coordinator loads them. Raises as `CoordinatorTopic.load`."""
+        with self.decoding:
+            return self._transactional_ids
+
+    @cached_property
+    def _transactional_ids(self) -> dict[str, Transaction]:
+        topic = CoordinatorTopic(self.log_dirs, TRANSACTION_STATE)
+        found = [one for number in topic.numbers for one in topic.load(number, transactions)[1]]
+        for note in self.log_dirs.take_notes():
+            self._report(note)
+        return {one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)}
 
     def close(self) -> None:
         """Close all files."""

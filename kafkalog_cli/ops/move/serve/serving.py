@@ -17,7 +17,6 @@ from kafkalog_cli.ops.move.serve.dialects import Dialect, of_old_clients, of_tod
 from kafkalog_cli.ops.move.serve.groups import GroupCoordinator
 from kafkalog_cli.ops.move.serve.options import ServeOptions
 from kafkalog_cli.ops.move.serve.server import Server
-from kafkalog_cli.ops.move.serve.transactions import TransactionalIds
 from kafkalog_cli.results import Count, of, result
 
 
@@ -49,8 +48,8 @@ class Serving:
             self.committed = CommittedStore(self.catalog.log_dirs, report, self.catalog.decoding)
             broker = Broker(
                 self.catalog, GroupCoordinator(context.clock),
-                ConsumerGroupCoordinator(context.clock, self.catalog.assignable), self.committed,
-                TransactionalIds(self.catalog.log_dirs, report, self.catalog.decoding), context.now_ms, Event(),
+                ConsumerGroupCoordinator(context.clock, self.catalog.assignable), self.committed, context.now_ms,
+                Event(),
             )  # fmt: skip
             listeners: list[tuple[int, Dialect]] = [(options.port, of_today)]
             if options.old_clients_port is not None:

@@ -1,8 +1,6 @@
-"""Aborted and open transactions of a partition, its producers, transactional ids, and the requests about them."""
+"""Aborted and open transactions of a partition, its producers, and the requests about them and transactional ids."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from threading import Lock
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
@@ -13,7 +11,6 @@ from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.control import ABORT
-from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -29,9 +26,7 @@ from kafkalog_cli.log.open_transactions import (
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import control_type_at
 from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
-from kafkalog_cli.ops.call.observer import Note
-from kafkalog_cli.ops.cluster.coordinators import CoordinatorTopic, Copies
-from kafkalog_cli.ops.cluster.tables.coordinator_log import STATES, Transaction, transactions
+from kafkalog_cli.ops.cluster.tables.coordinator_log import STATES, Transaction
 from kafkalog_cli.ops.move.serve.broker import Broker, Request, unknown_topic
 
 
@@ -88,33 +83,6 @@ def _indexed(fs: Filesystem, partition: Partition) -> Iterator[AbortedTxn]:
             continue
         if not faults:
             yield from entries
-
-
-class TransactionalIds:
-    """Transactional ids as their coordinator has them after it has loaded the topic. Threads share this object.
-
-    `decoding` is held while records are decoded.
-    """
-
-    def __init__(self, log_dirs: Copies, report: Callable[[Note], None], decoding: Lock) -> None:
-        self._log_dirs = log_dirs
-        self._report = report
-        self._decoding = decoding
-
-    def by_id(self) -> Mapping[str, Transaction]:
-        """Return the ids by name. Raises as `CoordinatorTopic.load`."""
-        with self._decoding:
-            return self._found
-
-    @cached_property
-    def _found(self) -> dict[str, Transaction]:
-        topic = CoordinatorTopic(self._log_dirs, TRANSACTION_STATE)
-        found: list[Transaction] = []
-        for number in topic.numbers:
-            found += topic.load(number, transactions)[1]
-        for note in self._log_dirs.take_notes():
-            self._report(note)
-        return {one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)}
 
 
 def producers_of(fs: Filesystem, partition: Partition, end_offset: int) -> Sequence[ProducerEntry]:
@@ -189,7 +157,7 @@ def list_transactions(broker: Broker, request: Request) -> Message:
     states, producers = set(body["stateFilters"]), set(body["producerIdFilters"])
     shortest_ms, now_ms = body.get("durationFilter", -1), broker.now_ms()
     try:
-        found = broker.transactions.by_id()
+        found = broker.catalog.transactional_ids()
     except (KafkalogError, OSError):
         return {"errorCode": ApiError.COORDINATOR_NOT_AVAILABLE}
     return {
@@ -209,7 +177,7 @@ def describe_transactions(broker: Broker, request: Request) -> Message:
     """Answer transactional ids."""
     asked = request.distinct("transactionalIds")
     try:
-        known = broker.transactions.by_id()
+        known = broker.catalog.transactional_ids()
     except (KafkalogError, OSError):
         failed = ApiError.COORDINATOR_NOT_AVAILABLE
         return {"transactionStates": [{"transactionalId": one, "errorCode": failed} for one in asked]}

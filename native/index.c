@@ -70,7 +70,7 @@ int64_t kafkalog_index_columns(const uint8_t *data, int64_t size, int64_t rows, 
         second[row] = is_time_index ? add(base_offset, load_i32(data + 8)) : load_i32(data + 4);
     }
     for (int column = 0; column < 2 && row > 0; column++) {
-        int64_t extremes[3];
+        int64_t extremes[4];
         kafkalog_extremes(column ? second : first, row, extremes);
         rises[column] = extremes[2];
     }

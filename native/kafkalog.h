@@ -329,8 +329,12 @@ EXPORT int64_t kafkalog_match_times(const int64_t *timestamps, const int64_t *of
                                     const int64_t *batches, int64_t stride, int64_t rows, int64_t largest);
 
 /* The least and the largest of one or more integers, and whether each is above the one before it (1), or some are equal
- * (0), or some are below it (-1). */
+ * (0), or some are below it (-1), and the bits that are set in any of them. */
 EXPORT void kafkalog_extremes(const int64_t *values, int64_t rows, int64_t *result);
+
+/* The rows where the first offset does not follow the last offset without a gap. `found` has room for all rows; returns
+ * how many there are. */
+EXPORT int64_t kafkalog_gaps(const int64_t *lasts, const int64_t *firsts, int64_t rows, int64_t *found);
 
 /* How many bytes from `text` on, where no character of UTF-8 is, become one U+FFFD in Java (String.decodeUTF8_UTF16,
  * JDK 17). At least one byte of the `left` is there. */

@@ -3,22 +3,33 @@
 
 void kafkalog_extremes(const int64_t *values, int64_t rows, int64_t *result)
 {
-    int64_t least = values[0], largest = values[0], rise = 1;
+    int64_t least = values[0], largest = values[0], rise = 1, bits = values[0];
     for (int64_t row = 1; row < rows; row++) {
         int64_t step = values[row] > values[row - 1] ? 1 : values[row] < values[row - 1] ? -1 : 0;
         rise = step < rise ? step : rise;
         least = values[row] < least ? values[row] : least;
         largest = values[row] > largest ? values[row] : largest;
+        bits |= values[row];
     }
     result[0] = least;
     result[1] = largest;
     result[2] = rise;
+    result[3] = bits;
+}
+
+int64_t kafkalog_gaps(const int64_t *lasts, const int64_t *firsts, int64_t rows, int64_t *found)
+{
+    int64_t count = 0;
+    for (int64_t row = 0; row < rows; row++)
+        if (subtract(firsts[row], lasts[row]) != 1)
+            found[count++] = row;
+    return count;
 }
 
 void kafkalog_survey(const int64_t *batches, int64_t stride, int64_t rows, int64_t *result)
 {
     for (int64_t column = 0; column < BATCH_COLUMNS; column++) {
-        int64_t found[3];
+        int64_t found[4];
         kafkalog_extremes(batches + column * stride, rows, found);
         result[column] = found[0];
         result[BATCH_COLUMNS + column] = found[1];

@@ -1,6 +1,6 @@
 """Columns of integers: views of the matrices that the library of C kernels fills, and questions about many rows.
 
-The library finds extremes and order. Conditions on a few rows are asked in Python, because NumPy's import takes longer
+The library finds extremes, bits, order and gaps. Conditions on a few rows are asked in Python, because NumPy's import takes longer
 than a dump of a small log, and those on many rows with NumPy, over the same memory.
 """
 
@@ -210,6 +210,16 @@ def as_array(column: IntColumn) -> Integers:
 def all_set(column: IntColumn) -> bool:
     """Whether no integer of a column is 0."""
     return not len(column) or native.extremes(column)[0] > 0 or all(column)
+
+
+def any_bit(mask: int, column: IntColumn) -> bool:
+    """Whether an integer of a column has a bit of `mask`."""
+    return len(column) > 0 and native.extremes(column)[3] & mask != 0
+
+
+def rows_before_gaps(firsts: IntColumn, lasts: IntColumn) -> list[int]:
+    """Return the rows whose last offset is not directly followed by the first offset of the next row."""
+    return native.gaps(lasts[:-1], firsts[1:])
 
 
 def least_and_largest(column: IntColumn) -> tuple[int, int]:

@@ -92,6 +92,7 @@ _FUNCTIONS = {
     "kafkalog_match_positions": ("i", "ppipiip"),
     "kafkalog_match_times": ("i", "ppipiii"),
     "kafkalog_extremes": ("", "pip"),
+    "kafkalog_gaps": ("i", "ppip"),
     "kafkalog_malformed_bytes": ("i", "pi"),
     "kafkalog_murmur2": ("i", "pippip"),
     "kafkalog_render": ("i", "pppi"),
@@ -518,13 +519,23 @@ def match_times(timestamps: IntColumn, offsets: IntColumn, batches: Matrix, larg
     return found
 
 
-def extremes(column: IntColumn) -> tuple[int, int, int]:
-    """Return the least and the largest of one or more integers, and how they rise. See kafkalog_extremes."""
+def extremes(column: IntColumn) -> tuple[int, int, int, int]:
+    """Return the least and the largest of one or more integers, how they rise, and their bits. See kafkalog_extremes."""
     scratch, rows = _scratch(), len(column)
     values = _sized(column, max(1, rows))
     library().kafkalog_extremes(values.address, rows, scratch.results_at)
-    least, largest, rise = scratch.results[:3]
-    return least, largest, rise
+    least, largest, rise, bits = scratch.results[:4]
+    return least, largest, rise, bits
+
+
+def gaps(lasts: IntColumn, firsts: IntColumn) -> list[int]:
+    """Return the rows whose first offset does not follow the last offset without a gap."""
+    rows, last = len(firsts), Memory(lasts)
+    first, found = _sized(firsts, rows), bytearray(8 * rows)
+    if last.size < first.size:
+        raise ValueError("fewer last offsets than first offsets")
+    count = library().kafkalog_gaps(last.address, first.address, rows, Memory(found).address)
+    return memoryview(found).cast("q")[:count].tolist()
 
 
 KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL, KEYS_OUTSIDE = range(5)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import CONTROL_MASK, Batch, BatchColumns
-from kafkalog_cli.format.columns import any_row, column_of
+from kafkalog_cli.format.columns import any_bit, column_of
 from kafkalog_cli.format.records import NO_RECORDS, RecordBlock
 from kafkalog_cli.output.line_program import Form
 from kafkalog_cli.output.stream import printable
@@ -161,8 +161,7 @@ def only_batch(block: RecordBlock, number: int) -> RecordBlock:
 
 def has_control(block: RecordBlock) -> bool:
     """Whether a batch of the block may have control records."""
-    attributes = block.batches.attributes[block.first_row : block.end_row]
-    return any_row(lambda bits: bits & CONTROL_MASK != 0, attributes)
+    return any_bit(CONTROL_MASK, block.batches.attributes[block.first_row : block.end_row])
 
 
 def escaped(text: memoryview | bytes, kept: frozenset[str] = frozenset()) -> bytes:

@@ -21,7 +21,7 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import any_row, column_of
+from kafkalog_cli.format.columns import any_bit, column_of
 from kafkalog_cli.format.compression import Codec, CompressionFault, decompress_into
 from kafkalog_cli.format.control import usual_marker
 from kafkalog_cli.format.decode import decode_batch
@@ -555,7 +555,7 @@ class _Pipeline:
         task_bytes = min(max(int(TASK_BYTES / self._expansion), LEAST_PACKED_BYTES), MOST_PACKED_BYTES)
         for first, end in rows:
             part = chunk.batches.part(first, end)
-            if not any_row(lambda bits: bits & CODEC_MASK != 0, part.attributes):
+            if not any_bit(CODEC_MASK, part.attributes):
                 yield first, end
                 continue
             begin, filled = first, 0

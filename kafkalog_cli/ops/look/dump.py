@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.spooled_pairs import SpooledPairs
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
-from kafkalog_cli.format.columns import rows_where
+from kafkalog_cli.format.columns import rows_before_gaps
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
@@ -172,7 +172,7 @@ class SegmentDump:
         # Offsets of 0.7 are byte positions, so they never follow each other.
         if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
             return
-        rows = rows_where(lambda before, at: at - before != 1, offsets[:-1], offsets[1:])
+        rows = rows_before_gaps(offsets, offsets)
         pairs = [(self._last_offset, offsets[0])] if self._last_offset != offsets[0] - 1 else []
         pairs += [(offsets[row], offsets[row + 1]) for row in rows]
         if not self._options.is_gap_before_first:

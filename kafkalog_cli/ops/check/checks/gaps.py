@@ -15,7 +15,7 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import any_row, rows_where
+from kafkalog_cli.format.columns import any_row, rows_before_gaps
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_dir import Shutdown
 from kafkalog_cli.log.partition import Partition, try_leader_epochs
@@ -86,8 +86,7 @@ def rows_behind_gaps(batch_run: BatchRun) -> list[int]:
     batches = batch_run.batches
     if not batches.survey.gaps:
         return []
-    firsts, lasts = batches.base_offset[1:], batches.last_offset[:-1]
-    return [row + 1 for row in rows_where(lambda first, last: first - last != 1, firsts, lasts)]
+    return [row + 1 for row in rows_before_gaps(batches.base_offset, batches.last_offset)]
 
 
 def has_gap(batch_run: BatchRun) -> bool:

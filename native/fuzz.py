@@ -121,6 +121,9 @@ class Fuzz:
         assert whole.gaps == sum(
             (after.base_offset - before.last_offset - 1) % (1 << 64) > 0 for before, after in pairs
         )
+        assert self.native.gaps(batches.last_offset[:-1], batches.base_offset[1:]) == [
+            row for row, (before, after) in enumerate(pairs) if (after.base_offset - before.last_offset - 1) % (1 << 64)
+        ]
         back = {row for row, (before, after) in enumerate(pairs, 1) if after.base_offset <= before.last_offset}
         assert whole.disordered == len(back | {row for row, b in enumerate(rows) if b.base_offset > b.last_offset})
         chosen = sorted(chance.choices(range(len(rows)), k=chance.randrange(9)))
@@ -156,6 +159,8 @@ class Fuzz:
             for column in range(native.RECORD_COLUMNS)
         ]
         self.check_records(log, rows[: part.batches], columns)
+        if part.batches:
+            self.contradictions(rows[: part.batches], columns, [*part.ends])
         if part.records:
             self.keys(log, source, out, part.records, columns)
             self.fields(log, columns)
@@ -177,6 +182,32 @@ class Fuzz:
             made = (offset, timestamp, sequence, key, value, headers)
             assert made == (*record[:5], len(record.headers)), (made, record)
         self.counts["records of decode"] += len(wanted)
+
+    def contradictions(self, rows: list[array[int]], columns: list[array[int]], ends: list[int]) -> None:
+        """Find the batches whose headers do not fit their records, some of which are changed."""
+        from kafkalog_cli.format.batch import Batch, BatchColumns
+        from kafkalog_cli.format.records import RecordColumns
+
+        chance, wanted = self.chance, []
+        batches = [Batch._make(row) for row in rows]
+        number = chance.randrange(len(batches))
+        name = chance.choice(["base_offset", "last_offset", "max_timestamp"])
+        value = getattr(batches[number], name) + chance.choice([-1, 0, 1])
+        batches[number] = batches[number]._replace(**{name: max(-1, value)})
+        for number, (batch, begin, end) in enumerate(zip(batches, [0, *ends], ends, strict=False)):
+            offsets, largest = columns[0][begin:end], max(columns[1][begin:end], default=-1)
+            is_wrong = any(before >= after for before, after in pairwise(offsets)) or any(
+                (batch.base_offset != -1 and offset < batch.base_offset, offset > batch.last_offset)[edge]
+                for edge, offset in enumerate((*offsets[:1], *offsets[-1:]))
+            )
+            is_other = end > begin and largest != batch.max_timestamp and (batch.max_timestamp != -1 or largest >= -1)
+            if is_wrong or is_other:
+                wanted.append((number, is_wrong, is_other, largest))
+        found = self.native.contradictions(
+            RecordColumns.from_columns(columns), memoryview(array("q", ends)), BatchColumns.from_rows(batches)
+        )
+        assert [*found] == wanted
+        self.counts["contradictions"] += 1
 
     def keys(self, log: bytearray, source: Any, out: Any, records: int, columns: list[array[int]]) -> None:
         """Find the last record of each key."""

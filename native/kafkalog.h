@@ -317,6 +317,13 @@ EXPORT int64_t kafkalog_index_columns(const uint8_t *data, int64_t size, int64_t
  * another number of records than offsets. */
 EXPORT void kafkalog_survey(const int64_t *batches, int64_t stride, int64_t rows, int64_t *result);
 
+/* The first of `count` batches, from `number` on, whose records contradict it; `count` if there is none. `record_ends`
+ * is as kafkalog_decode_batches makes it. `result` gets whether offsets do not ascend or are outside of the batch's,
+ * whether its largest timestamp is not the largest of the records, and that of the records. */
+EXPORT int64_t kafkalog_contradiction(const int64_t *records, int64_t record_stride, int64_t record_count,
+                                      const int64_t *record_ends, const int64_t *batches, int64_t stride,
+                                      int64_t count, int64_t number, int64_t *result);
+
 /* How many entries of an offset index from the first on have the position and the last offset of a batch v2. Those
  * entries and the batches ascend in positions. `single` gets 1 for an entry whose batch has one offset, 0 for others. */
 EXPORT int64_t kafkalog_match_positions(const int64_t *offsets, const int64_t *positions, int64_t entries,

@@ -10,13 +10,14 @@ typedef uint8_t Block __attribute__((vector_size(16)));
 enum {
     BLOCK = 16,
     MOST_OPS = 160,
-    SMALL = 64,             /* room for an operation that is not piecewise, for what is around a field, for two blocks */
+    SMALL = 64,             /* room for an operation that is not piecewise, for what is around a field, or for blocks */
     CHECK_BYTES = 16 << 20, /* how much of a field is checked in one call */
     SHARED_BYTES = 4096,
     WORTH_SHARING = 3       /* records of a batch from which it pays to write what they share only once */
 };
 enum { NEXT, FULL, STOP, INVALID };
-/* What is written next of an operation. All but MODE_BEFORE are in a field; MODE_START is its start after a full output. */
+/* What is written next: the text before an operation, or a part of its field. The field begins with MODE_START if an
+ * output was full before it. */
 enum { MODE_BEFORE, MODE_START, MODE_CHECK, MODE_TEXT, MODE_BASE64 };
 
 typedef struct {
@@ -142,8 +143,8 @@ int64_t kafkalog_malformed_bytes(const uint8_t *text, int64_t left)
 static inline int64_t first_marked(Block first, Block second)
 {
 #if defined(__SSE2__)
-    uint64_t marks = (uint64_t)_mm_movemask_epi8((__m128i)first) | (uint64_t)_mm_movemask_epi8((__m128i)second) << BLOCK;
-    return __builtin_ctzll(marks | (uint64_t)1 << 2 * BLOCK);
+    uint64_t low = (uint64_t)_mm_movemask_epi8((__m128i)first), high = (uint64_t)_mm_movemask_epi8((__m128i)second);
+    return __builtin_ctzll(low | high << BLOCK | (uint64_t)1 << 2 * BLOCK);
 #else
     uint64_t words[4];
     memcpy(words, &first, BLOCK);
@@ -155,8 +156,8 @@ static inline int64_t first_marked(Block first, Block second)
 #endif
 }
 
-/* The bytes that copy_plain copies: those from `low` to `high` but for two. The compiler inlines it for each set, because
- * a vector of a variable byte is expensive to make. */
+/* The bytes that copy_plain copies: those from `low` to `high` but for two. It is inlined for each set, because a
+ * vector of a variable byte is expensive to make. */
 typedef struct {
     uint8_t low, high, other, another;
 } Plain;
@@ -674,7 +675,7 @@ static int next_header(const RenderInput *in, RenderState *s)
 static int run(const Steps *program, const RenderInput *in, RenderState *s, Out *out)
 {
     const uint8_t *readable = in->buffer + in->buffer_size;
-    uint8_t *to = out->at, *end = out->end; /* copies: bytes that are stored could be those of `out`, for the compiler */
+    uint8_t *to = out->at, *end = out->end; /* copies: the compiler must assume that stores change `out` */
     int64_t at = s->op;
     int answer = NEXT;
     while (at < program->count) {
@@ -819,7 +820,7 @@ static int is_sound(const RenderInput *in)
     return 1;
 }
 
-/* What is asked of the records of a batch when its steps are made: those from `first` to `end`; a `number` of -1 is none. */
+/* The batch whose steps are made, with the records from `first` to `end`; a `number` of -1 is none. */
 typedef struct {
     int64_t number, first, end;
 } BatchRecords;
@@ -876,7 +877,8 @@ static uint8_t *put_shared(uint8_t *to, const RenderInput *in, const BatchRecord
 /* Makes steps of the operations `begin` to `end`. What the records of a batch share becomes text. */
 static void prepare(const RenderInput *in, int64_t begin, int64_t end, const BatchRecords *batch, Steps *made)
 {
-    int64_t first[MOST_OPS + 1], step_of[MOST_OPS + 1], resolved_end = begin; /* the step where an operation begins; its own */
+    int64_t first[MOST_OPS + 1]; /* the step from which on an operation, or what follows a dropped one, is done */
+    int64_t step_of[MOST_OPS + 1], resolved_end = begin;
     uint8_t is_target[MOST_OPS + 1] = {0};
     uint8_t *to = made->text, *most = made->text + SHARED_BYTES - 2 * BLOCK;
     for (int64_t i = begin; i < end; i++) {

@@ -76,3 +76,33 @@ int64_t kafkalog_match_times(const int64_t *timestamps, const int64_t *offsets, 
     }
     return entry;
 }
+
+int64_t kafkalog_contradiction(const int64_t *records, int64_t record_stride, int64_t record_count,
+                               const int64_t *record_ends, const int64_t *batches, int64_t stride, int64_t count,
+                               int64_t number, int64_t *result)
+{
+    const int64_t *offset = records + R_OFFSET * record_stride, *timestamp = records + R_TIMESTAMP * record_stride;
+    for (; number < count; number++) {
+        int64_t begin = number ? record_ends[number - 1] : 0, end = record_ends[number];
+        if (begin < 0 || end > record_count)
+            return count;
+        if (end <= begin)
+            continue;
+        int64_t base = batches[B_BASE_OFFSET * stride + number], largest = timestamp[begin];
+        int64_t last = batches[B_LAST_OFFSET * stride + number], header = batches[B_MAX_TIMESTAMP * stride + number];
+        int is_wrong = (base != -1 && offset[begin] < base) || offset[end - 1] > last;
+        for (int64_t record = begin + 1; record < end; record++) {
+            is_wrong |= offset[record] <= offset[record - 1];
+            largest = timestamp[record] > largest ? timestamp[record] : largest;
+        }
+        /* A broker's MemoryRecordsBuilder begins with a maximum of -1, and keeps it if all timestamps are below. */
+        int is_other = largest != header && (header != -1 || largest >= -1);
+        if (is_wrong || is_other) {
+            result[0] = is_wrong;
+            result[1] = is_other;
+            result[2] = largest;
+            return number;
+        }
+    }
+    return count;
+}

@@ -1,7 +1,7 @@
 """Columns of integers: views of the matrices that the library of C kernels fills, and questions about many rows.
 
-The library finds extremes, bits, order and gaps. Conditions on a few rows are asked in Python, because NumPy's import takes longer
-than a dump of a small log, and those on many rows with NumPy, over the same memory.
+The library finds extremes, bits, order and gaps. Conditions on a few rows are asked in Python, because NumPy's import
+takes longer than a dump of a small log, and those on many rows with NumPy, over the same memory.
 """
 
 from __future__ import annotations

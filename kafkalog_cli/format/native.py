@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog_cli.errors import KafkalogError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TypeAlias
 
     from kafkalog_cli.format.columns import IntColumn, Matrix
@@ -89,6 +90,7 @@ _FUNCTIONS = {
     "kafkalog_index_batches": ("", "ppppicppp"),
     "kafkalog_index_columns": ("i", "piiicppp"),
     "kafkalog_survey": ("", "piip"),
+    "kafkalog_contradiction": ("i", "piippiiip"),
     "kafkalog_match_positions": ("i", "ppipiip"),
     "kafkalog_match_times": ("i", "ppipiii"),
     "kafkalog_extremes": ("", "pip"),
@@ -499,6 +501,31 @@ def survey(batches: Matrix) -> list[int]:
     return scratch.survey[:]
 
 
+class Contradiction(NamedTuple):
+    """A batch whose records contradict its header. `largest_timestamp` is that of the records."""
+
+    number: int
+    has_wrong_offsets: bool
+    has_other_timestamp: bool
+    largest_timestamp: int
+
+
+def contradictions(records: Matrix, record_ends: IntColumn, batches: Matrix) -> Iterator[Contradiction]:
+    """Yield the batches whose records contradict their headers. See kafkalog_contradiction."""
+    scratch, columns, rows = _scratch(), columns_of(batches), columns_of(records)
+    ends, number = _sized(record_ends, columns.rows), 0
+    while True:
+        number = library().kafkalog_contradiction(
+            *(rows.address, rows.stride, rows.rows, ends.address),
+            *(columns.address, columns.stride, columns.rows, number, scratch.results_at),
+        )
+        if number >= columns.rows:
+            return
+        has_wrong_offsets, has_other_timestamp, largest, *_ = scratch.results
+        yield Contradiction(number, bool(has_wrong_offsets), bool(has_other_timestamp), largest)
+        number += 1
+
+
 def match_positions(offsets: IntColumn, positions: IntColumn, batches: Matrix) -> bytearray:
     """Return the marks of the first entries of an offset index, as many as fit. See kafkalog_match_positions."""
     rows, columns, single = len(positions), columns_of(batches), bytearray(len(positions))
@@ -520,7 +547,7 @@ def match_times(timestamps: IntColumn, offsets: IntColumn, batches: Matrix, larg
 
 
 def extremes(column: IntColumn) -> tuple[int, int, int, int]:
-    """Return the least and the largest of one or more integers, how they rise, and their bits. See kafkalog_extremes."""
+    """Return the least and the largest of one or more integers, how they rise, their bits. See kafkalog_extremes."""
     scratch, rows = _scratch(), len(column)
     values = _sized(column, max(1, rows))
     library().kafkalog_extremes(values.address, rows, scratch.results_at)

@@ -227,11 +227,8 @@ class InnerGaps:
 
 
 def _is_dense(block: RecordBlock) -> bool:
-    """Whether the batches have as many records as offsets, computed on whole columns; most logs are like this."""
-    if not block.is_usual or block.begun or block.goes_on:
-        return False
-    part = block.batches.part(block.first_row, block.end_row)
-    return sum(part.last_offset) - sum(part.base_offset) + len(part) == len(block.records)
+    """Whether all batches have as many records as offsets; most logs are like this."""
+    return block.is_usual and not (block.begun or block.goes_on or block.batches.survey.uneven)
 
 
 def missing_start(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from kafkalog_cli.format import native
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
     LOG_OVERHEAD_BYTES,
@@ -16,7 +17,7 @@ from kafkalog_cli.format.batch import (
     RECORD_BATCH_MAGIC,
     Batch,
 )
-from kafkalog_cli.format.columns import all_set, as_array, ascends, is_many, least_and_largest, rows_where
+from kafkalog_cli.format.columns import all_set, any_bit, ascends, least_and_largest, rows_where
 from kafkalog_cli.format.compression import CompressionFault, codec_name, decompress_into
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
@@ -94,8 +95,8 @@ class RecordsCheck:
 
     def _problems(self, block: RecordBlock) -> "Iterator[_Problem]":
         """Yield the problems of each batch whose records have all been seen."""
-        if block.is_usual and not (block.begun or block.goes_on) and is_many(block.batch_count):
-            yield from _array_problems(block)
+        if block.is_usual and not (block.begun or block.goes_on):
+            yield from _usual_problems(block)
             return
         begin = 0
         rows = enumerate(block.batches.rows(block.first_row, block.end_row), block.first_row)
@@ -154,6 +155,8 @@ def _batch_timestamp(block: RecordBlock, record: int) -> int:
 def _control_rows(block: RecordBlock) -> Iterable[int]:
     """Return the rows of control batches."""
     part = block.batches.part(block.first_row, block.end_row)
+    if not any_bit(CONTROL_MASK, part.attributes):
+        return ()
     rows = rows_where(lambda bits, magic: (bits & CONTROL_MASK != 0) & (magic >= 2), part.attributes, part.magic)
     return [block.first_row + row for row in rows]
 
@@ -161,38 +164,20 @@ def _control_rows(block: RecordBlock) -> Iterable[int]:
 _Problem = tuple[FindingKind, int, str]
 
 
-def _array_problems(block: RecordBlock) -> Iterator[_Problem]:
-    """Yield the batches whose records contradict the header, computed on whole columns, which only v2 has."""
-    import numpy as np
-
-    first, records = block.first_row, block.records.arrays()
-    ends = as_array(block.record_ends)
-    starts = np.concatenate((ends[:1] * 0, ends[:-1]))
-    rows = np.flatnonzero(ends > starts)
-    starts, ends = starts[rows], ends[rows]
-    part = block.batches.arrays().chosen(first + rows)
-    offset, base, last = records.offset, part.base_offset, part.last_offset
-    bad = ((base != NO_OFFSET) & (offset[starts] < base)) | (offset[ends - 1] > last)
-    back = np.flatnonzero(offset[1:] <= offset[:-1]) + 1
-    if len(back):
-        back = back[~np.isin(back, starts)]
-        bad[np.searchsorted(starts, back, side="right") - 1] = True
-    for row in np.flatnonzero(bad).tolist():
-        yield FindingKind.RECORD_OFFSET, first + int(rows[row]), _OFFSETS
-    largest = np.maximum.reduceat(records.timestamp, starts)
-    is_brokers = (part.max_timestamp == NO_TIMESTAMP) & (largest < NO_TIMESTAMP)
-    for row in np.flatnonzero((largest != part.max_timestamp) & ~is_brokers).tolist():
-        if first + int(rows[row]) not in block.faults:
-            message = _timestamp_message(int(largest[row]), int(part.max_timestamp[row]))
-            yield FindingKind.MAX_TIMESTAMP, first + int(rows[row]), message
-    invalid = np.flatnonzero(records.valid == 0)
-    if len(invalid):
-        for row in np.unique(np.searchsorted(starts, invalid, side="right") - 1).tolist():
-            yield FindingKind.INNER_MESSAGE, first + int(rows[row]), _INNER_CRC
+def _usual_problems(block: RecordBlock) -> Iterator[_Problem]:
+    """Yield the batches v2 whose records contradict the header."""
+    batches = block.batches.part(block.first_row, block.end_row)
+    for found in native.contradictions(block.records, block.record_ends, batches):
+        row = block.first_row + found.number
+        if found.has_wrong_offsets:
+            yield FindingKind.RECORD_OFFSET, row, _OFFSETS
+        if found.has_other_timestamp:
+            message = _timestamp_message(found.largest_timestamp, batches.max_timestamp[found.number])
+            yield FindingKind.MAX_TIMESTAMP, row, message
 
 
 class _BatchSeen:
-    """The state of one batch's records, which may come in parts; finds the same problems as `_array_problems`."""
+    """The state of one batch's records, which may come in parts; finds the same problems as `_usual_problems`."""
 
     __slots__ = ("_is_ordered", "_is_valid", "_largest", "first_offset", "last_offset")
 
@@ -240,6 +225,11 @@ def _timestamp_message(largest: int, header: int) -> str:
 def _negative_lengths(block: RecordBlock) -> Iterator[tuple[int, str]]:
     """Yield the row of each batch v2 with a key, value or header whose length is below -1, and a text on the first."""
     records, told = block.records, NO_OFFSET
+    sizes = records.key_size, records.value_size
+    if not len(records) or (
+        min(least_and_largest(column)[0] for column in sizes) >= -1 and least_and_largest(records.valid)[1] < ODD_HEADER
+    ):
+        return
     for number in rows_where(
         lambda key, value, valid: (key < -1) | (value < -1) | (valid == ODD_HEADER),
         records.key_size, records.value_size, records.valid,

@@ -57,6 +57,7 @@ def run(environment, *words, code=0):
     return done.stdout.decode()
 
 
+@pytest.mark.exhaustive
 def test_a_path_that_is_printed_can_be_used_again(logs, environment):
     for line in run(environment, "ls", logs, "--format", "json", code=3).splitlines():
         found = json.loads(line)
@@ -71,6 +72,7 @@ def test_a_path_that_is_printed_can_be_used_again(logs, environment):
     assert "orders-0" in run(environment, *words[1:], "--dry-run", code=3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("condition", [("--json", "e=café"), ("--key", "schlüssel"), ("--value", "café")])
 def test_find_takes_utf_8(logs, environment, condition):
     assert run(environment, "find", logs / "orders-0", *condition, "--count") == "orders-0:3\n"

@@ -15,7 +15,7 @@ from tests.kafka.broker_records import our_lines, served_lines
 from tests.kafka.recovering import complaints, kafkalog
 from tests.kafka.test_broker_starts_corpus import put_in_place
 
-pytestmark = pytest.mark.xdist_group("broker")
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 OF_2_8 = "message.format.version"
 """What a broker of today knows no more."""

@@ -12,7 +12,7 @@ from tests.kafka.broker import Client, broker
 from tests.kafka.broker_records import our_lines, served_lines
 from tests.kafka.recovering import complaints, kafkalog
 
-pytestmark = pytest.mark.xdist_group("broker")
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.full]
 
 ONE_SEGMENT, SEVERAL, TRANSACTIONS = "one-segment", "several", "transactions"
 TOPICS = (ONE_SEGMENT, SEVERAL, TRANSACTIONS)

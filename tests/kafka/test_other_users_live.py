@@ -57,6 +57,7 @@ def stopped(public):
     return folder
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
 def test_the_broker_starts_and_deletes_a_topic_after_a_run_of(public, stopped, tmp_path, case):
     user, directory_mode, file_mode = CASES[case]
@@ -110,6 +111,7 @@ LOCKS_OUT = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", LOCKS_OUT)
 def test_a_broker_ends_at_what_verify_says_and_starts_after_the_printed_commands(public, stopped, case):
     name, owner_id, mode = LOCKS_OUT[case]

@@ -1,6 +1,5 @@
 """Every next step that verify prints is run, literally, on every damaged log directory of real brokers."""
 
-import json
 import re
 import shlex
 import shutil
@@ -67,18 +66,6 @@ def test_every_next_step_leads_to_a_clean_verify_or_to_a_stated_end(corpus, tmp_
         else:
             assert code == 0, (name, done)
             assert set(done.values()) <= {0}, (name, done)
-
-
-def test_recover_alone_leads_there_too(corpus, tmp_path):
-    for source in damaged(corpus):
-        name = source.parent.name
-        if name in STATED_ENDS | EXPLAINED:
-            continue
-        disk = tmp_path / name
-        shutil.copytree(source, disk)
-        assert kafkalog("recover", disk)[0] == 0, name
-        assert commands_of(disk, "deep") == (0, []), name
-        assert json.loads(kafkalog("recover", disk, "--format", "json")[1].splitlines()[-1])["changed"] == 0, name
 
 
 def lines(path, *, of):

@@ -24,7 +24,7 @@ STEP = 1 if DIAL.effort == "night" else 83
 MARKER = 3
 """The entry with the transaction's end: without it the producer's next batch, which has none, is not allowed."""
 PARTS = 3 * len(SINCE_EIGHT)
-"""Tests that share row R8 here; those of test_truncation.py and test_verify_truncation.py have rows of their own."""
+"""Tests that share row R8 here; those of test_verify_truncation.py have a row of their own."""
 
 ids = {"ids": lambda log: log.name}
 

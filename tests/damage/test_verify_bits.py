@@ -9,10 +9,10 @@ import pytest
 
 from tests.damage.makers import LOGS, RECORD_BATCH_BYTES, SmallLog
 from tests.damage.reading import deadline
-from tests.damage.test_flipped_bits import ALL_BITS, kind_of, place, unseen_bits
 from tests.damage.verifying import Told, bad, beside, verified
 from tests.support.effort import DIAL
 
+ALL_BITS = range(8)
 UNSEEN: dict[str, dict[range, Iterable[int]]] = {
     # What no CRC covers is found by what lies beside: base offsets by the index, by their order and by the offsets of
     # the records, leader epochs by their checkpoint, magics because none is above 2.
@@ -31,6 +31,20 @@ PARTS = len(EIGHTHS) * len(LOGS) + 8
 
 HEADER_BYTES = {"v2": RECORD_BATCH_BYTES, "v1": 34, "v0": 26, "seven": 10}
 ids = {"ids": lambda log: log.name}
+
+
+def unseen_bits(kind: str) -> set[tuple[int, int]]:
+    """(byte of an entry, bit) of the list above."""
+    return {(byte, bit) for places, bits in UNSEEN[kind].items() for byte in places for bit in bits}
+
+
+def kind_of(log: SmallLog) -> str:
+    return log.name.partition("-")[0]
+
+
+def place(log: SmallLog, bit: int) -> tuple[int, int]:
+    position = bit >> 3
+    return position - log.starts[log.entry_of(position)], bit & 7
 
 
 class Tried:
@@ -71,7 +85,7 @@ def test_the_undamaged_log_has_no_damage(log):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_bits_of_headers_are_seen_or_on_the_list(log):
-    assert unseen_of(log, DIAL.some(header_bits(log))) <= unseen_bits(UNSEEN, kind_of(log))
+    assert unseen_of(log, DIAL.some(header_bits(log))) <= unseen_bits(kind_of(log))
 
 
 @pytest.mark.exhaustive
@@ -79,7 +93,7 @@ def test_bits_of_headers_are_seen_or_on_the_list(log):
 def test_one_bit_in_every_sixteenth_byte_is_seen_or_on_the_list(log):
     rng = random.Random(log.name)
     bits = [8 * byte + rng.randrange(8) for byte in range(rng.randrange(16), len(log.data), 16)]
-    assert unseen_of(log, DIAL.some(bits)) <= unseen_bits(UNSEEN, kind_of(log))
+    assert unseen_of(log, DIAL.some(bits)) <= unseen_bits(kind_of(log))
 
 
 @pytest.mark.full
@@ -87,19 +101,19 @@ def test_one_bit_in_every_sixteenth_byte_is_seen_or_on_the_list(log):
 @pytest.mark.parametrize("eighth", EIGHTHS)
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_every_bit_is_seen_or_on_the_list(log, eighth, evidence):
-    bits = range(eighth, 8 * len(log.data), len(EIGHTHS))
-    assert unseen_of(log, bits) <= unseen_bits(UNSEEN, kind_of(log))
+    bits = DIAL.some(range(eighth, 8 * len(log.data), len(EIGHTHS)))
+    assert unseen_of(log, bits) <= unseen_bits(kind_of(log))
     evidence("R7", len(bits), PARTS)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in UNSEEN if unseen_bits(UNSEEN, kind)])
+@pytest.mark.parametrize("kind", [kind for kind in UNSEEN if unseen_bits(kind)])
 def test_the_list_has_no_bit_that_is_always_seen(kind):
     unseen = set()
     for log in LOGS:
         if kind_of(log) == kind:
-            bits = [8 * (start + byte) + bit for start in log.starts[:-1] for byte, bit in unseen_bits(UNSEEN, kind)]
+            bits = [8 * (start + byte) + bit for start in log.starts[:-1] for byte, bit in unseen_bits(kind)]
             unseen |= unseen_of(log, (bit for bit in bits if bit < 8 * len(log.data)))
-    assert unseen >= unseen_bits(UNSEEN, kind)
+    assert unseen >= unseen_bits(kind)
 
 
 @pytest.mark.parametrize("log", LOGS, **ids)

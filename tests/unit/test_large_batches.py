@@ -20,9 +20,8 @@ from tests.damage.makers import CONTROL, GZIP, START_MS, batch, record, seven
 from tests.damage.reading import read
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
-from tests.support.naive_reader import NaiveBatch, NaiveRecord
+from tests.support.naive_reader import NaiveBatch, NaiveRecord, read_batches, read_records
 from tests.support.strategies import batches_v2, control_batches, logs, message_sets
-from tests.unit.test_twin import read_naively
 
 HAVE_THE_SIZE = (decode, legacy, record_reader)
 
@@ -95,8 +94,8 @@ def batch_by_batch(data):
 def test_the_parts_are_the_whole(log, most):
     with parts_of(most):
         found, parts = batch_by_batch(log.data)
-    batches, records, _ = read_naively(log.data)
-    assert found == list(zip([one.position for one in batches], records, strict=True))
+    records = [list(read_records(log.data, batch)) for batch in read_batches(log.data)]
+    assert found == list(zip([one.position for one in read_batches(log.data)], records, strict=True))
     assert parts >= sum(max(1, -(-len(one) // most)) for one in records)
 
 

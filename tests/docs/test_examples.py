@@ -47,6 +47,7 @@ def test_examples_print_what_is_shown(page, fresh):
     check(page, with_spark=False)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("page", list(filter(of_spark, PAGES)))

@@ -10,6 +10,8 @@ from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.product import ExitCode
 from tests.support.product_spark import FileFormat
 
+pytestmark = pytest.mark.exhaustive
+
 MEBIBYTE = 1 << 20
 
 

@@ -7,14 +7,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.metadata_logs import directory, leader_change, partition, snapshot, topic_id, value
 from tests.support.product import Environment, NothingSelected, run
+from tests.support.schemas import check
 
-SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 FIRST = f"{0:020}"
 ENDPOINTS = [{"name": "PLAINTEXT", "host": "h", "port": 9092, "securityProtocol": 0}]
 BROKER = {
@@ -100,14 +99,6 @@ def data(tmp_path):
         (folder / name / f"{FIRST}.log").touch()
         (folder / name / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id(own_id)}")
     return folder
-
-
-def check_schema(lines):
-    """Each object fits the schema that it names."""
-    for line in lines:
-        name = line["schema"].replace("/", "-")
-        schema = json.loads((SCHEMAS / f"{name}.json").read_text())
-        assert not [*Draft202012Validator(schema).iter_errors(line)], line
 
 
 def entries(description):
@@ -223,7 +214,7 @@ def test_a_directory_of_zookeeper_s_time(data):
         kl.cluster(data, at=1)
     out = io.BytesIO()
     assert run(["cluster", str(data), "--format", "json"], Environment(stdout=out)) == 0
-    check_schema([json.loads(line) for line in out.getvalue().splitlines()])
+    check(out.getvalue().splitlines())
     assert run(["cluster", str(data)], Environment(stdout=out)) == 0
     assert "(ZooKeeper)" in out.getvalue().decode()
     assert "partitions on disk" in out.getvalue().decode()
@@ -277,7 +268,7 @@ def test_text_and_json(data):
     for more in (["--at", str(len(RECORDS))], ["--since", "3"]):
         out = io.BytesIO()
         assert run(["cluster", str(data), *more, "--format", "json"], Environment(stdout=out)) == 0
-        check_schema([json.loads(line) for line in out.getvalue().splitlines()])
+        check(out.getvalue().splitlines())
     out = io.BytesIO()
     assert run(["cluster", str(data), "--since", str(len(RECORDS))], Environment(stdout=out)) == 0
     assert "  value: 5 -> 6\n" in out.getvalue().decode()

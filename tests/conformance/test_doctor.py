@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
 from tests.support.archives import FIXTURES
@@ -21,11 +20,11 @@ from tests.support.commands import json_of, kafkalog
 from tests.support.logs import R, batch_v2
 from tests.support.metadata_logs import batches, partition, topic_id, value
 from tests.support.product import Environment, run
+from tests.support.schemas import check
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 FIRST = f"{0:020}"
 MIXED = "mixed-0"
-SCHEMAS = EXAMPLE.parent / "schemas"
 WAYS = {}
 EFFECTS = ("nothing", "copies", "reversible", "permanent")
 
@@ -143,18 +142,10 @@ def damaged_producer_snapshot(folder):
         log.with_suffix(".snapshot").write_bytes(b"\0\1garbage")
 
 
-def check_schema(lines):
-    """Each object fits the schema that it names."""
-    for line in lines:
-        name = line["schema"].replace("/", "-")
-        schema = json.loads((SCHEMAS / f"{name}.json").read_text())
-        assert not [*Draft202012Validator(schema).iter_errors(line)], line
-
-
 def doctor(*arguments):
     code, lines, _ = json_of("doctor", *arguments)
     assert lines[-1]["exit_code"] == code
-    check_schema(lines)
+    check(map(json.dumps, lines))
     return lines
 
 

@@ -3,7 +3,6 @@
 import os
 import re
 import struct
-import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.commands import a_broker_on, json_of, kafkalog
+from tests.support.commands import a_broker_on, json_of
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.product import RealFilesystem
 
@@ -353,23 +352,3 @@ def test_an_index_that_was_preallocated_costs_a_few_reads():
     assert (partition.log_end_offset, partition.max_timestamp_ms, partition.faults) == (2, 9, [])
     assert fs.bytes_read < 1000
     assert fs.reads < 100
-
-
-def test_the_memory_of_a_listed_partition(tmp_path):
-    """All listings are in memory until the last row is known: 100,000 of them within 300 MiB."""
-
-    def peak_of(partitions):
-        log_dir = tmp_path / str(partitions)
-        for number in range(partitions):
-            directory = log_dir / f"orders-{number}"
-            directory.mkdir(parents=True)
-            for kind in ("log", "index", "timeindex"):
-                (directory / f"{0:020d}.{kind}").touch()
-        tracemalloc.start()
-        assert kafkalog("ls", log_dir).out.count("orders-") == partitions
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return peak
-
-    peak_of(1)  # what is loaded once
-    assert peak_of(400) - peak_of(100) < 300 * 3000

@@ -1,6 +1,5 @@
 """`find` against a twin that decodes every record of the log and asks each condition of it."""
 
-import base64
 import io
 import json
 import random
@@ -16,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog_cli as kl
-from tests.support.commands import Terminal, kafkalog
+from tests.support.commands import Terminal, kafkalog, stored
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set, write_segment
 from tests.support.naive_consumer import ABORT, COMMIT, consume
@@ -111,12 +110,6 @@ def around(records, matches, before, after):
     return [(row, row in matches) for row in sorted(shown)]
 
 
-def bytes_of(thing):
-    if thing is None:
-        return None
-    return thing["data"].encode() if thing["encoding"] == "utf-8" else base64.b64decode(thing["data"])
-
-
 def search(files, *options, folder="/logs"):
     """(exit code, records of stdout, its summary, objects of stderr)."""
     out, err = io.BytesIO(), io.BytesIO()
@@ -164,9 +157,9 @@ def test_random_searches_against_a_decoder_of_everything(seed, evidence):
             got = [
                 (
                     one["topic"], one["partition"], one["offset"],
-                    -1 if one["timestamp_ms"] is None else one["timestamp_ms"], bytes_of(one["key"]),
-                    bytes_of(one["value"]),
-                    tuple((bytes_of(header["key"]), bytes_of(header["value"])) for header in one["headers"]),
+                    -1 if one["timestamp_ms"] is None else one["timestamp_ms"], stored(one["key"]),
+                    stored(one["value"]),
+                    tuple((stored(header["key"]), stored(header["value"])) for header in one["headers"]),
                     *((one["match"],) if before or after else ()),
                 )
                 for one in found

@@ -1,6 +1,5 @@
 """`read` against a consumer that looks at every batch of the log and lets the markers decide."""
 
-import base64
 import io
 import json
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.commands import stored
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot
 from tests.support.naive_consumer import ABORT, COMMIT, consume
@@ -26,16 +26,10 @@ def read(files, *options, command="read"):
     return code, *([json.loads(line) for line in stream.getvalue().splitlines()] for stream in (out, err))
 
 
-def bytes_of(thing):
-    if thing is None:
-        return None
-    return thing["data"].encode() if thing["encoding"] == "utf-8" else base64.b64decode(thing["data"])
-
-
 def record_of(thing):
-    headers = tuple((bytes_of(header["key"]), bytes_of(header["value"])) for header in thing["headers"])
+    headers = tuple((stored(header["key"]), stored(header["value"])) for header in thing["headers"])
     timestamp = -1 if thing["timestamp_ms"] is None else thing["timestamp_ms"]
-    return thing["offset"], timestamp, bytes_of(thing["key"]), bytes_of(thing["value"]), headers
+    return thing["offset"], timestamp, stored(thing["key"]), stored(thing["value"]), headers
 
 
 @dataclass

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.support import memory_fs
 from tests.support.memory_fs import SURVIVALS, MemoryFilesystem, Survival
 from tests.support.product import FileAttributes, KafkalogError, RealFilesystem, read_all
-from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem, every_fault
+from tests.support.watched_fs import FailingFilesystem, every_fault
 
 NAMES = st.sampled_from(["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "a/x"])
 DATA = st.binary(max_size=12)
@@ -236,17 +236,6 @@ def test_changes_of_names_may_survive_out_of_order():
     assert {frozenset(image) for image in images(fs).values()} == {frozenset({"/d/two"})}
 
 
-def test_an_image_is_a_disk_of_its_own():
-    fs = small_disk()
-    image = fs.image(SURVIVALS[0])
-    image.unlink("/d/old")
-    with image.create("/d/new"):
-        pass
-    assert contents(fs) == {"/d/old": b"before"}
-    fs.unlink("/d/old")
-    assert contents(image) == {"/d/new": b""}
-
-
 def test_chance_mixes_what_survives():
     def after(seed):
         fs = small_disk()
@@ -259,25 +248,6 @@ def test_chance_mixes_what_survives():
     assert len({frozenset(image) for image in found}) > 30, "names come and go one by one"
     assert frozenset({b"before", b"", bytes(8), b"12345678"}) in {frozenset(image.values()) for image in found}
     assert after(5) == after(5)
-
-
-def test_a_recorder_lists_what_was_asked():
-    fs = RecordingFilesystem(small_disk())
-    seen = []
-    fs.watch = seen.append
-    with fs.create("/d/new") as file:
-        file.write(0, b"content")
-        file.sync()
-    fs.rename("/d/new", "/d/newer")
-    assert read_all(fs, "/d/newer") == b"content"
-    assert [(call.name, call.path, call.to) for call in fs.changes] == [
-        ("create", "/d/new", ""),
-        ("write", "/d/new", ""),
-        ("sync", "/d/new", ""),
-        ("rename", "/d/new", "/d/newer"),
-    ]
-    assert [call.name for call in fs.calls] == ["create", "write", "sync", "rename", "open_read", "read"]
-    assert seen == fs.changes
 
 
 def two_writes(fs):

@@ -11,8 +11,7 @@ from kafkalog_cli.cli.exit_codes import CHANGE
 from kafkalog_cli.cli.option_groups import Topics
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.ops.change.policy_rules import Action
-from kafkalog_cli.ops.change.undo.plan import UndoResult, UndoStep
-from kafkalog_cli.ops.change.undo.verb import Undone
+from kafkalog_cli.ops.change.undo.plan import Undo, UndoStep
 from kafkalog_cli.ops.change.undo.verb import undo as undo_run
 from kafkalog_cli.output.changes import Sums
 from kafkalog_cli.output.stream import printable
@@ -53,24 +52,23 @@ def undo(  # noqa: PLR0913
 _SUMS: Sums = {"undone": lambda done: int(done.undone)}
 
 
-def _lines(done: Undone) -> Iterator[str]:
+def _lines(done: Undo) -> Iterator[str]:
     """Return the line of an undone run, and its steps."""
-    plan, result = done.plan, done.result
-    run = f"{printable(plan.path)}: run {printable(plan.run_id)}"
-    if plan.manifest is None:
-        yield f"{run}: had changed nothing" + (", its leftovers are removed" if result is not None else "")
+    run = f"{printable(done.path)}: run {printable(done.run_id)}"
+    if done.manifest is None:
+        yield f"{run}: had changed nothing" + ("" if done.dry_run else ", its leftovers are removed")
         return
-    if not plan.has_work:
+    if not done.needs_undo:
         yield f"{run}: was undone before"
         return
-    yield f"{run} ({plan.manifest.run.action}) {'would be' if result is None else 'is'} undone"
-    for step in plan.steps:
+    yield f"{run} ({done.action}) {'would be' if done.dry_run else 'is'} undone"
+    for step in done.steps:
         yield f"  {_sentence(step)}"
-    if plan.moves_marker:
-        yield f"  {_marker_sentence(result)}"
-    if result is not None:
-        action = plan.manifest.run.action
-        again = f"`kafkalog recover {shell_word(plan.path)}`" if action == Action.RECOVER.value else printable(action)
+    if done.moves_marker:
+        yield f"  {_marker_sentence(done)}"
+    if not done.dry_run:
+        action = done.manifest.run.action
+        again = f"`kafkalog recover {shell_word(done.path)}`" if action == Action.RECOVER.value else printable(action)
         yield f"  an undo cannot be undone; {again} makes such changes again"
 
 
@@ -87,7 +85,8 @@ def _sentence(step: UndoStep) -> str:
     return f"{name}: {'no line' if step.to is None else f'line {printable(step.to)}'}"
 
 
-def _marker_sentence(result: UndoResult | None) -> str:
-    if result is None:
+def _marker_sentence(done: Undo) -> str:
+    if done.dry_run:
         return ".kafka_cleanshutdown: comes back if no other run is waited for"
-    return f".kafka_cleanshutdown: {'is there again' if result.marker else 'stays away: another run is waited for'}"
+    is_back = done.clean_shutdown_marker
+    return f".kafka_cleanshutdown: {'is there again' if is_back else 'stays away: another run is waited for'}"

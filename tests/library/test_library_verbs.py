@@ -97,7 +97,7 @@ def test_what_a_command_does_to_one_partition(tmp_path, verb):
     assert files(place) == wanted != before
     assert any("other replicas" in note.message for note in run.notes)
     undone = log.undo(run.results[0].done.manifest.run.run_id)
-    assert (undone.exit_code, undone.results[0].result.undone) == (0, True)
+    assert (undone.exit_code, undone.results[0].undone) == (0, True)
 
 
 @pytest.mark.parametrize("verb", ["roll", "retain", "compact"])

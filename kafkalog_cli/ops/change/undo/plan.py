@@ -1,6 +1,7 @@
 """Plan the undo of one run on one partition, and apply it: restore the files and the checkpoint lines."""
 
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, NamedTuple
 
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal_undo import check_partition, check_undo, sweep, undo
@@ -11,6 +12,7 @@ from kafkalog_cli.disk.durable import half_changed, marker_left_away, not_change
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.errors import (
+    ExitCode,
     HalfChanged,
     KafkalogError,
     NothingSelected,
@@ -22,7 +24,7 @@ from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.change.refusals import Action, AppliedRule, Intent, RuleOutcome, judge, raise_refusals
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.ownership import Places
-from kafkalog_cli.results import PathName, keywords
+from kafkalog_cli.results import Hidden, PathName, keywords, of, result
 
 
 class UndoStep(NamedTuple):
@@ -34,36 +36,57 @@ class UndoStep(NamedTuple):
     size_bytes: Annotated[int | None, "the number of bytes restored to the file, or the size to which it is cut"] = None
 
 
-class UndoPlan(NamedTuple):
-    """A run and the steps to undo it, last change first. `manifest` is None if the run changed nothing.
+@result("kafkalog.undo/1")
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """A run on a partition that was undone, or would be.
 
-    `log_dir` is None if the partition is in no log directory.
+    `manifest` is None if the run changed nothing, `log_dir` if the partition is in no log directory.
     """
 
-    path: str
-    name: str
-    run_id: str
-    log_dir: str | None
-    manifest: Manifest | None
-    steps: tuple[UndoStep, ...] = ()
-    warnings: tuple[AppliedRule, ...] = ()
+    path: Annotated[PathName, "the partition directory"]
+    name: Hidden[str]
+    run_id: Hidden[str]
+    log_dir: Hidden[str | None]
+    manifest: Hidden[Manifest | None]
+    run: ClassVar[str] = of("run_id")
+    action: ClassVar[Annotated[str | None, "the command; null if the run ended before it changed anything"]] = of(
+        "manifest.run.action"
+    )
+    started_ms: ClassVar[int | None] = of("manifest.run.now_ms")
+    state: ClassVar[Annotated[RunState | None, "the progress of the run before the undo"]] = of("manifest.state")
+    dry_run: bool = True
+    undone: Annotated[bool, "whether this call undid it"] = False
+    steps: Annotated[tuple[UndoStep, ...], "last change first"] = ()
+    clean_shutdown_marker: Annotated[
+        bool | None, "whether .kafka_cleanshutdown is back; null in a dry run, or if the run did not remove it"
+    ] = None
+    warnings: Hidden[tuple[AppliedRule, ...]] = ()
+
+    @property
+    def needs_undo(self) -> bool:
+        """Whether the run was not undone before."""
+        return self.manifest is None or self.manifest.state is not RunState.UNDONE
 
     @property
     def has_work(self) -> bool:
-        """Whether the run has not been undone yet."""
-        return self.manifest is None or self.manifest.state is not RunState.UNDONE
+        """Whether files are restored, or would be."""
+        return self.needs_undo and self.manifest is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to report."""
+        return not self.needs_undo
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Always OK: if a run cannot be undone, an exception is raised."""
+        return ExitCode.OK
 
     @property
     def moves_marker(self) -> bool:
         """Whether the run removed the clean shutdown marker."""
         return self.log_dir is not None and self.manifest is not None and self.manifest.run.holds_marker
-
-
-class UndoResult(NamedTuple):
-    """The result of an undo. `marker`: whether the clean shutdown marker is back; None if the run did not remove it."""
-
-    undone: bool
-    marker: bool | None = None
 
 
 def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
@@ -79,7 +102,7 @@ def has_run(fs: Filesystem, partition: Partition, run_id: str) -> bool:
 
 def plan_undo(
     fs: WritableFilesystem, partition: Partition, run_id: str, clock: Clock, places: Places | None = None
-) -> UndoPlan:
+) -> Undo:
     """Plan the undo of a run. Raises NothingSelected (no such run), Refused (changed since the run)."""
     path = partition.path
     if not has_run(fs, partition, run_id):
@@ -88,26 +111,28 @@ def plan_undo(
     try:
         manifest = read_manifest(fs, path, run_id)
         if manifest is None or manifest.state is RunState.UNDONE:
-            return UndoPlan(path, partition.name, run_id, log_dir, manifest)
+            return Undo(path, partition.name, run_id, log_dir, manifest)
         cuts = frozenset(change.name for change in manifest.changes if change.kind in (ChangeKind.CUT, ChangeKind.GROW))
         warnings = check_refusals(fs, partition, Action.UNDO, clock, places, cuts)
         check_partition(path, manifest, partition.topic, partition.number)
         check_undo(fs, path, manifest, log_dir)
     except OSError as error:
         raise not_changed(path, error) from error
-    return UndoPlan(path, partition.name, run_id, log_dir, manifest, _steps(manifest), warnings)
+    return Undo(path, partition.name, run_id, log_dir, manifest, steps=_steps(manifest), warnings=warnings)
 
 
-def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
-    """Apply the plan, under the locks of log directory and partition. A second call completes an interrupted one.
+def apply_undo(fs: WritableFilesystem, plan: Undo) -> Undo:
+    """Apply the plan, and return it with what was done.
 
-    Raises HalfChanged, MarkerLeftAway, NotChanged, NoSpace.
+    The caller holds the locks of log directory and partition. A second call completes an interrupted one. Raises
+    HalfChanged, MarkerLeftAway, NotChanged, NoSpace.
     """
     manifest = plan.manifest
-    if manifest is None or not plan.has_work:
+    if manifest is None or not plan.needs_undo:
         is_back = _finish_earlier(fs, plan)
         _retire(fs, plan)
-        return UndoResult(manifest is None or is_back is not None, is_back)
+        is_undone = manifest is None or is_back is not None
+        return replace(plan, dry_run=False, undone=is_undone, clean_shutdown_marker=is_back)
     run_id, log_dir = plan.run_id, plan.log_dir
     try:
         is_held = plan.moves_marker and log_dir is not None and hold_marker(fs, log_dir, run_id, [plan.name])
@@ -121,10 +146,10 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
         raise half_changed(plan.path, run_id, error, without_marker=is_held) from error
     is_back = None if not is_held or log_dir is None else _release(fs, plan, log_dir)
     _retire(fs, plan)
-    return UndoResult(True, is_back)
+    return replace(plan, dry_run=False, undone=True, clean_shutdown_marker=is_back)
 
 
-def _retire(fs: WritableFilesystem, plan: UndoPlan) -> None:
+def _retire(fs: WritableFilesystem, plan: Undo) -> None:
     """Remove the partition directory if the run created it, or its empty segment."""
     if plan.manifest is None or not (plan.manifest.run.makes_directory or plan.manifest.run.makes_files):
         return
@@ -134,7 +159,7 @@ def _retire(fs: WritableFilesystem, plan: UndoPlan) -> None:
         raise half_changed(plan.path, plan.run_id, error) from error
 
 
-def _finish_earlier(fs: WritableFilesystem, plan: UndoPlan) -> bool | None:
+def _finish_earlier(fs: WritableFilesystem, plan: Undo) -> bool | None:
     """Remove the leftovers of a run that did not start or was already undone, and restore its marker.
 
     Returns whether the clean shutdown marker was restored; None if it did not wait for this run.
@@ -148,7 +173,7 @@ def _finish_earlier(fs: WritableFilesystem, plan: UndoPlan) -> bool | None:
     return _release(fs, plan, plan.log_dir)
 
 
-def _release(fs: WritableFilesystem, plan: UndoPlan, log_dir: str) -> bool:
+def _release(fs: WritableFilesystem, plan: Undo, log_dir: str) -> bool:
     """Restore the clean shutdown marker, see `release_marker`. Raises MarkerLeftAway, NoSpace."""
     try:
         return release_marker(fs, log_dir, plan.run_id, [plan.name])

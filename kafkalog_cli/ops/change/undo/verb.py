@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING
 
-from kafkalog_cli.change.manifest import RunState, read_manifest
+from kafkalog_cli.change.manifest import read_manifest
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import (
-    ExitCode,
     KafkalogError,
     NothingSelected,
     UsageError,
@@ -21,53 +19,10 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.call.call import Call, Run
 from kafkalog_cli.ops.call.options import Path, VerbOptions
 from kafkalog_cli.ops.call.target import Target
-from kafkalog_cli.ops.change.undo.plan import UndoPlan, UndoResult, UndoStep, apply_undo, has_run, plan_undo
-from kafkalog_cli.results import Hidden, PathName, of, result
+from kafkalog_cli.ops.change.undo.plan import Undo, apply_undo, has_run, plan_undo
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-@result("kafkalog.undo/1")
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """A run on a partition that was undone, or would be. `result` is None in a dry run."""
-
-    plan: Hidden[UndoPlan]
-    result: Hidden[UndoResult | None]
-    path: ClassVar[Annotated[PathName, "the partition directory"]] = of("plan.path")
-    run: ClassVar[str] = of("plan.run_id")
-    action: ClassVar[Annotated[str | None, "the command; null if the run ended before it changed anything"]] = of(
-        "plan.manifest.run.action"
-    )
-    started_ms: ClassVar[int | None] = of("plan.manifest.run.now_ms")
-    state: ClassVar[Annotated[RunState | None, "the progress of the run before the undo"]] = of("plan.manifest.state")
-    dry_run: ClassVar[bool] = of(lambda done: done.result is None)
-    undone: ClassVar[Annotated[bool, "whether this call undid it"]] = of(
-        lambda done: done.result is not None and done.result.undone
-    )
-    steps: ClassVar[Annotated[tuple[UndoStep, ...], "last change first"]] = of("plan.steps")
-    clean_shutdown_marker: ClassVar[
-        Annotated[
-            bool | None,
-            "whether .kafka_cleanshutdown is back; null in a dry run, or if the run did not remove it",
-        ]
-    ] = of("result.marker")
-
-    @property
-    def has_work(self) -> bool:
-        """Whether files are restored, or would be."""
-        return self.plan.has_work and self.plan.manifest is not None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is nothing to report."""
-        return not self.plan.has_work
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Always OK: if a run cannot be undone, an exception is raised."""
-        return ExitCode.OK
 
 
 def _partitions_to_undo(call: Call, run_id: str) -> list[Partition]:
@@ -113,14 +68,14 @@ def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
     return f"runs under {path}: {', '.join(names[:MOST_RUNS])}{more}; {last}"
 
 
-def undo(path: Path, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
+def undo(path: Path, run: str, **options: Unpack[VerbOptions]) -> Run[Undo]:
     """Undo a run on all partitions under `path` that have it, as `kafkalog undo` does. Raises as `recover`."""
 
-    def undo_on_one(target: Target) -> Undone:
+    def undo_on_one(target: Target) -> Undo:
         with target.locked():
             plan = plan_undo(target.fs, target.partition, run, target.clock, target.places)
             target.warn(plan.warnings)
-            return Undone(plan, None if target.dry_run else apply_undo(target.fs, plan))
+            return plan if target.dry_run else apply_undo(target.fs, plan)
 
     if "/" in run or run in (".", ".."):
         raise UsageError(reason=f"{run!r} is not a name of a run")

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from kafkalog_cli import __version__
 from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.lock import Held, LockPolicy, lock_log_dir
+from kafkalog_cli.disk.lock import Held, LockPolicy, hold, lock_log_dir
 from kafkalog_cli.disk.metered_fs import IoRate, MeteredFilesystem
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import (
     ExitCode,
     KafkalogError,
+    NoSpace,
     NothingSelected,
     UsageError,
     combined_exit_code,
@@ -136,7 +137,7 @@ class Call:
         self._locks = ExitStack()
         self._held: list[Held] = []
         self._partitions = 0
-        self._has_changed = False
+        self._has_changed = self._may_lack_room = False
         self._locked: dict[str, KafkalogError | None] = {}
         self._left_alone: dict[str, bool] = {}
 
@@ -252,6 +253,7 @@ class Call:
         lock_too: Sequence[str] = (),
         when_locked: Callable[[str], None] = lambda _: None,
         show: Callable[[ResultT], object] | None = None,
+        free: Callable[[], None] | None = None,
     ) -> Run[ResultT]:
         """Change each partition, several at a time. Results go to `show` (None: the observer), in partition order.
 
@@ -260,8 +262,10 @@ class Call:
         `stops_safely`: an interruption waits for a safe point; if not, Ctrl-C ends the call at once.
 
         `lock_too`: absolute paths of log directories that are locked without a partition. `when_locked` is called for
-        each log directory while its lock is held. Raises as `settings`.
+        each log directory while its lock is held. `free` makes room on a full disk, under the same locks, once every
+        partition has a result; where there is no room for a lock file, nobody else has the lock. Raises as `settings`.
         """
+        self._may_lack_room = free is not None
         self._partitions = len(partitions)
         self.settings(partitions)
         named = self.selection.topics or (p.topic for p in partitions if p.path in self.named_paths)
@@ -282,6 +286,8 @@ class Call:
             jobs = min(self.jobs, len(partitions))
             with self.interruptions.watched() if stops_safely else nullcontext():
                 self._take_each(map_each(items, attempt, jobs=jobs, name=f"kafkalog-{self.verb}"), show)
+                if free is not None and len(self._done) == len(partitions):
+                    free()
             if any(self._codes) and not self._has_changed:  # a run that failed or was refused
                 for lock in self._held:
                     lock.withdraw()
@@ -351,6 +357,12 @@ class Call:
             self._held.append(lock_log_dir(self.fs, log_dir, self.lock_policy))
             self._locks.callback(self._held[-1].release)
             when_locked(log_dir)
+        except NoSpace as error:
+            if not self._may_lack_room:
+                return error
+            self._locks.enter_context(hold(self.fs, log_dir))
+            message = "there is no room for the lock, so nobody else has it"
+            self.observer.report(Note("no-lock", message, log_dir))
         except KafkalogError as error:
             return error
         except OSError as error:
@@ -410,6 +422,11 @@ class Call:
         else:
             return
         self._done.add(outcome.path)
+
+    def fail_after_result(self, error: KafkalogError, path: str, code: ExitCode) -> None:
+        """Report an error of a partition that has a result with the exit code `code`, which no longer counts."""
+        self._codes.remove(code)
+        self._fail(error, path)
 
     def _fail(self, error: KafkalogError, path: str) -> None:
         """Report an error; all partitions of a log directory that cannot be locked have the same."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 from kafkalog_cli.change.runs import odd_entries
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import lock_partition
-from kafkalog_cli.errors import ExitCode, Refused
+from kafkalog_cli.errors import ExitCode, NoSpace, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.source import SettingsSource
 from kafkalog_cli.ops.call.observer import Note
@@ -183,8 +183,11 @@ class Target:
 
         if not settled_runs(fs, partition.path, partition.name, log_dir):
             return
-        with lock_partition(fs, partition.path, self.call.lock_policy):
-            told = settle_marker(fs, partition, log_dir, self.clock.now_ms)
+        try:
+            with lock_partition(fs, partition.path, self.call.lock_policy):
+                told = settle_marker(fs, partition, log_dir, self.clock.now_ms)
+        except NoSpace as error:
+            told = f".kafka_cleanshutdown is still missing: {error}"
         if told is not None:
             self.note("marker", told, log_dir)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import accumulate
@@ -19,7 +19,7 @@ from kafkalog_cli.change.removal import partly, remove_files
 from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.durable import unfinished
 from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
-from kafkalog_cli.disk.lock import hold, lock_log_dir, lock_partition
+from kafkalog_cli.disk.lock import hold, lock_partition
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import (
     ExitCode,
@@ -142,20 +142,14 @@ def free(
     internal topics, the active segment, and segments at or above the high watermark are never removed. All partitions
     are planned before the first segment is removed. Raises as `recover`.
     """
-    planning: VerbOptions = {**options, "dry_run": True}
-    call, found = Call("retain", paths, planning), list[Freed]()
-    planned = call.change_each(call.writable_partitions(), partial(_plan, keep_bytes=keep_bytes), show=found.append)
-    codes = [*planned.codes]
-    if planned.exit_code is ExitCode.INTERRUPTED:
-        return call.end(planned.exit_code, codes, planned.not_done)
-    for one in found:
-        codes.remove(one.exit_code)
-        one.dry_run, one.run_id = options.get("dry_run", False), call.run_id
+    call, found = Call("retain", paths, options), list[Freed]()
     kept_from_ms = call.clock.now_ms - keep_ms if keep_ms > 0 else None
-    more_codes = _Freeing(call, found, wanted_bytes, kept_from_ms).free()
-    codes += [*(one.exit_code for one in found), *more_codes]
+    freeing = _Freeing(call, found, wanted_bytes, kept_from_ms)
+    plan = partial(_plan, keep_bytes=keep_bytes)
+    run = call.change_each(call.writable_partitions(), plan, show=found.append, free=freeing.free)
+    codes = [*run.codes, *freeing.codes]
     is_short = ExitCode.NO_SPACE in codes and ExitCode.INTERRUPTED not in codes
-    return call.end(ExitCode.NO_SPACE if is_short else combined_exit_code(codes), codes, planned.not_done)
+    return replace(run, codes=tuple(codes), exit_code=ExitCode.NO_SPACE if is_short else combined_exit_code(codes))
 
 
 # ---- what may be removed
@@ -167,7 +161,7 @@ def _plan(target: Target, *, keep_bytes: int) -> Freed:
     _check_undone(target)
     target.check(Action.RETAIN, has_own_limit=True)
     fs, partition = target.fs, target.partition
-    freed = Freed(partition, device=fs.room(partition.path).device)
+    freed = Freed(partition, target.dry_run, run_id=target.call.run_id, device=fs.room(partition.path).device)
     freed.protected_by = _protected_by(partition, partition.config)
     if freed.protected_by:
         return freed
@@ -254,46 +248,28 @@ class _Freeing:
     """
 
     def __init__(self, call: Call, found: list[Freed], wanted_bytes: int, kept_from_ms: int | None) -> None:
+        self.codes: list[ExitCode] = []
+        """Exit codes beside those of the partitions."""
         self._call, self._fs, self._found = call, call.context.fs, found
         self._wanted_bytes, self._kept_from_ms = wanted_bytes, kept_from_ms
-        self._is_dry_run = any(freed.dry_run for freed in found)
-        self._codes: list[ExitCode] = []
         self._unsynced: set[str] = set()
         self._locks = ExitStack()
         self._has_lock: dict[str, bool] = {}
 
-    def free(self) -> list[ExitCode]:
-        """Remove segments, record that, and show the results. Return exit codes beside those of the results."""
+    def free(self) -> None:
+        """Remove segments, record that, and show the results."""
         interruptions = self._call.interruptions
-        with interruptions.watched(), self._locks:
+        with self._locks:
             with suppress(KeyboardInterrupt):  # raised while waiting for a lock
-                self._lock_log_dirs()
                 for device in dict.fromkeys(freed.device for freed in self._found):
                     self._free_on(device, [freed for freed in self._found if freed.device == device])
             if interruptions.are_asked_for:
-                self._codes.append(ExitCode.INTERRUPTED)
-            for freed in () if self._is_dry_run else self._found:
+                self.codes.append(ExitCode.INTERRUPTED)
+            for freed in () if self._call.dry_run else self._found:
                 if freed.segments and freed.path not in self._unsynced:
                     self._record(freed)
         for freed in self._found:
             self._call.observer.show(freed)
-        return self._codes
-
-    def _lock_log_dirs(self) -> None:
-        """Lock the log directories. The partitions in directories that cannot be locked fail, and are left out."""
-        for log_dir in dict.fromkeys(freed.source.log_dir for freed in self._found if not self._is_dry_run):
-            if log_dir is None:
-                continue
-            try:
-                self._locks.enter_context(lock_log_dir(self._fs, log_dir, self._call.lock_policy))
-            except NoSpace:
-                self._locks.enter_context(hold(self._fs, log_dir))
-                self._note("no-lock", "there is no room for the lock, so nobody else has it", log_dir)
-            except KafkalogError as error:
-                failed = [freed for freed in self._found if freed.source.log_dir == log_dir]
-                for freed in failed:
-                    self._fail(freed, error, is_told=freed is not failed[0])
-                self._found = [freed for freed in self._found if freed.source.log_dir != log_dir]
 
     def _free_on(self, device: int, found: list[Freed]) -> None:
         room = self._fs.room(found[0].path).free_bytes
@@ -309,11 +285,11 @@ class _Freeing:
                     error = unfinished(NotRecorded, freed.path, cause) if freed.segments else error
                 self._fail(freed, error)
                 continue
-            room = room + gone_bytes if self._is_dry_run else self._fs.room(freed.path).free_bytes
+            room = room + gone_bytes if self._call.dry_run else self._fs.room(freed.path).free_bytes
         if room < self._wanted_bytes:
             message = f"{room} bytes are free, {self._wanted_bytes} were wanted: nothing else may go"
             self._note("no-room", message, found[0].source.log_dir or found[0].path, is_error=True)
-            self._codes.append(ExitCode.NO_SPACE)
+            self.codes.append(ExitCode.NO_SPACE)
 
     def _candidates(self, found: list[Freed]) -> Iterator[tuple[Freed, FreeSegment | None]]:
         """Yield the leftovers of earlier removals (None), then the segments of all partitions by largest timestamp.
@@ -345,7 +321,7 @@ class _Freeing:
     def _remove(self, freed: Freed, segment: FreeSegment | None) -> int:
         """Remove a segment, or the leftovers of earlier segments (None). Returns the freed bytes."""
         files = freed.leftovers if segment is None else segment.files
-        if self._is_dry_run:
+        if freed.dry_run:
             return freed.add(segment, files)
         self._lock(freed.path)
         removed: list[FileStatus] = []
@@ -381,7 +357,7 @@ class _Freeing:
                     epochs.truncate_from_start(start_offset)
             except LoadFailed as failure:
                 self._note("epochs", str(failure), f"{path}/{FileKind.LEADER_EPOCH_CHECKPOINT.value}")
-                self._codes.append(ExitCode.WARNINGS)
+                self.codes.append(ExitCode.WARNINGS)
             log_dir = freed.source.log_dir
             edits = line_edits(freed.source, start_offset, freed.segments[-1].next_offset)
             checkpoints = CheckpointEdits(log_dir, edits) if log_dir and edits else None
@@ -393,9 +369,10 @@ class _Freeing:
         except (KafkalogError, OSError) as error:
             self._fail(freed, unfinished(NotRecorded, path, error))
 
-    def _fail(self, freed: Freed, error: Exception, *, is_told: bool = False) -> None:
+    def _fail(self, freed: Freed, error: Exception) -> None:
+        code = freed.exit_code
         freed.error = error if isinstance(error, KafkalogError) else KafkalogError(reason=f"{freed.path}: {error}")
-        self._call.observer.fail(freed.error, path=freed.path, is_told=is_told)
+        self._call.fail_after_result(freed.error, freed.path, code)
 
     def _note(self, kind: str, message: str, path: str, *, is_error: bool = False) -> None:
         self._call.observer.report(Note(kind, message, path, is_error=is_error))

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 from kafkalog_cli.change.changes import unshared_file
 from kafkalog_cli.change.manifest import ChangeKind, Manifest, PlannedChange, RunInfo, RunState
-from kafkalog_cli.change.run import CheckpointEdits, Run
+from kafkalog_cli.change.run import Run
 from kafkalog_cli.disk.durable import Content, keep_file, replace_file, sync, sync_directory
 from kafkalog_cli.disk.fs import FileAttributes, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import turn_of
@@ -22,23 +22,24 @@ from kafkalog_cli.log.log_dir import LineEdit
 class GrowingRun:
     """A run on the partition `directory`, for which the caller has the lock.
 
-    `grows` names the files that will grow, `checkpoints` the lines that may change. The constructor raises Refused,
-    NoSpace and NotChanged; nothing is changed then.
+    `grows` names the files that will grow, `edits` are the lines in `log_dir` that may change. The constructor raises
+    Refused, NoSpace and NotChanged; nothing is changed then.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         fs: WritableFilesystem,
         directory: str,
         *,
         run: RunInfo,
         grows: Iterable[str],
-        checkpoints: CheckpointEdits | None = None,
+        log_dir: str | None = None,
+        edits: tuple[LineEdit, ...] = (),
     ) -> None:
         self._fs = fs
-        self._log_dir = None if checkpoints is None else checkpoints.log_dir
+        self._log_dir = log_dir
         self._announced: set[str] = set()
-        self._run = Run(fs, directory, run, checkpoints)
+        self._run = Run(fs, directory, run, log_dir=log_dir, edits=edits)
         self._directory = self._run.directory
         self._run.begin(RunState.GROWING, lambda: tuple(map(self._planned_growth, grows)), {})
         self._growth = UnseenGrowth(fs, self._directory, self._run.attributes)

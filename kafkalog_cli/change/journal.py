@@ -24,7 +24,7 @@ from kafkalog_cli.change.manifest import (
     RunState,
     facts_of,
 )
-from kafkalog_cli.change.run import CheckpointEdits, Run
+from kafkalog_cli.change.run import Run
 from kafkalog_cli.disk.durable import (
     NOTHING_CHANGED,
     NameChanges,
@@ -38,6 +38,7 @@ from kafkalog_cli.disk.durable import (
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import turn_of
 from kafkalog_cli.errors import NoSpaceToKeep, SyncFailed
+from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 
 
@@ -48,10 +49,11 @@ def apply(  # noqa: PLR0913
     *,
     run: RunInfo,
     discard: bool | None = None,
-    checkpoints: CheckpointEdits | None = None,
+    log_dir: str | None = None,
+    edits: tuple[LineEdit, ...] = (),
     facts: Mapping[str, object] | None = None,
 ) -> Manifest | None:
-    """Make `changes` in `directory` in order, then the edits of the checkpoints. Return the manifest of the run.
+    """Make `changes` in `directory` in order, then the edits of lines in `log_dir`. Return the manifest of the run.
 
     The caller has the partition's lock. The result is None if there is nothing to change. `changes` may be a function:
     it is called when the directory of the run exists, writes the new files there, and returns the changes.
@@ -63,18 +65,18 @@ def apply(  # noqa: PLR0913
     """
     if not callable(changes):
         needed = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]
-        if not needed and (checkpoints is None or not checkpoints.edits):
+        if not needed and (log_dir is None or not edits):
             return None
         changes = partial(_as_needed, needed)
     # The turn is held from here on: undo needs the manifest to record the lines exactly as the edits find them.
-    turn = nullcontext() if checkpoints is None or not checkpoints.edits else turn_of(checkpoints.log_dir)
+    turn = nullcontext() if log_dir is None or not edits else turn_of(log_dir)
     with turn:
-        own = Run(fs, directory, run, checkpoints, discard=bool(discard))
+        own = Run(fs, directory, run, log_dir=log_dir, edits=edits, discard=bool(discard))
         application = _Application(fs, own, discard)
         own.begin(RunState.STARTED, lambda: application.prepare(changes), facts or {})
         try:
             application.make()
-            own.change_lines(() if checkpoints is None else checkpoints.edits)
+            own.change_lines(edits)
             return own.finish(facts or {})
         except BaseException as error:
             failure = own.take_back(error)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
-from typing import NamedTuple
 
 from kafkalog_cli.change.changes import attributes_of_new
 from kafkalog_cli.change.checkpoint_lines import change_lines
@@ -22,36 +21,30 @@ from kafkalog_cli.log.log_dir import LineEdit
 _orders = count(1)
 
 
-class CheckpointEdits(NamedTuple):
-    """The partition's lines in the checkpoints of `log_dir` as they will be after the changes."""
-
-    log_dir: str
-    edits: tuple[LineEdit, ...]
-
-
 class Run:
-    """A run on the partition `directory`, for which the caller has the lock. `checkpoints`: lines that may change.
+    """A run on the partition `directory`, for which the caller has the lock.
 
+    `edits` are the partition's lines in the checkpoints of `log_dir` that may change; without a log directory none do.
     `path` is the run's directory. From `begin` on, `attributes` are those of new files, and `manifest` is the record.
     """
 
     attributes: FileAttributes
     manifest: Manifest
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         fs: WritableFilesystem,
         directory: str,
         info: RunInfo,
-        checkpoints: CheckpointEdits | None,
         *,
+        log_dir: str | None = None,
+        edits: tuple[LineEdit, ...] = (),
         discard: bool = False,
     ) -> None:
         self.directory = real_directory(fs, directory).rstrip("/") or "/"
         self.path = run_directory(self.directory, info.run_id)
         self._fs, self._info, self._discard = fs, info, discard
-        self._log_dir = None if checkpoints is None else checkpoints.log_dir
-        self._edits = () if checkpoints is None else checkpoints.edits
+        self._log_dir, self._edits = log_dir, () if log_dir is None else edits
 
     def begin(
         self, state: RunState, stage: Callable[[], tuple[PlannedChange, ...]], facts: Mapping[str, object]

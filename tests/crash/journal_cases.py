@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.memory_fs import START_NS, MemoryFilesystem
 from tests.support.product import Cut, Drop, FileAttributes, Move, Put
-from tests.support.product_journal import CheckpointEdits, FileKind, LineEdit, RunInfo, apply
+from tests.support.product_journal import FileKind, LineEdit, RunInfo, apply
 
 ROOT = "/logs"
 PARTITION = "/logs/t-0"
@@ -208,5 +208,5 @@ def without_cuts(contents: dict[str, bytes], changes: tuple[Any, ...]) -> dict[s
 
 def run_plan(fs: Any, changes: tuple[Any, ...], *, with_lines: bool = True, **options: Any) -> Any:
     """Apply a plan, with the partition's recovery point."""
-    edits = CheckpointEdits(ROOT, EDITS) if with_lines else None
-    return apply(fs, PARTITION, changes, run=RUN, checkpoints=edits, **options)
+    edits = EDITS if with_lines else ()
+    return apply(fs, PARTITION, changes, run=RUN, log_dir=ROOT, edits=edits, **options)

@@ -7,7 +7,6 @@ from kafkalog_cli.change.checkpoint_lines import change_lines
 from kafkalog_cli.log.log_dir import LineEdit
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import RunInfo, RunState, read_manifest, snapshot
-from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.change.runs import MANIFEST
 from kafkalog_cli.disk.names import FileKind
 

@@ -21,7 +21,6 @@ from kafkalog_cli.change.manifest import (
     first_difference,
     snapshot,
 )
-from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.durable import error_text, is_half_changed, is_of_a_sync, marker_kept, marker_left_away
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotChanged, SyncFailed, shell_word
@@ -72,9 +71,10 @@ def apply_changes(  # noqa: PLR0913
         return None
     check_unchanged(fs, plan)
     with marker_away(fs, plan, run.run_id, is_needed=marker is not MarkerUse.LEFT) as is_held:
-        edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
         info = replace(run, holds_marker=is_held, keeps_records=marker is MarkerUse.GIVEN_BACK)
-        manifest = journal.apply(fs, plan.path, plan.changes, run=info, discard=discard, checkpoints=edits)
+        manifest = journal.apply(
+            fs, plan.path, plan.changes, run=info, discard=discard, log_dir=plan.log_dir, edits=plan.line_edits
+        )
     assert manifest is not None
     is_away = is_held and (settings is None or not put_marker_back(fs, plan, manifest, settings))
     return Applied(manifest, is_away)

@@ -13,7 +13,6 @@ from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.growing_run import GrowingRun
 from kafkalog_cli.change.manifest import Manifest, RunInfo
-from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import BadInput, ExitCode, NotChanged
@@ -299,9 +298,14 @@ class _Append:
         self, info: RunInfo, first: Block | None, made: Iterator[Block], may_go_on: Callable[[], bool]
     ) -> tuple[Manifest, AppendCounts]:
         target, plan = self._target, self._plan
-        edits = self._recovery_point(target.end_offset)
-        checkpoints = CheckpointEdits(plan.log_dir, edits) if plan.log_dir is not None and edits else None
-        run = GrowingRun(self._fs, plan.path, run=info, grows=[target.log_name], checkpoints=checkpoints)
+        run = GrowingRun(
+            self._fs,
+            plan.path,
+            run=info,
+            grows=[target.log_name],
+            log_dir=plan.log_dir,
+            edits=self._recovery_point(target.end_offset),
+        )
         try:
             config = self._config
             limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)

@@ -16,7 +16,6 @@ from kafkalog_cli.change import journal
 from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
 from kafkalog_cli.change.journal import StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
-from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
@@ -96,20 +95,12 @@ class Cleaning:
             plan.number_of(plan.settings[-1].name),
             IndexLimits(plan.number_of("index.interval.bytes"), plan.number_of("segment.index.bytes")),
             plan.producers,
-            self._retained_end,
+            plan.retained_end(self._version),
             self._only_erases,
         )
         cleaner = Cleaner(self._log, marks, cleaning, files)
         groups = list(cleaner.groups())
         return cleaner.counts, groups
-
-    @property
-    def _retained_end(self) -> int:
-        """The offset before which a batch stays that has no record left."""
-        watermark = self._plan.high_watermark
-        if self._version.is_before_4_4 or watermark is None:
-            return self._marking.first_uncleanable
-        return watermark.offset
 
     # -- the change
 
@@ -130,8 +121,7 @@ class Cleaning:
         if not self._only_erases and plan.dirt is not None:
             end_offset = max(plan.dirt.first_dirty, marks.end_offset)
             edits = (LineEdit(FileKind.CLEANER_CHECKPOINT, plan.topic, plan.partition, end_offset),)
-        checkpoints = checkpoint_edits(plan, edits)
-        manifest = journal.apply(self._fs, plan.path, changes, run=run, checkpoints=checkpoints)
+        manifest = journal.apply(self._fs, plan.path, changes, run=run, log_dir=plan.log_dir, edits=edits)
         assert manifest is not None
         return manifest, done[0]
 
@@ -164,11 +154,6 @@ class Cleaning:
     def _delete(self, name: str) -> Iterator[Change]:
         if self._fs.status(f"{self._partition.path}/{name}") is not None:
             yield Move(name, name + WorkState.DELETED.value)
-
-
-def checkpoint_edits(plan: CompactPlan, edits: tuple[LineEdit, ...]) -> CheckpointEdits | None:
-    """Return the edits of the partition's lines, None if there are none or no log directory has the lines."""
-    return CheckpointEdits(plan.log_dir, edits) if plan.log_dir and edits else None
 
 
 MakeCleaning: TypeAlias = Callable[[WritableFilesystem, CompactPlan], Cleaning]

@@ -33,7 +33,7 @@ from kafkalog_cli.ops.call.call import Call, Run
 from kafkalog_cli.ops.call.options import Paths, VerbOptions
 from kafkalog_cli.ops.call.target import Changed, Target
 from kafkalog_cli.ops.change.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.change.compact.cleaning import Cleaning, MakeCleaning, checkpoint_edits
+from kafkalog_cli.ops.change.compact.cleaning import Cleaning, MakeCleaning
 from kafkalog_cli.ops.change.compact.erasing import ErasureProof, KeyFile, replication_words, with_holders
 from kafkalog_cli.ops.change.compact.plan import Choice, CompactPlan, Erasure, RecordPlace, plan_compact
 from kafkalog_cli.ops.change.plans import Remark, in_place, load_settings
@@ -294,8 +294,7 @@ def apply_compact(
             manifest, outcome = make_cleaning(fs, plan).apply(begun)
             plan = replace(plan, outcome=outcome)
         else:
-            edits = checkpoint_edits(plan, plan.line_edits)
-            manifest = journal.apply(fs, plan.path, (), run=begun, checkpoints=edits)
+            manifest = journal.apply(fs, plan.path, (), run=begun, log_dir=plan.log_dir, edits=plan.line_edits)
     if plan.choice.is_cleaned and not plan.delay_ms:
         unlink_at_once(fs, plan.path, run.now_ms)
     return plan, None if manifest is None else Applied(manifest)

@@ -16,7 +16,6 @@ from kafkalog_cli.change import journal
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import read_manifest
 from kafkalog_cli.change.removal import partly, remove_files
-from kafkalog_cli.change.run import CheckpointEdits
 from kafkalog_cli.disk.durable import unfinished
 from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.disk.lock import hold, lock_partition
@@ -358,13 +357,11 @@ class _Freeing:
             except LoadFailed as failure:
                 self._note("epochs", str(failure), f"{path}/{FileKind.LEADER_EPOCH_CHECKPOINT.value}")
                 self.codes.append(ExitCode.WARNINGS)
-            log_dir = freed.source.log_dir
             edits = line_edits(freed.source, start_offset, freed.segments[-1].next_offset)
-            checkpoints = CheckpointEdits(log_dir, edits) if log_dir and edits else None
             facts = {"unlinked": [one.segment.base_offset for one in freed.segments], "disk_bytes": freed.freed_bytes}
             journal.apply(
                 self._fs, path, draft.changes(), run=self._call.run_info(()), discard=True,
-                checkpoints=checkpoints, facts=facts,
+                log_dir=freed.source.log_dir, edits=edits, facts=facts,
             )  # fmt: skip
         except (KafkalogError, OSError) as error:
             self._fail(freed, unfinished(NotRecorded, path, error))

@@ -512,7 +512,9 @@ def segment_of_file(fs: Filesystem, path: str) -> Segment | None:
 
 def directory_name(path: str) -> DirectoryName:
     """Return the parsed name of the directory at `path`, which may be `.` or end in a slash."""
-    name = os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119  (links are not followed)
+    name = path.rpartition("/")[2]
+    if name in {"", ".", ".."}:
+        name = os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119  (links are not followed)
     return classify_directory(name)
 
 

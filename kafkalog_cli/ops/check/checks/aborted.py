@@ -21,27 +21,6 @@ NO_MARKER = "control batch has no transaction marker (IllegalArgumentException)"
 _NO_RECORDS = -1
 
 
-class _Markers:
-    """Control batches of producers, packed, since a segment of a gigabyte may have millions.
-
-    Each is its position in bytes, its producer id, and the first and last offset of the transaction that it ends.
-    The first offset is -1 if the log has no record of the transaction.
-    """
-
-    def __init__(self) -> None:
-        self._numbers = array("q")
-
-    def __len__(self) -> int:
-        return len(self._numbers) // 4
-
-    def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
-        numbers = iter(self._numbers)
-        return zip(numbers, numbers, numbers, numbers, strict=True)
-
-    def append(self, position: int, producer_id: int, first_offset: int, last_offset: int) -> None:
-        self._numbers.extend((position, producer_id, first_offset, last_offset))
-
-
 class AbortedCheck:
     """Follows transactions through the segments of a partition; `see` takes their runs of batches, in order.
 
@@ -53,7 +32,9 @@ class AbortedCheck:
         self._fs = fs
         self._tells_markers = tells_markers
         self._replay = TransactionReplay()
-        self._ended = _Markers()
+        # Of each control batch its position in bytes, its producer id, and the first and last offset of the transaction
+        # that it ends; packed, since a segment of a gigabyte may have millions.
+        self._ended = array("q")
 
     def see(self, batch_run: BatchRun) -> bool:
         """Note the batches that belong to transactions, and return whether any ends one."""
@@ -62,15 +43,14 @@ class AbortedCheck:
             has_marker = True
             first = _NO_RECORDS if found is None else found
             if first != _NO_RECORDS or (self._tells_markers and not marker.codec):
-                self._ended.append(marker.position, marker.producer_id, first, marker.last_offset)
+                self._ended.extend((marker.position, marker.producer_id, first, marker.last_offset))
         return has_marker
 
     def findings(self, log: ReadableFile) -> Iterator[Finding]:
         """Yield a finding per invalid marker, and one if the index of the segment `log` lacks aborted transactions."""
-        ended, self._ended = self._ended, _Markers()
-        aborted = _Markers()
-        invalid = 0
-        for position, producer, first, last in ended:
+        ended, self._ended = iter(self._ended), array("q")
+        aborted, invalid = array("q"), 0
+        for position, producer, first, last in zip(ended, ended, ended, ended, strict=True):
             record = control_record_at(log, position)
             if isinstance(record, Fault) or not record.is_marker:
                 invalid += 1
@@ -80,18 +60,19 @@ class AbortedCheck:
                         FindingKind.CONTROL_RECORD, log.path, message, position=position, offsets=(last, last)
                     )
             elif record.type_id == ABORT and first != _NO_RECORDS:
-                aborted.append(position, producer, first, last)
+                aborted.extend((producer, first, last))
         if self._tells_markers and invalid > MAX_TOLD:
             message = f"{invalid - MAX_TOLD} more batches of the same kind"
             yield finding(FindingKind.CONTROL_RECORD, log.path, message)
-        if not len(aborted):
+        if not aborted:
             return
         path = log.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value
         known = self._indexed(path)
         if known is None:
             return
-        missing = (marker for marker in aborted if (marker[1], marker[3]) not in known)
-        for _, producer, first, last in missing:
+        numbers = iter(aborted)
+        missing = (one for one in zip(numbers, numbers, numbers, strict=True) if (one[0], one[2]) not in known)
+        for producer, first, last in missing:
             more = sum(1 for _ in missing)
             message = f"no entry for an aborted transaction of producer {producer}, offsets {first} to {last}"
             if more:

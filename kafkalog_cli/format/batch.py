@@ -182,7 +182,7 @@ class BatchColumns(Matrix):
 
     def all_valid(self) -> bool:
         """Whether no batch has a bad CRC."""
-        return not len(self) or self.survey.least.valid > 0 or all_set(self.valid)
+        return not len(self) or self.survey.least.valid > 0 or all_set(self.valid)  # it is -1 if no CRC was checked
 
     def last_valid_row(self) -> int | None:
         """Return the row of the last batch with a right CRC, None if there is none."""

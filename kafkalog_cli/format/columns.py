@@ -209,7 +209,10 @@ def as_array(column: IntColumn) -> Integers:
 
 def all_set(column: IntColumn) -> bool:
     """Whether no integer of a column is 0."""
-    return not len(column) or native.extremes(column)[0] > 0 or all(column)
+    if not len(column):
+        return True
+    least, largest, _ = native.extremes(column)
+    return least > 0 or largest < 0 or all(column)
 
 
 def any_bit(mask: int, column: IntColumn) -> bool:

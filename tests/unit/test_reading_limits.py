@@ -15,14 +15,14 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import PART_RECORDS
-from kafkalog_cli.log.reading import held as holding
 from kafkalog_cli.log.reading import resync
 from kafkalog_cli.log.reading.header import _control_key, control_record_at, header_at
-from kafkalog_cli.log.reading.held import MAX_DAMAGED, HeldScan
 from kafkalog_cli.log.reading.readable import SECTOR_BYTES, read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.records import _SEVEN_NESTING, RecordReader
 from kafkalog_cli.log.reading.resync import is_overtaken, next_good_batch
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
+from kafkalog_cli.ops.check.checks import segment_walk
+from kafkalog_cli.ops.check.checks.segment_walk import MAX_DAMAGED, SegmentWalk, first_astray
 from tests.damage.makers import seven
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import CONTROL, R, batch_v2, message, message_set
@@ -258,35 +258,27 @@ def test_a_good_batch_at_the_end_of_the_range_is_not_of_it():
         assert (reader.fault is None) == (len(found) == 2)
 
 
-class Listener:
-    def batches(self, batches):
-        pass
-
-    def fault(self, fault):
-        pass
-
-
-def held(data, path="00000000000000000000.log", records=None):
+def walked(data, records=None):
     file = BytesFile(data)
-    file.path = path
-    reader = HeldScan(file)
-    rows = [row for part in reader.batches(Listener(), records) for row in part.rows()]
-    return reader, [(row.base_offset, row.valid) for row in rows]
+    file.path = "00000000000000000000.log"
+    walk = SegmentWalk(file, records=records)
+    rows = [row for batch_run in walk for row in batch_run.batches.rows()]
+    return walk, [(row.base_offset, row.valid) for row in rows]
 
 
 def test_as_many_breaks_are_remembered():
     for breaks in (MAX_DAMAGED - 1, MAX_DAMAGED, MAX_DAMAGED + 1):
-        reader, found = held((V2 + b"\xff" * 30) * breaks + V2)
+        walk, found = walked((V2 + b"\xff" * 30) * breaks + V2)
         assert found == [(5, 1)] * (breaks + 1)
-        assert (reader.damaged_count, len(reader.damaged)) == (breaks, min(breaks, MAX_DAMAGED))
+        assert (walk.damaged_count, len(walk.damaged)) == (breaks, min(breaks, MAX_DAMAGED))
 
 
-@pytest.mark.parametrize(("held_rows", "false_batches"), [(2, []), (1, [(6, 0), (6, 0)])])
-def test_as_many_batches_are_held_back(held_rows, false_batches, monkeypatch):
+@pytest.mark.parametrize(("most", "false_batches"), [(2, []), (1, [(6, 0), (6, 0)])])
+def test_as_many_batches_are_pending(most, false_batches, monkeypatch):
     """The bytes of two batches with wrong CRCs hold a good batch, and the chain breaks after them."""
-    monkeypatch.setattr(holding, "HELD_ROWS", held_rows)
+    monkeypatch.setattr(segment_walk, "MAX_PENDING", most)
     bad = patched(batch_v2([R(6, 1000, b"k", V2)]), 17, 0)
-    reader, found = held(V2 + bad + bad + b"\xff" * 30 + V2)
+    _, found = walked(V2 + bad + bad + b"\xff" * 30 + V2)
     assert [one for one in found if not one[1]] == false_batches
 
 
@@ -297,14 +289,14 @@ def test_as_many_batches_are_held_back(held_rows, false_batches, monkeypatch):
 def test_a_batch_is_astray_where_its_segment_cannot_hold_it(offset, is_astray):
     row = Batch(0, 61, offset, offset, 0, 2, 0, 0, 0, 0, -1, -1, -1, 1, 0)
     columns = BatchColumns.from_rows([row])
-    assert holding._first_astray(columns, 100) == (0 if is_astray else None)
-    assert holding._first_astray(BatchColumns.from_rows([row._replace(valid=1)]), 100) is None
+    assert first_astray(columns, 100) == (0 if is_astray else None)
+    assert first_astray(BatchColumns.from_rows([row._replace(valid=1)]), 100) is None
 
 
 def test_records_before_a_batch_that_is_astray_are_read():
     astray = patched(batch_v2([R(1 << 40, 1000, b"k", b"v")]), 17, 0)
     seen = []
-    held(V2 + astray + V2, records=lambda block: seen.extend(int(at) for at in block.records.offset))
+    walked(V2 + astray + V2, records=lambda block: seen.extend(int(at) for at in block.records.offset))
     assert seen == [5, 5]
 
 

@@ -1,31 +1,48 @@
 """Reads a segment once, across damage: yields its batches in file order, and records the damage.
 
+Batches with wrong CRCs are pending until a good batch follows: a damaged length leads a chain astray. False batches
+must not hide real batches from `verify` and `recover`, which pass on also what no CRC confirms.
+
 `log_range` finds the offsets of a log so, from its last segment and not from its index alone.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cached_property, partial
 from itertools import accumulate
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.disk.names import classify_file
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, RECORD_BATCH_MAGIC, Batch, BatchColumns
 from kafkalog_cli.format.columns import rows_where
-from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_end import LogBounds, last_entries
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import Headers, header_at
-from kafkalog_cli.log.reading.held import MAX_DAMAGED, DamagedBytes, HeldScan
-from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.log.reading.scan import Chunk, Rows, Scan, good_rows
 from kafkalog_cli.ops.damage import DamageSeen
 
 MAX_MAGIC = 2
+MAX_PENDING = 10_000
+"""Batches with bad CRCs that are pending, as they may not be batches if the chain breaks after them."""
+MAX_DAMAGED = 20
+"""The largest number of breaks that a walk remembers."""
+
+TakeRecords = Callable[[RecordBlock], None]
+
+
+class DamagedBytes(NamedTuple):
+    """Bytes `start` to `end` of a segment that are not batches, followed by more batches."""
+
+    start: int
+    end: int
 
 
 class BatchRun:
@@ -127,15 +144,16 @@ class BatchRun:
 
 
 class SegmentWalk:
-    """Walks the batches of a segment from byte `start` on, across damage, as a `HeldScan` finds them.
+    """Walks the batches of a segment from byte `start` on, across damage.
 
     Iterate for runs of batches, in ascending positions. Afterwards `end_position` is the end of the last batch, and
     `last_magic` its magic. `last_offset` (None: no batch) and `largest_timestamp` are the largest of all batches.
-    `fault` ended the last chain. `damaged` and `damaged_count` are the breaks before it, as in the reader.
-    `disordered_at` and `unknown_magic_at` are the positions of the first batches with these faults, None without.
-    `first_batch` is the batch at byte 0 of the file, None if the walk did not meet it.
-    `next_offset` is the base offset of the next segment: a batch that reaches it is out of order, too. With
-    `headers_only` no CRCs are checked.
+    `fault` ended the last chain (None: the end of the file). `damaged` has the first of `damaged_count` breaks before
+    more batches. `disordered_at` and `unknown_magic_at` are the positions of the first batches with these faults, None
+    without. `first_batch` is the batch at byte 0 of the file, None if the walk did not meet it.
+
+    `next_offset` is the base offset of the next segment: a batch that reaches it is out of order, too. `records` gets
+    the records of batches with right CRCs, before their batches. With `headers_only` no CRCs are checked.
     """
 
     def __init__(  # noqa: PLR0913
@@ -144,7 +162,7 @@ class SegmentWalk:
         limits: Limits = DEFAULT_LIMITS,
         start: int = 0,
         *,
-        records: Callable[[RecordBlock], None] | None = None,
+        records: TakeRecords | None = None,
         next_offset: int | None = None,
         headers_only: bool = False,
     ) -> None:
@@ -157,60 +175,106 @@ class SegmentWalk:
         self.disordered_at: int | None = None
         self.unknown_magic_at: int | None = None
         self.bad_crcs = 0
+        self.fault: Fault | None = None
+        self.damaged: list[DamagedBytes] = []
+        self.damaged_count = 0
         self._limits = limits
         self._damage = DamageSeen()
-        self._reader = HeldScan(file, start, limits)
+        self._base_offset = classify_file(file.path.rpartition("/")[2]).offset
+        self._scanned_bytes = start
         self._records = records
         self._next_offset = next_offset
-        self._headers_only = headers_only
+        self._chain = self._headers if headers_only else self._batches
 
     def __iter__(self) -> Iterator[BatchRun]:
-        reader = self._reader
-        for batches in self._headers() if self._headers_only else reader.batches(self._damage, self._records):
+        for batches in self._all_chains():
             reached = NO_OFFSET if self.last_offset is None else self.last_offset
             after_damage = bool(self.damaged_count) and batches.position[0] > self.end_position
             batch_run = BatchRun(batches, reached, self.largest_timestamp, is_after_damage=after_damage)
             self._look_at(batch_run)
             yield batch_run
 
-    def _headers(self) -> Iterator[BatchColumns]:
-        """Yield the batches by their headers alone."""
-        from kafkalog_cli.log.reading.resync import next_good_batch
-
+    def _all_chains(self) -> Iterator[BatchColumns]:
         start: int | None = self.end_position
         while start is not None:
-            chain = Headers(self.file, start=start)
-            yield from chain.columns()
-            self._reader.fault, start = chain.fault, None
-            if chain.fault is not None:
-                self._damage.fault(chain.fault)
-                broken = chain.fault.position
-                start = next_good_batch(self.file, broken + 1, self._limits, broken_at=broken)
-            if start is not None:
-                self._reader.damaged_count += 1
-                if self._reader.damaged_count <= MAX_DAMAGED:
-                    self._reader.damaged.append(DamagedBytes(broken, start))
+            if self.fault is not None:
+                self.damaged_count += 1
+                if self.damaged_count <= MAX_DAMAGED:
+                    self.damaged.append(DamagedBytes(self.end_position, start))
+                self.fault = None
+            start = yield from self._chain(start)
+
+    def _batches(self, start: int) -> Generator[BatchColumns, None, int | None]:
+        """Yield one unbroken chain, and return the start of the next.
+
+        If a batch with a bad CRC has an offset that the segment cannot contain, the chain is astray already. It ends
+        there, even if more batches seem to follow.
+        """
+        scan = Scan(self.file, start=start, limits=self._limits)
+        pending: list[Batch] = []
+        astray: Fault | None = None
+        for found in self._columns(scan):
+            row = first_astray(found, self._base_offset)
+            if row is not None:
+                astray = _crc_fault(found.row(row))
+                if not row:
+                    break
+            batches = found if row is None else found.part(0, row)
+            self._damage.batches(batches)
+            good = batches.last_valid_row()
+            if good is not None:
+                yield from _joined(pending, batches.part(0, good + 1))
+                pending = []
+            pending += batches.rows(0 if good is None else good + 1)
+            if len(pending) > MAX_PENDING:
+                yield BatchColumns.from_rows(pending)
+                pending = []
+            if astray is not None:
+                break
+        self._scanned_bytes = scan.end_position
+        self.fault = astray or scan.fault
+        broken = max(self.end_position, start)
+        following = None if self.fault is None else self._after_break(self.fault, broken)
+        if following is not None:
+            pending = [batch for batch in pending if batch.position + batch.size_bytes <= following]
+        if pending:
+            yield BatchColumns.from_rows(pending)
+        return following
+
+    def _headers(self, start: int) -> Generator[BatchColumns, None, int | None]:
+        """Yield one unbroken chain by its headers alone, and return the start of the next."""
+        chain = Headers(self.file, start=start)
+        yield from chain.columns()
+        self.fault = chain.fault
+        following = None if chain.fault is None else self._after_break(chain.fault, chain.fault.position)
+        if chain.fault is not None and following is not None:
+            self.end_position = chain.fault.position
+        return following
+
+    def _after_break(self, fault: Fault, broken: int) -> int | None:
+        """Return the start of the next good batch after a chain that ends at byte `broken`, None if there is none."""
+        from kafkalog_cli.log.reading.resync import next_good_batch
+
+        self._damage.fault(fault)
+        return next_good_batch(self.file, broken + 1, self._limits, broken_at=broken)
+
+    def _columns(self, scan: Scan) -> Iterator[BatchColumns]:
+        """Yield the batches per chunk. Records of batches with right CRCs are passed on first, if they are wanted."""
+        if self._records is None:
+            yield from scan.batches()
+            return
+        from kafkalog_cli.log.reading.records import records as records_of
+
+        for chunk, blocks in records_of(scan, partial(_rows_to_read, self._base_offset), strict=True):
+            for block in blocks:
+                self._records(block)
+            yield chunk.batches
 
     def run(self) -> SegmentWalk:
         """Walk to the end, for the attributes alone, and return this walk."""
         for _ in self:
             pass
         return self
-
-    @property
-    def fault(self) -> Fault | None:
-        """The fault that ended the last chain, None at the end of the file."""
-        return self._reader.fault
-
-    @property
-    def damaged(self) -> list[DamagedBytes]:
-        """The first breaks that are followed by more batches."""
-        return self._reader.damaged
-
-    @property
-    def damaged_count(self) -> int:
-        """The number of all such breaks."""
-        return self._reader.damaged_count
 
     @property
     def is_sound(self) -> bool:
@@ -231,7 +295,7 @@ class SegmentWalk:
         """Return WARNINGS for a damaged tail, CORRUPTION for other damage, OK without damage."""
         if self.disordered_at is not None or self.unknown_magic_at is not None:
             return ExitCode.CORRUPTION
-        return self._damage.exit_code(fs, self.file, self._reader.scanned_bytes, self._limits)
+        return self._damage.exit_code(fs, self.file, self._scanned_bytes, self._limits)
 
     def _look_at(self, batch_run: BatchRun) -> None:
         if self.last_offset is None and not batch_run.batches.position[0]:
@@ -253,6 +317,40 @@ class SegmentWalk:
         if self.unknown_magic_at is None and batch_run.batches.survey.largest.magic > MAX_MAGIC:
             row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
             self.unknown_magic_at = batch_run.position[row]
+
+
+def _joined(pending: list[Batch], batches: BatchColumns) -> Iterator[BatchColumns]:
+    """Yield pending batches, if there are any, and the good batches after them."""
+    if pending:
+        yield BatchColumns.from_rows(pending)
+    if batches:
+        yield batches
+
+
+def _rows_to_read(base_offset: int | None, chunk: Chunk) -> list[Rows]:
+    """Return runs of batches with right CRCs, up to where the chain goes astray."""
+    astray = first_astray(chunk.batches, base_offset)
+    runs = good_rows(chunk.batches)
+    return runs if astray is None else [run for run in runs if run[1] <= astray]
+
+
+def first_astray(batches: BatchColumns, base_offset: int | None) -> int | None:
+    """Return the first batch with a bad CRC whose offset, which no CRC covers, cannot be in this segment."""
+    if base_offset is None or batches.all_valid():
+        return None
+    for row, (is_valid, first, last) in enumerate(
+        zip(batches.valid, batches.base_offset, batches.last_offset, strict=True)
+    ):
+        offset = int(last if first == NO_OFFSET else first)
+        if not is_valid and not base_offset <= offset <= base_offset + MAX_RELATIVE_OFFSET:
+            return row
+    return None
+
+
+def _crc_fault(batch: Batch) -> Fault:
+    message = "CRC mismatch, and an offset that the segment cannot hold"
+    expected, got = "an offset of this segment", str(batch.last_offset)
+    return Fault(FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes, expected, got)
 
 
 def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] | None:

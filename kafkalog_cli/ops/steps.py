@@ -60,8 +60,9 @@ class Step(NamedTuple):
     def text(self) -> str:
         """The step as text, with each command in backticks."""
         quoted = [f"`{command_line(argv)}`" for argv in self.commands]
-        named = " and ".join([*([", ".join(quoted[:-1])] if len(quoted) > 1 else []), *quoted[-1:]])
-        clause = " ".join(filter(None, (named, self.effect)))
+        if len(quoted) > 1:
+            quoted = [", ".join(quoted[:-1]), quoted[-1]]
+        clause = " ".join(filter(None, (" and ".join(quoted), self.effect)))
         clause = ": ".join(filter(None, (self.words, clause)))
         return ", ".join(filter(None, (self.when, clause)))
 

@@ -144,6 +144,10 @@ RECOVER_PATH = ("kafkalog", "recover", "PATH")
         (Step("", MV, "moves it"), Step("Restore it"), Step("Do not move c"), Step("", RM, "removes d")),
         [(MV, "moves it. Restore it. Do not move c"), (RM, "removes d")],
     ),
+    (
+        (Step("", MV, "moves it"), Step("", RM, "removes d"), Step("", MV, "moves it"), Step("Then d is gone")),
+        [(MV, "moves it. Then d is gone"), (RM, "removes d")],
+    ),
     ((Step("find out who made it", end="; "), Step("", RM, "removes it")), [(RM, "find out who made it. This removes it")]),
     ((Step("find out who made it"), Step("", RM, "removes it")), [(RM, "find out who made it. This removes it")]),
     (

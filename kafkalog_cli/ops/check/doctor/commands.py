@@ -157,18 +157,20 @@ def commands_in(steps: Steps) -> Iterator[NextCommand]:
     found = [*flat(steps)]
     reasons: dict[tuple[str, ...], list[Step]] = {}
     pending: list[Step] = []
+    latest: list[Step] | None = None  # the reason of the command before
     when = ""
     for step in found:
         here = step if step.when else step._replace(when=when)
         when = here.when if step.shares_condition else ""
         for argv in map(words_of, step.commands):
             is_new = argv not in reasons
-            reasons.setdefault(argv, []).extend([*pending, here] if is_new else pending)
+            latest = reasons.setdefault(argv, [])
+            latest += [*pending, here] if is_new else pending
             pending = []
         if not step.commands:
             pending.append(here)
-        if reasons and (not step.leads_on or step is found[-1]):
-            reasons[next(reversed(reasons))] += pending
+        if latest is not None and (not step.leads_on or step is found[-1]):
+            latest += pending
             pending = []
     if found and found[0].is_needed and not reasons:
         yield NextCommand((), text_of(steps))

@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 MOST = "40" if DIAL.is_full else "120"
 """Offsets of a task: 39 tasks of 40, each of which takes 50 to 70 ms of CPU, or 18 of 120, for partitions with 40 to 300."""
-READS = [
+READS = DIAL.some([
     {}, {"isolation": "read_committed", "maxRecordsPerPartition": MOST}, {"minPartitions": "20"},
     {"kafka.isolation.level": "read_committed"},
-]  # fmt: skip
+])  # fmt: skip
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp_ms", "timestampType", "headers")
 SEED = 18
 

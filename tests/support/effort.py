@@ -2,7 +2,7 @@
 
 | Effort | Tests marked `exhaustive` | Tests marked `full` | Random tests |
 |---|---|---|---|
-| quick | a 48th of the cases, at least one of each function | a 48th of them | an eighth of the cases, 25 examples of a property |
+| quick | a 48th of the cases, at least one of each file | a 48th of them | an eighth of the cases, 25 examples of a property |
 | full | all cases | all | all cases, 100 examples |
 | night | all cases | all | 25 times the cases, 5000 new examples |
 
@@ -83,7 +83,7 @@ def pytest_make_parametrize_id(val, argname):
 
 
 class Case(NamedTuple):
-    """What is chosen alone: a case of a function, or a file that is marked as a whole, since its tests share a broker."""
+    """What is chosen alone: a case of a file, or a file that is marked as a whole, since its tests share a broker."""
 
     group: str
     name: str
@@ -94,12 +94,13 @@ def case_of(item):
     for node, _marker in item.iter_markers_with_node("full"):
         return Case("full", node.nodeid if isinstance(node, pytest.Module) else item.nodeid)
     if item.get_closest_marker("exhaustive") is not None:
-        return Case(item.nodeid.partition("[")[0], item.nodeid.partition("[")[2])
+        file, _, name = item.nodeid.partition("::")
+        return Case(file, name)
     return None
 
 
 def chosen(group, names, rotation):
-    """The names that a quick run has: every 48th, and at least one of a function."""
+    """The names that a quick run has: every 48th, and at least one of a file."""
     return set(names[rotation % PARTS :: PARTS]) or (set() if group == "full" else {names[rotation % len(names)]})
 
 

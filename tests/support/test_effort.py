@@ -1,4 +1,4 @@
-"""The dial of the suite: all parts together are all cases, and no part leaves a test function out."""
+"""The dial of the suite: all parts together are all cases, and no part leaves a file out."""
 
 import pytest
 
@@ -12,16 +12,23 @@ import pytest
 def test_many(n):
     pass
 
-@pytest.mark.exhaustive
-def test_alone():
-    pass
-
 def test_not_marked():
     pass
 """
 FULL = """
 @pytest.mark.full
 def test_full_{n}():
+    pass
+"""
+FEW = """
+import pytest
+
+@pytest.mark.exhaustive
+def test_few():
+    pass
+
+@pytest.mark.exhaustive
+def test_fewer():
     pass
 """
 WHOLE_FILE = """
@@ -49,6 +56,7 @@ def suite(pytester, monkeypatch):
     )
     folder = pytester.mkdir("suite")
     (folder / "test_it.py").write_text(TESTS + "".join(FULL.format(n=n) for n in range(PARTS)))
+    (folder / "test_few.py").write_text(FEW)
     (folder / "test_whole.py").write_text(WHOLE_FILE)
     return pytester
 
@@ -60,14 +68,16 @@ def names_run(suite, *options):
     return [report.nodeid.rpartition("::")[2] for report in passed]
 
 
-def test_a_quick_run_has_some_cases_of_each_exhaustive_function(suite):
+def test_a_quick_run_has_some_exhaustive_cases_of_each_file(suite):
     found = names_run(suite)
     assert [name for name in found if name.startswith("test_many")] == [
         "test_many[0]",
         "test_many[48]",
         "test_many[96]",
     ]
-    assert {"test_alone", "test_not_marked"} < set(found)
+    assert "test_not_marked" in found
+    assert {"test_few", "test_fewer"} & set(found) == {"test_few"}
+    assert {"test_few", "test_fewer"} & set(names_run(suite, "--rotation", "1")) == {"test_fewer"}
 
 
 def test_a_quick_run_has_a_48th_of_the_full_tests_and_a_marked_file_is_one_of_them(suite):
@@ -78,11 +88,11 @@ def test_a_quick_run_has_a_48th_of_the_full_tests_and_a_marked_file_is_one_of_th
 
 
 def test_full_runs_every_case(suite):
-    assert len(names_run(suite, "--effort", "full")) == 100 + 1 + 1 + PARTS + 2
+    assert len(names_run(suite, "--effort", "full")) == 100 + 1 + 2 + PARTS + 2
 
 
 @pytest.mark.parametrize("count", [1, 2, PARTS - 1, PARTS, PARTS + 1, 200])
-@pytest.mark.parametrize("group", ["full", "a.py::test_a"])
+@pytest.mark.parametrize("group", ["full", "a.py"])
 def test_all_rotations_together_are_all_cases(group, count):
     names = [str(n) for n in range(count)]
     assert set().union(*(chosen(group, names, rotation) for rotation in range(PARTS))) == set(names)

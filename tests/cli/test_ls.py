@@ -50,20 +50,6 @@ def log_dir(tmp_path):
     return shutil.copytree(EXAMPLE, tmp_path / "logs")
 
 
-def test_ndjson_has_a_schema_a_line_and_a_summary_last(corpus):
-    code, objects, errors = ls_json(corpus / "internal" / "data")
-    assert [o["schema"] for o in objects] == ["kafkalog.partition/1"] * 9 + ["kafkalog.logdir/1", "kafkalog.summary/1"]
-    assert (code, errors, objects[-1]["exit_code"]) == (0, [], 0)
-    summary, directory, partitions = objects[-1], objects[-2], objects[:-2]
-    assert summary["segments"] == directory["segments"] == sum(p["segments"] for p in partitions)
-    assert summary["bytes"] == directory["bytes"]["total"] == sum(p["bytes"]["total"] for p in partitions)
-    metadata = partitions[0]
-    assert metadata["metadata_snapshots"][0]["epoch"] == 1
-    assert metadata["quorum_state"] == {"data_version": 0, "leader_id": 1, "leader_epoch": 2, "voted_id": -1}
-    assert directory["meta_properties"]["node_id"] == 1
-    assert directory["directories"] == {"partition": 7, "delete": 2}
-
-
 def test_names_with_control_characters_stay_out_of_the_terminal(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.setenv("NO_COLOR", "1")
@@ -118,16 +104,6 @@ def test_a_broker_that_runs_is_named(log_dir):
         assert objects[-2]["lock"] == {"pid": holder.pid, "exclusive": True}
         assert (objects[-2]["shutdown"], errors[0]["kind"]) == ("running", "locked")
         holder.stdin.close()
-
-
-def test_nothing_is_created_or_changed(log_dir):
-    def state():
-        return sorted((str(p), p.lstat().st_mtime_ns, p.lstat().st_size) for p in log_dir.rglob("*"))
-
-    before = state()
-    ls(log_dir, "--segments")
-    ls(log_dir / "mixed-0")
-    assert state() == before
 
 
 def test_a_thousand_partitions_without_anything_heavy(tmp_path):

@@ -30,13 +30,6 @@ def test_a_clean_stop_of_an_old_broker_is_sound(old, case, level):
     assert (code, err) == (0, ""), out
 
 
-@pytest.mark.parametrize("case", ["z0102", "z0110", "z201"])
-def test_dump_index_finds_nothing_wrong_either(old, case):
-    for partition in (old / case).glob("*-0"):
-        code, out, _ = kafkalog("dump-index", partition)
-        assert code == 0, out[-2000:]
-
-
 def test_a_replica_that_was_moved_is_not_called_a_deleted_topic(old):
     [directory] = (old / "moved").glob("*-delete")
     _, out, _ = kafkalog("verify", directory)

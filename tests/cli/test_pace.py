@@ -322,17 +322,6 @@ def test_progress_on_a_terminal_only(tmp_path, monkeypatch):
     assert kafkalog("recover", tmp_path / "other", clock=Clock(tick=0.3))[2].count("recover: ") == 0
 
 
-def test_progress_for_programs(tmp_path):
-    root = log_directory(tmp_path / "log")
-    code, _, err = kafkalog("recover", "--jobs", 2, "--format", "json", root, clock=Clock(tick=2.0))
-    assert code == 0
-    last = [one for one in objects(err) if one["type"] == "progress"][-1]
-    total = sum((root / name / LOG).stat().st_size + TORN_BYTES for name in NAMES)
-    assert last["work"] == "recover"
-    assert total <= last["total_bytes"]  # a log that is cut is read again
-    assert last["total_bytes"] / 2 < last["done_bytes"] <= last["total_bytes"]
-
-
 # ---- interrupted
 
 

@@ -256,36 +256,11 @@ def two_writes(fs):
         file.write(2, b"3456")
 
 
-@pytest.mark.parametrize(("n", "expected"), [(0, None), (1, b""), (2, b"12"), (3, b"123456")])
-def test_the_nth_call_fails(n, expected):
-    fs = FailingFilesystem(small_disk(), "EIO", n)
-    if n < 3:
-        with pytest.raises(OSError, match="Input/output error"):
-            two_writes(fs)
-    else:
-        two_writes(fs)
-    assert fs.fired == (n < 3)
-    assert contents(fs.below).get("/d/new") == expected
-
-
 def test_a_short_write_leaves_half():
     fs = FailingFilesystem(small_disk(), "short write", 1)
     with pytest.raises(OSError, match="No space"):
         two_writes(fs)
     assert contents(fs.below)["/d/new"] == b"1234"
-
-
-def test_once_or_for_ever():
-    for for_ever in (False, True):
-        fs = FailingFilesystem(small_disk(), "ENOSPC", 1, for_ever=for_ever)
-        with pytest.raises(OSError, match="No space"):
-            two_writes(fs)
-        if for_ever:
-            with pytest.raises(OSError, match="No space"):
-                fs.rename("/d/old", "/d/older")
-            fs.unlink("/d/old")  # takes no room
-        else:
-            fs.rename("/d/old", "/d/older")
 
 
 def test_all_faults_are_tried_until_a_run_has_none():

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 OUT_BYTES = 12 << 20
 """The usual size of a chunk's lines; only the written part of a buffer takes memory."""
-FEW_OUT_BYTES = 64 << 10
-FEW_RECORDS = 64
-"""The size of the buffer for blocks of few records: such a buffer is cheaper to make."""
 READY_BYTES = 1 << 20
 READY_RECORDS = 1 << 12
 """Texts are made for so many contents, or so many records, at a time."""
@@ -68,7 +65,7 @@ class _Output:
     """A buffer for lines. Only the part of it that was written takes memory."""
 
     def __init__(self, size_bytes: int) -> None:
-        data = bytearray(size_bytes) if size_bytes <= FEW_OUT_BYTES else mmap.mmap(-1, size_bytes)
+        data = mmap.mmap(-1, size_bytes)
         self.view = memoryview(data)
         self.memory = native.Memory(data)
 
@@ -192,7 +189,6 @@ class BlockLines:
         self._form = form
         self._out_bytes = out_bytes
         self._free: deque[_Output] = deque()
-        self._small: _Output | None = None
 
     def ahead(self, read: Read) -> Iterator[RecordBlock]:
         """Iterate over the blocks, with lines if these need no texts of Python."""
@@ -222,20 +218,15 @@ class BlockLines:
                 write(piece)
             return block.lines.stopped_at
         lines = Lines(self._form, block, end_row)
-        for piece in self._pieces(lines, block):
+        for piece in self._pieces(lines):
             write(piece)
         return lines.stopped_at
 
     def pieces(self, block: RecordBlock) -> Iterator[memoryview | bytes]:
         """Iterate over the lines of a block as pieces of whole characters, each valid until the next is requested."""
-        return self._pieces(Lines(self._form, block), block)
+        return self._pieces(Lines(self._form, block))
 
-    def _pieces(self, lines: Lines, block: RecordBlock) -> Iterator[memoryview | bytes]:
-        if len(block.records) + block.end_row - block.first_row <= FEW_RECORDS:
-            if self._small is None:
-                self._small = _Output(min(FEW_OUT_BYTES, self._out_bytes))
-            yield from lines.pieces(self._small)
-            return
+    def _pieces(self, lines: Lines) -> Iterator[memoryview | bytes]:
         output = self._take()
         yield from lines.pieces(output)
         self._free.append(output)

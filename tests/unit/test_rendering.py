@@ -270,5 +270,5 @@ def test_a_program_that_stops_says_at_which_batch_or_record():
     block: RecordBlock = next(blocks(data))
     form = LineForm(program([], ["<", unless(Is.NULL, line_program.STOP, of=Part.VALUE), ">"]))
     lines = Lines(form, block)
-    assert b"".join(map(bytes, BlockLines(form)._pieces(lines, block))) == b"<><"
+    assert b"".join(map(bytes, BlockLines(form)._pieces(lines))) == b"<><"
     assert lines.stopped_at == (0, 1)

@@ -54,10 +54,17 @@ def _run(argv: list[str], environment: Environment) -> int:
     except OSError as error:
         return _os_error(error, environment)
     except Exception as error:
-        if "KAFKALOG_DEBUG" in os.environ:
-            raise
-        text = f"internal error, please report it (KAFKALOG_DEBUG=1 shows more): {type(error).__name__}: {error}"
-        return _told(environment, "internal-error", text, ExitCode.FAILURE)
+        return _unexpected(error, environment)
+
+
+def _unexpected(error: Exception, environment: Environment) -> int:
+    """Report a fault of this program."""
+    if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while a class of an imported module was made
+        return int(ExitCode.INTERRUPTED)
+    if "KAFKALOG_DEBUG" in os.environ:
+        raise error
+    text = f"internal error, please report it (KAFKALOG_DEBUG=1 shows more): {type(error).__name__}: {error}"
+    return _told(environment, "internal-error", text, ExitCode.FAILURE)
 
 
 def _call(argv: list[str], environment: Environment) -> int:

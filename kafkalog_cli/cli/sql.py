@@ -20,7 +20,7 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.named_places import check_new_file
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError, of_the_system
 from kafkalog_cli.ops.choices import Allowed, Isolation, Mode
-from kafkalog_cli.ops.scans.catalog import Catalog, Reading
+from kafkalog_cli.ops.scans.catalog import DUCKDB, SPARK, Catalog, Reading
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
@@ -122,7 +122,8 @@ def sql(context: Context, options: SqlOptions) -> int:
 def _catalog(run: Run, options: SqlOptions, reading: Reading) -> Catalog:
     """Return the views of the query. Raises as `_check_output` too."""
     paths = [os.path.abspath(path) for path in options.paths]  # noqa: PTH100 - workers
-    catalog = Catalog(run.fs, paths, options.query, reading)
+    dialect = DUCKDB if options.engine is SqlEngine.DUCKDB else SPARK
+    catalog = Catalog(run.fs, paths, options.query, reading, dialect)
     if options.output is not None:
         _check_output(run.fs, options.output, options.paths)
     return catalog

@@ -1,7 +1,4 @@
-"""Runs one query: each view is a stream of Arrow that DuckDB opens at each scan, and reads the columns of its plan.
-
-First the query is planned over the streams, whose columns have names of their own in it. The plan says which columns
-it scans, and the streams then have values only in those. No word of the query is taken for a column.
+"""Runs one query: each view is a dataset, of which DuckDB reads the columns and rows that its plan uses.
 
 DuckDB reaches no file, extension or setting: it has a configuration for that, which is locked before the query.
 """
@@ -12,7 +9,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -20,16 +17,15 @@ from typing import TYPE_CHECKING, Any
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.temporary import temporary_directory
 from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.ops.call.interruptions import POLL_SECONDS, Interruptions
 from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, ResultColumn, View
-from kafkalog_cli.ops.scans.offsets import partitions_of, ranges_of
-from kafkalog_cli.ops.scans.options import read_options
-from kafkalog_cli.ops.scans.rows import MOST_ROWS, rows_of, take_undecoded, undecoded_notes
-from kafkalog_cli.ops.scans.schema import FAULT, arrow_schema
-from kafkalog_cli.ops.scans.splits import tasks_of
+from kafkalog_cli.ops.scans.rows import take_undecoded, undecoded_notes
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+    from kafkalog_cli.duck.datasets import ViewDataset
 
 ROWS_AT_ONCE = 1 << 13
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
@@ -53,23 +49,32 @@ def query(fs: Filesystem, catalog: Catalog) -> Iterator[Result]:
     that only DuckDB has.
     """
     _need_duckdb()
-    with _connection() as connection:
-        streams = _Streams(fs, catalog)
-        with streams.plain_errors():
+    with _interrupted_as_elsewhere(), _connection() as connection:
+        views = _Views(fs, catalog)
+        with views.plain_errors():
             statement = _only_query(connection, catalog.query)
             if statement.casefold().lstrip().startswith("show"):
                 raise UsageError(reason=f"sql runs queries: {catalog.listed()}")
-            streams.register(connection, catalog.query)
-            relation = connection.sql(statement)  # errors are found here, where positions are those of the text
-            (plan,) = connection.execute(f"explain (format json) {statement}").fetchall()
-            streams.use(set(_scanned(json.loads(plan[1]))))
-            yield Result(connection, relation, streams)
+            views.add(connection, catalog.query)
+            result = Result(connection, connection.sql(statement), views)
+        yield result
 
 
 def _need_duckdb() -> None:
     for module in ("duckdb", "pyarrow"):
         if importlib.util.find_spec(module) is None:
             raise KafkalogError(reason=f"--engine duckdb needs {module}: pip install 'kafkalog-cli[duckdb]'")
+
+
+@contextmanager
+def _interrupted_as_elsewhere() -> Iterator[None]:
+    """Raise KeyboardInterrupt where DuckDB raises an error of its own for Ctrl-C in the main thread."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
 
 
 @contextmanager
@@ -110,22 +115,13 @@ def _objects(node: Any) -> Iterator[dict[str, Any]]:
         yield from _objects(part)
 
 
-def _scanned(nodes: list[Any]) -> Iterator[str]:
-    """Iterate over the columns that the scans of a plan read."""
-    for node in nodes:
-        if not node["children"]:
-            columns = node["extra_info"].get("Projections", [])
-            yield from [columns] if isinstance(columns, str) else columns
-        yield from _scanned(node["children"])
-
-
 class Result:
     """The rows of a query."""
 
-    def __init__(self, connection: DuckDBPyConnection, relation: DuckDBPyRelation, streams: _Streams) -> None:
+    def __init__(self, connection: DuckDBPyConnection, relation: DuckDBPyRelation, views: _Views) -> None:
         import pyarrow as pa
 
-        self._connection, self._relation, self._streams = connection, relation, streams
+        self._connection, self._relation, self._views = connection, relation, views
         kinds = [str(kind) for kind in relation.types]
         self.columns = tuple(
             ResultColumn(name, kind, _NUMBERS.fullmatch(kind) is not None)
@@ -140,17 +136,25 @@ class Result:
         return render(self.batches(most_rows))
 
     def batches(self, most_rows: int | None = None) -> Iterator[Any]:
-        """Iterate over RecordBatches of `arrow_schema`. Raises the errors of the streams, and KafkalogError."""
+        """Iterate over RecordBatches of `arrow_schema`. Raises the errors of the scans, and KafkalogError."""
         relation = self._relation if most_rows is None else self._relation.limit(most_rows)
-        # DuckDB lets no signal through, so another thread waits for it.
-        with self._streams.plain_errors(), ThreadPoolExecutor(1, "kafkalog-duckdb") as thread:
-            try:
-                reader = thread.submit(relation.to_arrow_reader, ROWS_AT_ONCE).result()
-                while (batch := thread.submit(next, reader, None).result()) is not None:
-                    yield self._converted(batch)
-            except KeyboardInterrupt:
-                self._connection.interrupt()
-                raise
+        with self._views.plain_errors(), ThreadPoolExecutor(1, "kafkalog-duckdb") as thread:
+            reader = self._result_of(thread.submit(relation.to_arrow_reader, ROWS_AT_ONCE))
+            while (batch := self._result_of(thread.submit(next, reader, None))) is not None:
+                yield self._converted(batch)
+
+    def _result_of(self, work: Future[Any]) -> Any:
+        """Wait for DuckDB, which lets no signal through. Raises KeyboardInterrupt after its interrupted query ended.
+
+        If the connection were closed before, DuckDB would abort the process.
+        """
+        interruptions = Interruptions()
+        with interruptions.watched():
+            while not wait((work,), POLL_SECONDS).done:
+                if interruptions.are_asked_for:  # more than once: a query that only begins forgets an interrupt
+                    self._connection.interrupt()
+        interruptions.safe_point()
+        return work.result()
 
     def _converted(self, batch: Any) -> Any:
         import pyarrow as pa
@@ -163,7 +167,7 @@ class Result:
 
     def notes(self) -> list[ReadNote]:
         """Return what was not decoded."""
-        return self._streams.notes()
+        return undecoded_notes(take_undecoded())
 
 
 def _arrow_type(column: ResultColumn, kind: Any) -> Any:
@@ -181,15 +185,15 @@ def _arrow_type(column: ResultColumn, kind: Any) -> Any:
     return kind
 
 
-class _Streams:
-    """The views of a query, as streams and as views that name their columns."""
+class _Views:
+    """The views of a query: each names the columns of a dataset in their order."""
 
     def __init__(self, fs: Filesystem, catalog: Catalog) -> None:
         self._fs, self._catalog = fs, catalog
-        self._streams: list[_Stream] = []
+        self._datasets: list[ViewDataset] = []
 
-    def register(self, connection: DuckDBPyConnection, text: str) -> None:
-        """Make the views that a query names. Raises UsageError for a name that is none."""
+    def add(self, connection: DuckDBPyConnection, text: str) -> None:
+        """Add the views that a query names. Raises UsageError for a name that is none."""
         (tree,) = connection.execute("select json_serialize_sql($1)", [text]).fetchall()[0]
         objects = list(_objects(json.loads(tree)))
         of_query = {str(one["key"]).casefold() for one in objects if "key" in one}  # common table expressions
@@ -198,7 +202,7 @@ class _Streams:
             parts = [str(one[name]) for name in ("schema_name", "table_name") if one.get(name)]
             if one.get("type") != "BASE_TABLE" or parts[0].casefold() in _OF_THE_SYSTEM:
                 continue
-            view = self._find(parts)
+            view = self._catalog.named(parts)
             if view is None and parts[-1].casefold() in of_query:
                 continue
             if view is None:
@@ -209,38 +213,26 @@ class _Streams:
                 self._add(connection, key, view)
         self._catalog.check_structs()
 
-    def _find(self, parts: list[str]) -> View | None:
-        if len(parts) == 1:
-            return self._catalog.find(parts[0])
-        return self._catalog.find_table(parts[1]) if parts[0].casefold() == TABLE_DATABASE and len(parts) == 2 else None
-
     def _add(self, connection: DuckDBPyConnection, key: tuple[str, ...], view: View) -> None:
-        stream = _Stream(self._fs, self._catalog, view, len(self._streams))
-        self._streams.append(stream)
-        connection.register(stream.name, stream)
-        columns = ", ".join(f"{_quoted(stream.column(one.name))} as {_quoted(one.name)}" for one in view.columns)
-        connection.execute(f"create view {'.'.join(map(_quoted, key))} as select {columns} from {_quoted(stream.name)}")
+        from kafkalog_cli.duck.datasets import ViewDataset
 
-    def use(self, columns: set[str]) -> None:
-        """Have values only in these columns from now on."""
-        for stream in self._streams:
-            stream.use(columns)
-
-    def notes(self) -> list[ReadNote]:
-        """Return what the streams did not decode."""
-        return undecoded_notes(take_undecoded())
+        name = f"rows of view {len(self._datasets)}"  # no topic has spaces in its name
+        self._datasets.append(ViewDataset(self._fs, self._catalog, view))
+        connection.register(name, self._datasets[-1])
+        columns = ", ".join(_quoted(one.name) for one in view.columns)
+        connection.execute(f"create view {'.'.join(map(_quoted, key))} as select {columns} from {_quoted(name)}")
 
     @contextmanager
     def plain_errors(self) -> Iterator[None]:
-        """Raise the error of a stream itself, and an error of DuckDB as UsageError or KafkalogError."""
+        """Raise the error of a scan itself, and an error of DuckDB as UsageError or KafkalogError."""
         import duckdb
 
         try:
             yield
-        except (duckdb.Error, OSError) as error:  # pyarrow raises OSError for a stream of DuckDB that fails
-            for stream in self._streams:
-                if stream.failure is not None:
-                    raise stream.failure from None
+        except (duckdb.Error, OSError) as error:  # pyarrow raises OSError for a result of DuckDB that fails
+            for scanned in self._datasets:
+                if scanned.failure is not None:
+                    raise scanned.failure from None
             if not isinstance(error, duckdb.Error) and not type(error).__module__.startswith("pyarrow"):
                 raise
             if isinstance(error, duckdb.InterruptException):
@@ -263,62 +255,6 @@ def _position(text: str) -> str:
     """Return the position in the query that a message marks in a copy of the line."""
     found = re.search(r"\n\n(LINE (\d+): ).*\n( *)\^", text)
     return "" if found is None else f" (line {found[2]}, position {len(found[3]) - len(found[1]) + 1})"
-
-
-class _Stream:
-    """A view as a stream that can be opened again. DuckDB opens it at each scan, and for its schema."""
-
-    def __init__(self, fs: Filesystem, catalog: Catalog, view: View, number: int) -> None:
-        import pyarrow as pa
-
-        self.name = f"{number}"
-        self.failure: BaseException | None = None
-        self._fs, self._catalog, self._view = fs, catalog, view
-        self._used: set[str] = set()
-        named = [pa.field(self.column(one.name), one.type) for one in arrow_schema(view.columns)]
-        # DuckDB scans the first column if it needs none.
-        self._schema = pa.schema([pa.field(self.column(""), pa.int8()), *named])
-        self._nothing = {field.type: pa.nulls(MOST_ROWS, field.type) for field in self._schema}
-
-    def column(self, name: str) -> str:
-        """Return the name of a column in the plan."""
-        return f"{self.name}.{name}"
-
-    def use(self, columns: set[str]) -> None:
-        """Have values only in these columns of the plan."""
-        self._used = {one.name for one in self._view.columns if self.column(one.name) in columns or one == FAULT}
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Open the stream."""
-        import pyarrow as pa
-
-        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
-        return reader.__arrow_c_stream__(requested_schema)
-
-    def _batches(self) -> Iterator[Any]:
-        import pyarrow as pa
-
-        try:
-            for rows in self._rows():
-                known = {self.column(name): rows.column(name) for name in rows.schema.names}
-                arrays = [known.get(one.name, self._nothing[one.type].slice(0, len(rows))) for one in self._schema]
-                yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        except (KafkalogError, OSError) as error:
-            self.failure = error
-            raise
-
-    def _rows(self) -> Iterator[Any]:
-        """Iterate over RecordBatches that have at least the columns used."""
-        view, fs, reading = self._view, self._fs, self._catalog.reading
-        if view.table is not None:
-            for paths in view.table.tasks([one.path for one in view.partitions]):
-                yield from view.table.batches(fs, paths, reading.mode)
-            return
-        columns = [one.name for one in view.columns if one.name in self._used] or ["partition"]
-        options = read_options(view.options(reading, columns))
-        options = options._replace(columns=tuple(one for one in view.columns if one.name in columns))
-        for task in tasks_of(fs, ranges_of(fs, partitions_of(fs, options), options), None, None):
-            yield from rows_of(fs, task, options)
 
 
 def _quoted(name: str) -> str:

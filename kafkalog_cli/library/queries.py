@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.ops.scans.catalog import Catalog, Reading
+from kafkalog_cli.ops.scans.catalog import DUCKDB, Catalog, Reading
 from kafkalog_cli.ops.scans.options import local_path
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def sql(  # noqa: PLR0913
 
     reading = Reading.of_words(isolation, mode, include_control, key_format, value_format, schemas)
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
-    found = Catalog(RealFilesystem(), [local_path(os.fspath(path)) for path in listed], query, reading)
+    found = Catalog(RealFilesystem(), [local_path(os.fspath(path)) for path in listed], query, reading, DUCKDB)
     rows = _rows(found)
     return pa.RecordBatchReader.from_batches(next(rows), rows)
 

@@ -4,6 +4,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import signal
 import subprocess
@@ -20,12 +21,13 @@ from tests.spark.querying import (
     ORDERS,
     check_counting_decompresses_nothing,
     kafkalog,
+    log,
     log_of_unreadable_records,
 )
 from tests.spark.querying import rows as rows_of
 from tests.spark.querying import sql as sql_of
 from tests.spark.sql_fuzz import AskedOfDuckDB, fuzz_sql
-from tests.support.logs import BASE_TIME_MS
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.product import DamagedLog, KafkalogError, UsageError
 
 pytest.importorskip("duckdb", reason="the extra `duckdb` is not installed: nothing of DuckDB is tested")
@@ -95,6 +97,47 @@ def test_counting_decompresses_nothing(tmp_path):
         kl.sql(folder, "select key from orders").read_all()
 
 
+def test_only_records_that_can_pass_the_filter_of_a_scan_are_read(tmp_path):
+    """Any other segment has records that no decompressor takes."""
+    folder = log_of_unreadable_records(tmp_path)
+    log(folder, "orders", (folder / "orders-0" / f"{0:020d}.log").read_bytes(), partition=1)
+    records = [R(7 + at, BASE_TIME_MS + 100 + at, b"k", b"v") for at in range(3)]
+    (folder / "orders-0" / f"{7:020d}.log").write_bytes(batch_v2(records, 1))
+    after = f"timestamp_millis({BASE_TIME_MS + 100})"
+    for condition, found in (
+        ("partition = 0 and a.offset >= 7", 3),
+        ("partition < 1 and a.offset in (8, 9)", 2),
+        ("a.partition in (0) and a.offset between 8 and 20 and key is not null", 2),
+        ("(partition = 0 or partition = 7) and (a.offset = 7 or a.offset > 8)", 2),
+        (f"timestamp >= {after} and not partition = 1", 3),
+        (f"a.offset > 6 and timestamp < {after}", 0),
+        ("topic = 'orders' and a.offset >= 7 and value = 'v'::blob", 3),
+        ("a.offset is null", 0),
+        ("a.offset > 9223372036854775806", 0),
+        ("partition = 5", 0),
+    ):
+        query = f"select count(key) from orders a where {condition}"
+        assert rows(folder, query) == [(found,)], condition
+    assert rows(
+        folder,
+        "select (select count(key) from orders where partition = 0 and orders.offset >= 8), count(value)"
+        " from orders where partition = 0 and orders.offset = 7",
+    ) == [(2, 1)]
+    assert sql(folder, "select count(key) from orders where partition = 0")[0] == 4
+    assert sql(folder, "select count(key) from orders where orders.offset >= 6 or partition = 1")[0] == 4
+    (folder / "other-0").mkdir()
+    (folder / "other-0" / f"{0:020d}.log").write_bytes(b"\0" * 30)
+    assert sql(folder, "select count(*) from batches")[0] == 4
+    assert rows(folder, "select count(*), sum(records) from batches where topic = 'orders' and partition = 0") == [
+        (2, 10)
+    ]
+
+
+def test_a_topic_may_be_called_like_a_number(tmp_path):
+    folder = log(tmp_path, "0", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
+    assert rows(folder, 'select key, "0".offset from "0"') == [(b"k", 0)]
+
+
 @pytest.mark.parametrize(
     ("query", "code", "said"),
     [
@@ -103,7 +146,7 @@ def test_counting_decompresses_nothing(tmp_path):
         ("select offset from orders", 2, 'a column offset is written "offset", or with its view: orders.offset'),
         ("selec 1", 2, 'syntax error at or near "selec" (line 1, position 1)'),
         ("select * from kafkalog.nothing", 2, "there is no view kafkalog.nothing"),
-        ("select * from a.b", 2, "there is no view a.b"),
+        ("select * from a.b", 2, 'there is no view a.b; the topic is to be written "a.b"'),
         ("select cast('x' as int)", 1, "Could not convert string 'x' to INT32\n"),
         ("select error('no more') from orders", 1, "no more"),
         ("select 9223372036854775807::hugeint + 1", 1, "a number has more than 64 bits"),
@@ -119,6 +162,15 @@ def test_errors(shop, query, code, said):
     assert (found, out) == (code, "")
     assert said in err
     assert (err.startswith("kafkalog: "), err.count("\n")) == (True, 1), err
+
+
+def test_two_topics_that_differ_in_case(tmp_path):
+    folder = log(log(tmp_path, "a", b""), "A", b"")
+    assert sql(folder, "select * from a")[::2] == (
+        2,
+        "kafkalog: a may be either of the topics A, a: DuckDB does not tell them apart; give the partition directories"
+        " of only one of them\n",
+    )
 
 
 def test_options_of_spark_are_refused(shop):
@@ -183,16 +235,23 @@ def test_nothing_is_left_in_the_directory_for_temporary_files(shop, tmp_path, mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_ends_a_query(shop):
-    argv = [sys.executable, "-m", "kafkalog_cli", "sql", str(shop), *DUCKDB]
-    query = "select count(*) from range(1000000) a, range(1000000) b where hash(a.range, b.range) = 1"
-    child = subprocess.Popen([*argv, query], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=DOCS.parent)
-    time.sleep(5)
-    assert child.poll() is None
-    child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
-    assert (child.returncode, out) == (130, b"")
-    assert b"Traceback" not in err
+ENDLESS = "select count(*) from range(1000000) a, range(1000000) b where hash(a.range, b.range) = 1"
+
+
+@pytest.mark.parametrize("waits", [(1,), (1, 0, 0), (0.3, 0.0003), (0.5, 0.001), (0, 0.003), (0.7, 0.02), (1, 0.2)])
+def test_interrupts_end_a_query(shop, tmp_path, waits):
+    """DuckDB aborts a process that closes the connection of a running query. The directory is made at its start."""
+    argv = [sys.executable, "-m", "kafkalog_cli", "sql", str(shop), *DUCKDB, ENDLESS]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdout=pipe, stderr=pipe, cwd=DOCS.parent, env=environment) as child:
+        while not any(tmp_path.iterdir()):
+            time.sleep(0.01)
+        for seconds in waits:
+            time.sleep(seconds)
+            child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (130, b"", b"")
 
 
 def test_it_starts_no_java(tmp_path):

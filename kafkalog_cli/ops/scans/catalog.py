@@ -68,6 +68,17 @@ def chosen(kind: type[ChoiceT], value: str) -> ChoiceT:
         raise UsageError(reason=f"{value}: choose one of {names}") from None
 
 
+class Dialect(NamedTuple):
+    """What messages say of an engine: how it quotes a name, and how it tells names apart that differ in their case."""
+
+    quote: str
+    of_case: str
+
+
+SPARK = Dialect("`", "--conf spark.sql.caseSensitive=true tells them apart")
+DUCKDB = Dialect('"', "DuckDB does not tell them apart; give the partition directories of only one of them")
+
+
 class ResultColumn(NamedTuple):
     """A column of a result: its name, its type in the engine's words, and whether it holds numbers."""
 
@@ -114,11 +125,14 @@ class Catalog:
     has each value once.
     """
 
-    def __init__(self, fs: Filesystem, paths: Sequence[str], query: str, reading: Reading) -> None:
+    def __init__(
+        self, fs: Filesystem, paths: Sequence[str], query: str, reading: Reading, dialect: Dialect = SPARK
+    ) -> None:
         self.reading = reading
         self.query = query
         self.case_sensitive = False
         """Whether names of other case are other names."""
+        self._dialect = dialect
         self._fs = fs
         self._text = query.casefold()
         self._partitions = [one for one in select_served(fs, list(paths), Selection()) if _is_text(one.path)]
@@ -147,13 +161,26 @@ class Catalog:
         topics = [topic for topic in self._topics if self._fold(topic) == self._fold(name)]
         if len(topics) > 1:
             raise UsageError(
-                reason=f"{name} may be either of the topics {', '.join(sorted(topics))}:"
-                " --conf spark.sql.caseSensitive=true tells them apart"
+                reason=f"{name} may be either of the topics {', '.join(sorted(topics))}: {self._dialect.of_case}"
             )
         if not topics:
             return self.find_table(name)
         partitions = tuple(self._topics[topics[0]])
         return View(topics[0], None, partitions, tuple(self._columns(partitions)))
+
+    def named(self, parts: Sequence[str]) -> View | None:
+        """Return the view that a query names by these parts; None if it is none of `find` and of kafkalog.TABLE.
+
+        Raises UsageError for a name of the database `kafkalog` that is none of its tables.
+        """
+        if len(parts) == 1:
+            return self.find(parts[0])
+        if len(parts) > 2 or parts[0].casefold() != TABLE_DATABASE:
+            return None
+        view = self.find_table(parts[1])
+        if view is None:  # Spark may take such a name for a file of the format `kafkalog`
+            raise UsageError(reason=self.about(".".join(parts), parts))
+        return view
 
     def find_table(self, name: str) -> View | None:
         """Return the table with this name; None if there is none, or if there is no partition to read it from."""
@@ -192,7 +219,7 @@ class Catalog:
             return f"{name} is read from {table.topic}, which is not under these paths"
         whole = ".".join(parts)
         if len(parts) > 1 and whole in self._topics:
-            return f"there is no view {name}; the topic is to be written `{whole}`, with backticks"
+            return f"there is no view {name}; the topic is to be written {self._quoted(whole)}"
         if len(parts) == 1 and self.find(whole) is not None:
             return f"{name} has no versions, and no expression may make its name: a query names it as it is"
         question = did_you_mean(whole, self.names)
@@ -201,6 +228,9 @@ class Catalog:
     def listed(self) -> str:
         """Return the message for a statement that asks for the names of views or of their columns."""
         return f"the views here are {self._nearest('')}; `select * from NAME limit 0` shows the columns of one"
+
+    def _quoted(self, name: str) -> str:
+        return f"{self._dialect.quote}{name}{self._dialect.quote}"
 
     def _nearest(self, like: str) -> str:
         shown = difflib.get_close_matches(like, self.names, n=3) or self.names[:_SHOWN]

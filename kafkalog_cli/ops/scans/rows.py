@@ -208,8 +208,8 @@ class _PieceRows:
         late, mode = _late(part), self._wanted.mode
         if late is not None and mode is Mode.FAILFAST:
             raise KafkalogError(
-                reason=f"{segment.segment.log.path}: a timestamp is beyond the year 294247, Spark has none for it;"
-                " a schema without the column timestamp, or mode permissive, reads the record"
+                reason=f"{segment.segment.log.path}: a timestamp is beyond the year 294247, and has no microseconds;"
+                " a read without the column timestamp, or with mode permissive, reads the record"
             )
         if late is not None and mode is Mode.DROPMALFORMED:
             import pyarrow.compute as pc
@@ -232,7 +232,7 @@ class _PieceRows:
         if column.core:
             return _CONVERTED.get(column.name, _cast)(part.column(column.core), kind)
         if column == FAULT and late is not None:
-            said = "a timestamp beyond the year 294247: Spark has none for it"
+            said = "a timestamp beyond the year 294247: it has no microseconds"
             return pa.array([said if one else None for one in late.to_pylist()], kind)
         constants: dict[str, str | int] = {
             "topic": self._piece.topic,

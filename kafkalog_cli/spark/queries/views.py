@@ -54,14 +54,8 @@ class Views:
             self._create(key, self._stand_in(key, view))
 
     def _find(self, name: Name) -> View | None:
-        if len(name) == 1:
-            return self._catalog.find(name[0])
-        if len(name) > 2 or name[0].casefold() != TABLE_DATABASE:
-            return None
-        view = self._catalog.find_table(name[1])
-        if view is None:  # Spark may take such a name for a file of the format `kafkalog`
-            raise UsageError(reason=self._catalog.about(".".join(name), name))
-        if self._spark.conf.get(DATABASE_SETTING) != TABLE_DATABASE:
+        view = self._catalog.named(name)
+        if len(name) > 1 and view is not None and self._spark.conf.get(DATABASE_SETTING) != TABLE_DATABASE:
             raise UsageError(
                 reason=f"{'.'.join(name)} needs a session that was started with {DATABASE_SETTING}={TABLE_DATABASE}:"
                 " session(settings={…}), or kafkalog sql"

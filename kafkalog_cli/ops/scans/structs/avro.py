@@ -182,9 +182,9 @@ def struct_of(names: Any, types: list[Any], nullable: list[bool]) -> dict[str, A
 
 
 def microseconds(value: int) -> int:
-    """Return the microseconds of a timestamp. Raises ValueError if Spark has none."""
+    """Return the microseconds of a timestamp. Raises ValueError if it has none."""
     if abs(value) > MOST_US:
-        raise ValueError("a timestamp beyond the year 294247: Spark has none for it")
+        raise ValueError("a timestamp beyond the year 294247: it has no microseconds")
     return value
 
 

@@ -81,6 +81,12 @@ class Before(NamedTuple):
     name: str
 
 
+class SqlType(NamedTuple):
+    """The type of a column of `kafkalog sql`, in Spark's words, where another Python type would be."""
+
+    name: str
+
+
 NULL_IF_EMPTY = keywords(lambda text: text or None, type=("string", "null"))
 """A text that is "" where there is none."""
 EMPTY_IS_NULL = keywords(lambda value: value or None)
@@ -92,6 +98,10 @@ Hidden = Annotated[AnyT, HIDDEN]
 PathName = Annotated[str, Mark.PATH]
 Count = Annotated[int, keywords(minimum=0)]
 Positive = Annotated[int, keywords(minimum=1)]
+INTEGER = SqlType("integer")
+Int32 = Annotated[int, INTEGER]
+Time = Annotated[int, SqlType("timestamp")]
+"""Epoch ms."""
 RawBytes = bytes
 """Bytes, which become an object with their encoding. The name is free in results with a field `bytes`."""
 
@@ -222,7 +232,7 @@ def _fields(kind: type) -> Iterator[Field]:
             continue
         read = _reader([name])
         if FLAT in notes:
-            (part,), absent = _not_none(type_), ABSENT in notes
+            (part,), absent = not_none(type_), ABSENT in notes
             is_optional = part is not type_
             for inner in fields_of(part):
                 yield inner._replace(
@@ -234,7 +244,7 @@ def _fields(kind: type) -> Iterator[Field]:
             continue
         named = next((note.name for note in notes if isinstance(note, Named)), name)
         if ABSENT in notes:
-            type_, more = split(_not_none(type_)[0])
+            type_, more = split(not_none(type_)[0])
             notes = (*more, *notes)
         yield Field(named, type_, notes, read, _conversion(type_, notes))
 
@@ -247,7 +257,7 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
                 yield name, get_type_hints(one.fget, include_extras=True)["return"]
 
 
-def _not_none(type_: Any) -> list[Any]:
+def not_none(type_: Any) -> list[Any]:
     """Return the types of a value that is not None."""
     kinds = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
     return [kind for kind in kinds if kind is not NoneType]
@@ -289,7 +299,7 @@ def _of_type(type_: Any, notes: tuple[Any, ...]) -> _Function | None:
         return PathText
     origin, parts = get_origin(type_), get_args(type_)
     if origin in (Union, UnionType):
-        found = [_conversion(*split(part)) for part in _not_none(type_)]
+        found = [_conversion(*split(part)) for part in not_none(type_)]
         return next(filter(None, found), None)
     if is_result(type_) or is_result(origin):
         return object_of

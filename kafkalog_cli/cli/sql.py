@@ -24,7 +24,6 @@ from kafkalog_cli.ops.scans.catalog import DUCKDB, SPARK, Catalog, Reading
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
-    Heading,
     Written,
     arrow_parts,
     row_cells,
@@ -179,9 +178,8 @@ def _answer(run: Run, options: SqlOptions, result: "Result") -> int:
         written = write_lines(run.out.write_bytes, parts, most)
     else:
         most = options.max_rows or DEFAULT_MOST_ROWS
-        headings = [Heading(column.name, column.is_number) for column in result.columns]
         rows = _waited_for(run, result.rendered(row_cells, most + 1))
-        written = write_cells(run.out, headings, rows, most)
+        written = write_cells(run.out, result.columns, rows, most)
     file = {} if options.output is None else {"path": PathText(options.output)}
     for one in result.notes():
         run.messages.warn(one.kind, one.message, path=one.path)

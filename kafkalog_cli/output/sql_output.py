@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from operator import itemgetter
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kafkalog_cli.disk.durable import StagedFile
 from kafkalog_cli.output.human import Column, write_table
 from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.results import Schema, result
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.scans.catalog import ResultColumn
 
 
 @result("kafkalog.row/1")
@@ -177,13 +180,6 @@ GROUP_ROWS, GROUP_BYTES = 1 << 17, 64 << 20
 """The limits of a row group of a Parquet file: reaching either one ends it."""
 
 
-class Heading(NamedTuple):
-    """A column of a result."""
-
-    name: str
-    is_number: bool
-
-
 class Written(NamedTuple):
     """The number of rows written; `more`: the result has further rows beyond the limit."""
 
@@ -191,7 +187,7 @@ class Written(NamedTuple):
     more: bool = False
 
 
-def write_cells(out: ResultStream, headings: Sequence[Heading], rows: Iterable[Any], most_rows: int) -> Written:
+def write_cells(out: ResultStream, headings: Sequence[ResultColumn], rows: Iterable[Any], most_rows: int) -> Written:
     """Write rows of text as a table; on a terminal that is too narrow the last columns are left out."""
     cells = list(rows)
     columns = [

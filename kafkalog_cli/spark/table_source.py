@@ -11,6 +11,7 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.scans.tables import TABLES, Table
 from kafkalog_cli.spark.jobs import without_traceback
+from kafkalog_cli.spark.types import spark_schema
 
 
 class TableDataSource(DataSource):
@@ -24,9 +25,9 @@ class TableDataSource(DataSource):
         """Return the name for `format`."""
         return "kafkalog-table"
 
-    def schema(self) -> str:
-        """Return all columns as DDL."""
-        return self._table.ddl
+    def schema(self) -> Any:
+        """Return all columns, as a StructType."""
+        return spark_schema(self._table.columns)
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Return a reader of all columns."""

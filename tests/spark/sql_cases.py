@@ -4,7 +4,17 @@ import re
 import sqlite3
 from random import Random
 
-from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
+from tests.support.logs import (
+    BASE_TIME_MS,
+    CONTROL,
+    TRANSACTIONAL,
+    R,
+    aborted_txns,
+    batch_v2,
+    end_marker,
+    message_set,
+    write_segment,
+)
 from tests.support.naive_reader import read_batches, read_records
 
 TOPICS = {"a": (0, 1, 2), "b": (0, 3), "orders": (0, 1, 11)}
@@ -17,7 +27,7 @@ STEP_MS = 10
 def make_logs(folder, seed):
     """Partitions of two or three segments with batches of all formats and codecs, gaps, times that go back or are none.
 
-    Some segments are named after an offset inside their first wrapper.
+    Some segments are named after an offset inside their first wrapper. Each transaction ends after its batch.
     """
     random = Random(seed)
     for topic, numbers in TOPICS.items():
@@ -30,13 +40,16 @@ def make_logs(folder, seed):
 
 
 def _segment(folder, base, random):
-    batches, offset, inside = [], base, [base]
+    batches, offset, inside, aborted = [], base, [base], []
     for _ in range(random.randint(3, 6)):
         records = [_record(at, random) for at in range(offset, offset + random.randint(1, 4))]
         largest = max(record.timestamp for record in records)
-        kind = random.choice(["v2", "v2", "v1", "v0"])
+        kind = random.choice(["v2", "v2", "v2", "v1", "v0", "transaction"])
         if kind == "v2":
             data = batch_v2(records, codec=random.randint(0, 4))
+        elif kind == "transaction":
+            producer, first = (random.randint(1, 3), 0), records[0].offset
+            data = batch_v2(records, codec=random.randint(0, 4), producer=(*producer, 0), bits=TRANSACTIONAL)
         else:
             magic = int(kind[1])
             records = records if magic else [record._replace(timestamp=-1) for record in records]
@@ -46,24 +59,34 @@ def _segment(folder, base, random):
                 inside = range(base, records[-1].offset + 1)
         batches.append((data, records[-1].offset, largest))
         offset = records[-1].offset + random.choice([1, 1, 1, 4])
-    write_segment(folder, random.choice(inside), batches, interval=200)
+        if kind == "transaction":
+            commits = random.randint(0, 1)
+            batches.append((end_marker(offset, BASE_TIME_MS, producer, commits), offset, BASE_TIME_MS))
+            aborted += [] if commits else [(producer[0], first, offset, offset + 1)]
+            offset += 1
+    name = random.choice(inside)
+    write_segment(folder, name, batches, interval=200)
+    if aborted:
+        (folder / f"{name:020d}.txnindex").write_bytes(aborted_txns(aborted))
     return offset
 
 
 def _record(offset, random):
     at_ms = BASE_TIME_MS + offset * STEP_MS + random.choice([0, 0, 0, 3, -45, 120])
     at_ms = -1 if random.random() < 0.05 else at_ms
-    return R(offset, at_ms, random.choice(KEYS), random.choice([None, b"", b"v%d" % offset, b"w" * 40]))
+    headers = random.choice([(), (), ((b"h", None),), ((b"h", b"1"), (b"g", b""))])
+    return R(offset, at_ms, random.choice(KEYS), random.choice([None, b"", b"v%d" % offset, b"w" * 40]), headers)
 
 
 UNITS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 """Milliseconds of the units of date_trunc."""
 
 
-def oracle_of(folder):
+def oracle_of(folder, *, is_committed=False):
     """A database with a table for each topic: the rows that the naive reader decodes, and a broker serves.
 
     It serves a partition from the name of its first segment on, which may be an offset inside a wrapper.
+    `is_committed`: without those of aborted transactions.
     """
     database = sqlite3.connect(":memory:")
     database.create_function("date_trunc", 2, lambda unit, ms: None if ms is None else ms // UNITS[unit] * UNITS[unit])
@@ -79,12 +102,22 @@ def oracle_of(folder):
             data = path.read_bytes()
             rows = [
                 (topic, int(number), one.offset, one.timestamp, one.key, one.value)
-                for batch in read_batches(data)
-                for one in read_records(data, batch)
+                for batch, records in _visible(data, is_committed)
+                for one in records
                 if one.offset >= start
             ]
             database.executemany(f"insert into {topic} values (?, ?, ?, ?, ?, ?)", rows)
     return database
+
+
+def _visible(data, is_committed):
+    """The batches of records, each with its records."""
+    found = [(batch, list(read_records(data, batch))) for batch in read_batches(data)]
+    for at, (batch, records) in enumerate(found):
+        bits = batch.attributes if batch.magic == 2 else 0
+        is_aborted = bits & TRANSACTIONAL and not bits & CONTROL and found[at + 1][1][0].key == b"\0\0\0\0"
+        if not bits & CONTROL and not (is_aborted and is_committed):
+            yield batch, records
 
 
 class Node:

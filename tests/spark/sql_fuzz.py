@@ -23,27 +23,27 @@ from tests.kafka.fuzzing import record
 from tests.spark.sql_cases import TOPICS, Chooser, in_dialect, make_logs, oracle_of
 
 DIRECTORIES = 3
+ISOLATIONS = ("read_uncommitted", "read_committed")
 WAYS = ("views", "sql", "views", "frames", "function")
 
 
 class Asked:
     """The ways to ask a query of Spark, in one session, over one log directory."""
 
-    def __init__(self, spark, folder):
-        self._spark, self._folder = spark, folder
-        self._frames = {
-            topic: spark.read.format("kafkalog").option("subscribe", topic).load(str(folder)) for topic in TOPICS
-        }
+    def __init__(self, spark, folder, isolation):
+        self._spark, self._folder, self._isolation = spark, folder, isolation
+        read = spark.read.format("kafkalog").option("isolation", isolation)
+        self._frames = {topic: read.option("subscribe", topic).load(str(folder)) for topic in TOPICS}
         self._cached = set()
 
     def as_sql(self, node, random):
         """As `kafkalog sql` does."""
         del random
         from tests.support.product import RealFilesystem
-        from tests.support.product_spark import Catalog, Reading, query
+        from tests.support.product_spark import Catalog, Isolation, Reading, query
 
         self._drop_views()
-        catalog = Catalog(RealFilesystem(), [str(self._folder)], node.sql("spark"), Reading())
+        catalog = Catalog(RealFilesystem(), [str(self._folder)], node.sql("spark"), Reading(Isolation(self._isolation)))
         with query(self._spark, catalog) as result:
             return [tuple(row) for row in result._dataframe.collect()]
 
@@ -54,7 +54,7 @@ class Asked:
         from tests.support.product_spark import sql
 
         self._drop_views()
-        frame = sql(self._spark, self._folder, node.sql("spark"))
+        frame = sql(self._spark, self._folder, node.sql("spark"), isolation=self._isolation)
         if random.random() < 0.3:
             frame.limit(1).count()
         both = frame.withColumn("use", lit(1)).union(frame.withColumn("use", lit(2)))
@@ -122,12 +122,12 @@ class Asked:
 class AskedOfDuckDB:
     """Queries of one log directory, as `kafkalog sql --engine duckdb` runs them."""
 
-    def __init__(self, _, folder):
-        self._folder = folder
+    def __init__(self, _, folder, isolation):
+        self._folder, self._isolation = folder, isolation
 
     def as_duckdb(self, node, random):
         del random
-        found = kl.sql(self._folder, node.sql("duckdb")).read_all()
+        found = kl.sql(self._folder, node.sql("duckdb"), isolation=self._isolation).read_all()
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
@@ -165,7 +165,8 @@ def fuzz_sql(spark, folder, *, seed, count, ways=WAYS, show=print, is_over=lambd
     tally = Tally()
     for number in range(DIRECTORIES):
         made = make_logs(folder / str(number), seed * DIRECTORIES + number)
-        database, asked = oracle_of(made), asked_of(spark, made)
+        isolation = ISOLATIONS[number % len(ISOLATIONS)]
+        database, asked = oracle_of(made, is_committed=isolation == "read_committed"), asked_of(spark, made, isolation)
         for at in range(count * number // DIRECTORIES, count * (number + 1) // DIRECTORIES):
             if is_over():
                 return tally

@@ -190,8 +190,8 @@ def test_the_fuzz_sees_filters_of_another_scan(spark, folder, tmp_path):
     """With views of which a range is taken away, as Spark took it from all scans: answers are wrong, and it says so."""
 
     class Cut(Asked):
-        def __init__(self, spark, folder):
-            super().__init__(spark, folder)
+        def __init__(self, spark, folder, isolation):
+            super().__init__(spark, folder, isolation)
             self._frames = {topic: frame.where("`offset` < 12") for topic, frame in self._frames.items()}
 
     wrong = []

@@ -10,9 +10,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog_cli.ops.scans.catalog import ResultColumn
 from kafkalog_cli.output import sql_output
 from kafkalog_cli.output.sql_output import (
-    Heading,
     Written,
     arrow_parts,
     lines_of,
@@ -102,7 +102,7 @@ def test_no_more_rows_are_written_than_asked_for():
     assert write_lines(out.write, iter(parts), 5) == Written(5)
     assert write_lines(out.write, iter(parts), None) == Written(5)
     stream = ResultStream(out := io.BytesIO())
-    assert write_cells(stream, [Heading("n\x1b", True)], [["1"], ["2"]], 1) == Written(1, more=True)
+    assert write_cells(stream, [ResultColumn("n\x1b", "int", True)], [["1"], ["2"]], 1) == Written(1, more=True)
     stream.flush()
     assert out.getvalue() == b"n\\x1b\n    1\n"
 

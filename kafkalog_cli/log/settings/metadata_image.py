@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.settings.cluster_registry import CannotApply, ClusterRegistry
+from kafkalog_cli.results import Int32
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 """Resource types of settings (ConfigResource.Type)."""
@@ -51,7 +52,7 @@ class TopicState:
 class BrokerState(NamedTuple):
     """A broker's registration; `log_dirs` are the ids of its log directories (KIP-858)."""
 
-    broker_id: int
+    broker_id: Int32
     broker_epoch: int
     incarnation_id: str
     is_fenced: bool

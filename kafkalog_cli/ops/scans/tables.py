@@ -1,10 +1,9 @@
 """The tables of `kafkalog sql` besides the topics: their columns, and how they are read."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, unique
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import DamagedLog
@@ -29,6 +28,7 @@ from kafkalog_cli.ops.cluster.tables.coordinator_log import (
 )
 from kafkalog_cli.ops.cluster.tables.groups import Group, GroupMember, group_members, groups
 from kafkalog_cli.ops.scans.schema import MOST_MS, SourceColumn, arrow_schema
+from kafkalog_cli.results import SqlType, not_none, split
 
 MOST_ROWS = 1 << 13
 
@@ -46,14 +46,13 @@ class Task(Enum):
 
 
 class Table(NamedTuple):
-    """A table: `ddl` has its columns in the syntax of SQL, `row` is the class of its rows.
+    """A table: `row` is the class of its rows, with the types of its columns.
 
     It is read from the partitions of `topic`; None: of every topic.
     """
 
     name: str
     row: Any
-    ddl: str
     topic: str | None
     task: Task
     rows: Rows
@@ -61,7 +60,7 @@ class Table(NamedTuple):
     @property
     def columns(self) -> tuple[SourceColumn, ...]:
         """The columns."""
-        return tuple(SourceColumn(name, kind) for name, kind in _fields(self.ddl))
+        return _columns(self.row)
 
     def tasks(self, paths: list[str]) -> list[list[str]]:
         """Return the directories that each task reads."""
@@ -101,24 +100,23 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
-_NAMES = {"int": "integer", "bigint": "long"}
-_FIELD = re.compile(r"(\w+):? ((?:[^,<>]|<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)+)(?:, )?")
-"""A column or field and its type, in which `<` nest three deep."""
+_PLAIN = {int: "long", str: "string", bool: "boolean"}
 
 
-def _fields(ddl: str) -> Iterator[tuple[str, Any]]:
-    """Iterate over columns or fields with their types in Spark's JSON."""
-    return ((match[1], _type(match[2])) for match in _FIELD.finditer(ddl))
+def _type(hint: Any) -> Any:
+    """Return the type of a field in Spark's JSON."""
+    (kind,) = not_none(hint)
+    kind, notes = split(kind)
+    if get_origin(kind) is tuple:
+        return {"type": "array", "elementType": _type(get_args(kind)[0]), "containsNull": True}
+    if hasattr(kind, "_fields"):
+        fields = [{"name": one.name, "type": one.spark, "nullable": True, "metadata": {}} for one in _columns(kind)]
+        return {"type": "struct", "fields": fields}
+    return next((note.name for note in notes if isinstance(note, SqlType)), _PLAIN[kind])
 
 
-def _type(ddl: str) -> Any:
-    kind, _, inner = ddl.removesuffix(">").partition("<")
-    if kind == "array":
-        return {"type": kind, "elementType": _type(inner), "containsNull": True}
-    if kind == "struct":
-        found = [{"name": name, "type": of, "nullable": True, "metadata": {}} for name, of in _fields(inner)]
-        return {"type": kind, "fields": found}
-    return _NAMES.get(kind, kind)
+def _columns(row: Any) -> tuple[SourceColumn, ...]:
+    return tuple(SourceColumn(name, _type(hint)) for name, hint in get_type_hints(row, include_extras=True).items())
 
 
 _Row = TypeVar("_Row")
@@ -152,86 +150,29 @@ def _segments(fs: Filesystem, paths: list[str], _: OnDamage) -> Iterator[Segment
     return (row for path in paths for row in segments(fs, open_partition(fs, path)))
 
 
-_WHERE = "log_partition int, log_offset bigint"
-_COMMIT = (
-    "group_id string, topic string, partition int, offset bigint, leader_epoch int, metadata string,"
-    " commit_timestamp timestamp, expire_timestamp timestamp, topic_id string"
-)
-
 TABLES = {
     one.name: one
     for one in (
         Table(
-            "committed_offsets", CommittedOffset, f"{_COMMIT}, {_WHERE}", CONSUMER_OFFSETS, Task.PARTITION,
-            _of_coordinator(committed_offsets),
+            "committed_offsets", CommittedOffset, CONSUMER_OFFSETS, Task.PARTITION, _of_coordinator(committed_offsets)
         ),
         Table(
-            "offset_commits", OffsetCommit,
-            f"{_COMMIT}, is_tombstone boolean, producer_id bigint, timestamp timestamp, {_WHERE}", CONSUMER_OFFSETS,
-            Task.PARTITION, _of_coordinator(offset_commits, is_kept=False),
+            "offset_commits", OffsetCommit, CONSUMER_OFFSETS, Task.PARTITION,
+            _of_coordinator(offset_commits, is_kept=False),
         ),
+        Table("groups", Group, CONSUMER_OFFSETS, Task.PARTITION, _of_coordinator(groups)),
+        Table("group_members", GroupMember, CONSUMER_OFFSETS, Task.PARTITION, _of_coordinator(group_members)),
+        Table("transactions", Transaction, TRANSACTION_STATE, Task.PARTITION, _of_coordinator(transactions)),
+        Table("topics", cluster.Topic, CLUSTER_METADATA, Task.EVERYTHING, _of_cluster(cluster.topics)),
         Table(
-            "groups", Group,
-            "group_id string, group_type string, epoch int, protocol_type string, protocol string, leader string,"
-            f" members int, state_timestamp timestamp, {_WHERE}", CONSUMER_OFFSETS, Task.PARTITION,
-            _of_coordinator(groups),
-        ),
-        Table(
-            "group_members", GroupMember,
-            "group_id string, group_type string, member_id string, group_instance_id string, rack_id string,"
-            " client_id string, client_host string, session_timeout_ms int, rebalance_timeout_ms int,"
-            " member_epoch int, member_state string, subscribed_topics array<string>, subscribed_topic_regex string,"
-            f" assignment array<struct<topic: string, topic_id: string, partitions: array<int>>>, {_WHERE}",
-            CONSUMER_OFFSETS, Task.PARTITION, _of_coordinator(group_members),
-        ),
-        Table(
-            "transactions", Transaction,
-            "transactional_id string, producer_id bigint, producer_epoch int, state string, timeout_ms int,"
-            " partitions array<struct<topic: string, partitions: array<int>>>, start_timestamp timestamp,"
-            f" last_update_timestamp timestamp, {_WHERE}", TRANSACTION_STATE, Task.PARTITION,
-            _of_coordinator(transactions),
-        ),
-        Table(
-            "topics", cluster.Topic, "topic string, topic_id string, partitions int, replication_factor int",
-            CLUSTER_METADATA, Task.EVERYTHING, _of_cluster(cluster.topics),
-        ),
-        Table(
-            "partitions", cluster.TopicPartitionState,
-            "topic string, topic_id string, partition int, leader int, leader_epoch int, partition_epoch int,"
-            " replicas array<int>, isr array<int>, adding_replicas array<int>, removing_replicas array<int>,"
-            " directories array<string>, is_recovering boolean", CLUSTER_METADATA, Task.EVERYTHING,
+            "partitions", cluster.TopicPartitionState, CLUSTER_METADATA, Task.EVERYTHING,
             _of_cluster(cluster.partitions),
         ),
-        Table(
-            "configs", cluster.ConfigSetting, "resource_type string, resource_name string, name string, value string",
-            CLUSTER_METADATA, Task.EVERYTHING, _of_cluster(cluster.configs),
-        ),
-        Table(
-            "brokers", BrokerState,
-            "broker_id int, broker_epoch bigint, incarnation_id string, is_fenced boolean,"
-            " in_controlled_shutdown boolean, log_dirs array<string>, rack string", CLUSTER_METADATA,
-            Task.EVERYTHING, _of_cluster(cluster.brokers),
-        ),
-        Table(
-            "features", cluster.Feature, "name string, level int", CLUSTER_METADATA, Task.EVERYTHING,
-            _of_cluster(cluster.features),
-        ),
-        Table(
-            "batches", BatchRow,
-            "topic string, partition int, segment string, position bigint, size_bytes int, base_offset bigint,"
-            " last_offset bigint, records int, magic int, codec string, timestamp_type string,"
-            " max_timestamp timestamp, leader_epoch int, producer_id bigint, producer_epoch int, base_sequence int,"
-            " transactional boolean, control boolean, delete_horizon timestamp, crc bigint, crc_valid boolean,"
-            " log_dir string", None, Task.PARTITION, _batches,
-        ),
-        Table(
-            "segments", SegmentRow,
-            "topic string, partition int, segment string, base_offset bigint, first_offset bigint,"
-            " next_offset bigint, size_bytes bigint, offset_index_bytes bigint, time_index_bytes bigint,"
-            " txn_index_bytes bigint, first_timestamp timestamp, max_timestamp timestamp, format string,"
-            " is_active boolean, modified timestamp, problems int, log_dir string", None, Task.MANY_PARTITIONS,
-            _segments,
-        ),
+        Table("configs", cluster.ConfigSetting, CLUSTER_METADATA, Task.EVERYTHING, _of_cluster(cluster.configs)),
+        Table("brokers", BrokerState, CLUSTER_METADATA, Task.EVERYTHING, _of_cluster(cluster.brokers)),
+        Table("features", cluster.Feature, CLUSTER_METADATA, Task.EVERYTHING, _of_cluster(cluster.features)),
+        Table("batches", BatchRow, None, Task.PARTITION, _batches),
+        Table("segments", SegmentRow, None, Task.MANY_PARTITIONS, _segments),
     )
 }  # fmt: skip
 """The tables by name."""

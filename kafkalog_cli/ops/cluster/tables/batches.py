@@ -11,6 +11,7 @@ from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
 from kafkalog_cli.ops.cluster.tables.coordinator_log import OnDamage
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.look.listing.listing import SegmentListing, list_segment
+from kafkalog_cli.results import Int32, Time
 
 _NONE = -1
 
@@ -23,24 +24,24 @@ class BatchRow(NamedTuple):
     """
 
     topic: str
-    partition: int
+    partition: Int32
     segment: str
     position: int
-    size_bytes: int
+    size_bytes: Int32
     base_offset: int | None
     last_offset: int
-    records: int | None
-    magic: int
+    records: Int32 | None
+    magic: Int32
     codec: str | None
     timestamp_type: str
-    max_timestamp: int | None
-    leader_epoch: int | None
+    max_timestamp: Time | None
+    leader_epoch: Int32 | None
     producer_id: int | None
-    producer_epoch: int | None
-    base_sequence: int | None
+    producer_epoch: Int32 | None
+    base_sequence: Int32 | None
     transactional: bool
     control: bool
-    delete_horizon: int | None
+    delete_horizon: Time | None
     crc: int
     crc_valid: bool
     log_dir: str
@@ -111,7 +112,7 @@ class SegmentRow(NamedTuple):
     """
 
     topic: str
-    partition: int
+    partition: Int32
     segment: str
     base_offset: int
     first_offset: int | None
@@ -120,12 +121,12 @@ class SegmentRow(NamedTuple):
     offset_index_bytes: int | None
     time_index_bytes: int | None
     txn_index_bytes: int | None
-    first_timestamp: int | None
-    max_timestamp: int | None
+    first_timestamp: Time | None
+    max_timestamp: Time | None
     format: str | None
     is_active: bool
-    modified: int
-    problems: int
+    modified: Time
+    problems: Int32
     log_dir: str
 
 

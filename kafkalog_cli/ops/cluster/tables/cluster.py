@@ -13,7 +13,7 @@ from kafkalog_cli.log.settings.cluster_metadata import (
 from kafkalog_cli.log.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE, BrokerState
 from kafkalog_cli.ops.cluster.tables.coordinator_log import OnDamage
 from kafkalog_cli.ops.damage import damaged_log
-from kafkalog_cli.results import Count, result
+from kafkalog_cli.results import INTEGER, Count, Int32, result
 
 _RESOURCES = {TOPIC_RESOURCE: "TOPIC", BROKER_RESOURCE: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 """Names of resource types by number (ConfigResource.Type)."""
@@ -25,8 +25,8 @@ class Topic(NamedTuple):
 
     topic: str
     topic_id: str
-    partitions: Count
-    replication_factor: Annotated[Count, "the most replicas of a partition"]
+    partitions: Annotated[Count, INTEGER]
+    replication_factor: Annotated[Count, INTEGER, "the most replicas of a partition"]
 
 
 class TopicPartitionState(NamedTuple):
@@ -37,14 +37,14 @@ class TopicPartitionState(NamedTuple):
 
     topic: str
     topic_id: str
-    partition: int
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    adding_replicas: tuple[int, ...]
-    removing_replicas: tuple[int, ...]
+    partition: Int32
+    leader: Int32
+    leader_epoch: Int32
+    partition_epoch: Int32
+    replicas: tuple[Int32, ...]
+    isr: tuple[Int32, ...]
+    adding_replicas: tuple[Int32, ...]
+    removing_replicas: tuple[Int32, ...]
     directories: tuple[str, ...]
     is_recovering: bool
 
@@ -63,7 +63,7 @@ class Feature(NamedTuple):
     """A finalized feature."""
 
     name: str
-    level: int
+    level: Int32
 
 
 def metadata_logs(fs: Filesystem, log_dirs: Sequence[str], path: str | None) -> Sequence[str]:

@@ -20,6 +20,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.look.read.log_read import LogRead
 from kafkalog_cli.ops.look.read.request import ReadRequest
+from kafkalog_cli.results import Int32, Time
 
 OnDamage = Callable[[DamagedLog], None]
 """Called for records that cannot be read. It raises its argument, or returns, and the records are left out."""
@@ -115,14 +116,14 @@ class CommittedOffset(NamedTuple):
 
     group_id: str
     topic: str
-    partition: int
+    partition: Int32
     offset: int
-    leader_epoch: int | None
+    leader_epoch: Int32 | None
     metadata: str
-    commit_timestamp: int | None
-    expire_timestamp: int | None
+    commit_timestamp: Time | None
+    expire_timestamp: Time | None
     topic_id: str | None
-    log_partition: int
+    log_partition: Int32
     log_offset: int
 
 
@@ -135,17 +136,17 @@ class OffsetCommit(NamedTuple):
 
     group_id: str
     topic: str
-    partition: int
+    partition: Int32
     offset: int | None
-    leader_epoch: int | None
+    leader_epoch: Int32 | None
     metadata: str | None
-    commit_timestamp: int | None
-    expire_timestamp: int | None
+    commit_timestamp: Time | None
+    expire_timestamp: Time | None
     topic_id: str | None
     is_tombstone: bool
     producer_id: int | None
-    timestamp: int | None
-    log_partition: int
+    timestamp: Time | None
+    log_partition: Int32
     log_offset: int
 
 
@@ -252,7 +253,7 @@ class TransactionPartitions(NamedTuple):
     """Partitions of a topic that are in a transaction."""
 
     topic: str
-    partitions: tuple[int, ...]
+    partitions: tuple[Int32, ...]
 
 
 class Transaction(NamedTuple):
@@ -260,13 +261,13 @@ class Transaction(NamedTuple):
 
     transactional_id: str
     producer_id: int
-    producer_epoch: int
+    producer_epoch: Int32
     state: str
-    timeout_ms: int
+    timeout_ms: Int32
     partitions: tuple[TransactionPartitions, ...]
-    start_timestamp: int | None
-    last_update_timestamp: int | None
-    log_partition: int
+    start_timestamp: Time | None
+    last_update_timestamp: Time | None
+    log_partition: Int32
     log_offset: int
 
 

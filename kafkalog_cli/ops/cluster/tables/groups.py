@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.ops.cluster.tables.coordinator_log import CoordinatorEntry, known_time
+from kafkalog_cli.results import Int32, Time
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -31,7 +32,7 @@ class Assigned(NamedTuple):
 
     topic: str | None
     topic_id: str | None
-    partitions: tuple[int, ...]
+    partitions: tuple[Int32, ...]
 
 
 class Group(NamedTuple):
@@ -42,13 +43,13 @@ class Group(NamedTuple):
 
     group_id: str
     group_type: str
-    epoch: int
+    epoch: Int32
     protocol_type: str | None
     protocol: str | None
     leader: str | None
-    members: int
-    state_timestamp: int | None
-    log_partition: int
+    members: Int32
+    state_timestamp: Time | None
+    log_partition: Int32
     log_offset: int
 
 
@@ -65,14 +66,14 @@ class GroupMember(NamedTuple):
     rack_id: str | None
     client_id: str
     client_host: str
-    session_timeout_ms: int | None
-    rebalance_timeout_ms: int | None
-    member_epoch: int | None
+    session_timeout_ms: Int32 | None
+    rebalance_timeout_ms: Int32 | None
+    member_epoch: Int32 | None
     member_state: str | None
     subscribed_topics: tuple[str, ...] | None
     subscribed_topic_regex: str | None
     assignment: tuple[Assigned, ...] | None
-    log_partition: int
+    log_partition: Int32
     log_offset: int
 
 

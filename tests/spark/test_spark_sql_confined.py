@@ -201,3 +201,9 @@ def test_every_function_that_reaches_further_is_refused(spark):
                 suspects.add(name)
     assert suspects >= {"reflect", "java_method"}
     assert suspects - CODE - FILES == set()
+
+
+def test_no_variable_of_the_environment_is_read(shop, monkeypatch):
+    monkeypatch.setenv("CANARY", SECRET)
+    for text in ("${env:CANARY}", "${system:user.dir}", "${spark.app.name}", "${hiveconf:spark.app.name}"):
+        assert rows(shop, f"select '{text}' as a") == [(text,)]

@@ -1,8 +1,9 @@
 """Confines a query to the views of its log directories and to functions that only compute.
 
 Spark's SQL reads any file that the user may read (text.`/etc/hostname`), and calls any static method of Java
-(`reflect`). The setting FILES_AS_TABLES closes files. A parsed plan is checked before its analysis, which already
-evaluates some expressions. The analysed plan is checked too, because functions of a session may have any name.
+(`reflect`). Settings close files, and variables of the environment. A parsed plan is checked before its analysis,
+which already evaluates some expressions. The analysed plan is checked too, because functions of a session may have any
+name.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ _CALLS_CODE = frozenset(
 
 FILES_AS_TABLES = "spark.sql.runSQLOnFiles"
 """Spark's setting for whether a name such as text.`/etc/hostname` is a file."""
+SUBSTITUTES = "spark.sql.variable.substitute"
+"""Spark's setting for whether `${env:HOME}` and `${system:user.dir}` in a query are replaced by these values."""
 
 _BUILTIN = ((), ("builtin",), ("system", "builtin"))
 _LEAVES = frozenset(
@@ -70,7 +73,10 @@ NO_QUERY = UsageError(reason="sql runs queries: nothing is created, set or writt
 
 def settings_of(allowed: frozenset[Allowed]) -> dict[str, str]:
     """Return Spark's settings for queries with these permissions."""
-    return {FILES_AS_TABLES: str(Allowed.FILES in allowed).lower()}
+    return {
+        FILES_AS_TABLES: str(Allowed.FILES in allowed).lower(),
+        SUBSTITUTES: str(Allowed.JAVA in allowed).lower(),
+    }
 
 
 def check_is_query(spark: SparkSession, plan: Any) -> None:

@@ -211,7 +211,7 @@ def all_set(column: IntColumn) -> bool:
     """Whether no integer of a column is 0."""
     if not len(column):
         return True
-    least, largest, _ = native.extremes(column)
+    least, largest, *_ = native.extremes(column)
     return least > 0 or largest < 0 or all(column)
 
 

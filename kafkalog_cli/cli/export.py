@@ -156,8 +156,7 @@ def _request(run: Run, options: ExportOptions, decoding: Decoding) -> ExportRequ
 
 
 def _print(run: Run, options: ExportOptions, result: ExportResult, seconds: float) -> int:
-    for note in (*result.notes, *result.gaps):
-        run.messages.warn(note.kind, note.message, path=note.path)
+    run.messages.report(*result.notes, *result.gaps)
     for damage in result.damage:
         run.messages.exception(damage)
     if result.untold:

@@ -189,8 +189,7 @@ def _print(run: Run, options: ImportOptions, result: ImportResult, seconds: floa
         message = "of an earlier run, which was cut off after its commit: a broker was started before it was complete"
         step = "import its records again"
         run.messages.warn("lost", f"{message}, and removed it", path=f"{log_dir}/{name}", next_step=step)
-    for note in result.notes:
-        run.messages.warn(note.kind, note.message, path=note.path)
+    run.messages.report(*result.notes)
     if run.lines is not None:
         run.lines.results(result.partitions(log_dir, dry_run=dry_run))
     elif result.plan is not None:

@@ -109,8 +109,7 @@ class Run:
         Return None if nothing is decoded. Raises PathNotFound, OSError.
         """
         decoder, notes = decoding.decoder(self.fs, partitions)
-        for note in notes:
-            self.messages.warn(note.kind, note.message, path=note.path)
+        self.messages.report(*notes)
         return decoder
 
     # -- what is printed

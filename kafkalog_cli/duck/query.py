@@ -18,7 +18,7 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.temporary import temporary_directory
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.ops.call.interruptions import POLL_SECONDS, Interruptions
-from kafkalog_cli.ops.look.read.visible import ReadNote
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, ResultColumn, View
 from kafkalog_cli.ops.scans.rows import take_undecoded, undecoded_notes
 
@@ -165,7 +165,7 @@ class Result:
             raise KafkalogError(reason=f"DuckDB: a number has more than 64 bits: {error}") from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
-    def notes(self) -> list[ReadNote]:
+    def notes(self) -> list[Note]:
         """Return what was not decoded."""
         return undecoded_notes(take_undecoded())
 

@@ -12,7 +12,7 @@ from kafkalog_cli.format.values.value_format import ValueFormat
 if TYPE_CHECKING:
     from kafkalog_cli.disk.fs import Filesystem
     from kafkalog_cli.format.values.decoder import ValueDecoder
-    from kafkalog_cli.ops.look.read.visible import ReadNote
+    from kafkalog_cli.ops.call.observer import Note
 
 
 class Decoding(NamedTuple):
@@ -71,7 +71,7 @@ class Decoding(NamedTuple):
         formats = [one.value if one is not None else "stored" for one in (self.key_format, self.value_format)]
         return " ".join([*formats, *([] if self.schemas is None else [self.schemas])])
 
-    def decoder(self, fs: Filesystem, partitions: Sequence[str]) -> tuple[ValueDecoder | None, list[ReadNote]]:
+    def decoder(self, fs: Filesystem, partitions: Sequence[str]) -> tuple[ValueDecoder | None, list[Note]]:
         """Return the decoder for partitions with these paths, None if nothing is decoded; see `value_decoder`."""
         if not self:
             return None, []

@@ -17,9 +17,9 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
 from kafkalog_cli.log.partition import directory_name, open_partition
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.look.read.log_read import LogRead
 from kafkalog_cli.ops.look.read.request import ReadRequest
-from kafkalog_cli.ops.look.read.visible import ReadNote
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.value_format import ValueFormat
@@ -96,13 +96,13 @@ def value_decoder(
     value_format: ValueFormat | None,
     schemas: str | None,
     partitions: Iterable[str],
-) -> tuple[ValueDecoder, list[ReadNote]]:
+) -> tuple[ValueDecoder, list[Note]]:
     """Return the decoder, and what was wrong with the schemas.
 
     `partitions` are the directories of the partitions that are read: without `schemas`, the topic `_schemas`
     beside them is read. Raises PathNotFound if `schemas` is not a directory, OSError.
     """
-    found, notes = SchemaSet(), list[ReadNote]()
+    found, notes = SchemaSet(), list[Note]()
     if any(one.needs_schemas for one in (key_format, value_format) if one is not None):
         if schemas is not None:
             _read_given(fs, schemas, found, notes)
@@ -110,11 +110,11 @@ def value_decoder(
             for log_dir in dict.fromkeys(os.path.dirname(os.path.abspath(path)) for path in partitions):  # noqa: PTH100, PTH120
                 _read_log_dir(fs, log_dir, found, notes)
         if found.is_full:
-            notes.append(ReadNote("schemas", found.places[-1], "there are more schemas than fit into memory"))
+            notes.append(Note("schemas", "there are more schemas than fit into memory", found.places[-1]))
     return ValueDecoder(found, key_format, value_format), notes
 
 
-def _read_given(fs: Filesystem, path: str, found: SchemaSet, notes: list[ReadNote]) -> None:
+def _read_given(fs: Filesystem, path: str, found: SchemaSet, notes: list[Note]) -> None:
     status = fs.status(path)
     if status is None or not status.is_directory:
         raise PathNotFound(path=path)
@@ -126,7 +126,7 @@ def _read_given(fs: Filesystem, path: str, found: SchemaSet, notes: list[ReadNot
         _SchemaFiles(fs, path, found, notes).read()
 
 
-def _read_log_dir(fs: Filesystem, log_dir: str, found: SchemaSet, notes: list[ReadNote]) -> bool:
+def _read_log_dir(fs: Filesystem, log_dir: str, found: SchemaSet, notes: list[Note]) -> bool:
     """Read the partitions of `_schemas` in a log directory; return whether there are any."""
     paths = sorted(one.path for one in fs.list_directory(log_dir) if one.is_directory)
     read = False
@@ -140,7 +140,7 @@ def _read_log_dir(fs: Filesystem, log_dir: str, found: SchemaSet, notes: list[Re
     return read
 
 
-def _read_partition(fs: Filesystem, path: str, found: SchemaSet, notes: list[ReadNote]) -> None:
+def _read_partition(fs: Filesystem, path: str, found: SchemaSet, notes: list[Note]) -> None:
     """Apply the records of a partition in their order. Damage and foreign records become notes."""
     found.places.append(path)
     problems: list[str] = []
@@ -161,13 +161,13 @@ def _read_partition(fs: Filesystem, path: str, found: SchemaSet, notes: list[Rea
         problems.append(str(error))
     if problems:
         more = "; so are others" if len(problems) > 1 else ""
-        notes.append(ReadNote("schemas", path, f"schemas may be missing: {problems[0]}{more}"))
+        notes.append(Note("schemas", f"schemas may be missing: {problems[0]}{more}", path))
 
 
 class _SchemaFiles:
     """The files of a directory: ID.avsc, GUID.proto or SUBJECT.json, and files that others import by their path."""
 
-    def __init__(self, fs: Filesystem, root: str, found: SchemaSet, notes: list[ReadNote]) -> None:
+    def __init__(self, fs: Filesystem, root: str, found: SchemaSet, notes: list[Note]) -> None:
         self._fs = fs
         self._root = root
         self._found = found
@@ -207,13 +207,13 @@ class _SchemaFiles:
                 continue
             if len(self._texts) >= _MOST_FILES or entry.size_bytes > _MOST_FILE_BYTES:
                 limit = f"{_MOST_FILE_BYTES} bytes" if entry.size_bytes > _MOST_FILE_BYTES else f"{_MOST_FILES} files"
-                self._notes.append(ReadNote("schemas", entry.path, f"left out: the limit is {limit}"))
+                self._notes.append(Note("schemas", f"left out: the limit is {limit}", entry.path))
                 continue
             try:
                 self._texts[name] = read_all(self._fs, entry.path, _MOST_FILE_BYTES).decode()
                 self._kinds[name] = kind
             except UnicodeDecodeError:
-                self._notes.append(ReadNote("schemas", entry.path, "left out: it is not UTF-8"))
+                self._notes.append(Note("schemas", "left out: it is not UTF-8", entry.path))
 
 
 _MOST_REASONS = 20

@@ -24,9 +24,8 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, text
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.call.observer import NO_PROGRESS, NoProgress
+from kafkalog_cli.ops.call.observer import NO_PROGRESS, NoProgress, Note
 from kafkalog_cli.ops.look.read.request import growing_end
-from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.map_each import Forks, Item, MapEach, ProcessKilled, map_each
 from kafkalog_cli.ops.move.export_files import MadeFile
 from kafkalog_cli.ops.move.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
@@ -49,7 +48,7 @@ class ExportPlan(NamedTuple):
 
     tasks: list[Task]
     seen: dict[str, PartitionIdentity]
-    gaps: list[ReadNote]
+    gaps: list[Note]
     begun: Progress
 
 
@@ -65,8 +64,8 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
     Raises Refused if a log is not the one in `known`, and the exceptions of `open_read`.
     """
     ranges, begun = [], dict(known)
-    gaps: list[ReadNote] = []
-    refused: list[ReadNote] = []
+    gaps: list[Note] = []
+    refused: list[Note] = []
     records = RecordRange(request.range.from_offset or 0, request.range.to_offset, request.range.since_ms)
     for one in partitions:
         if not one.segments:
@@ -77,7 +76,7 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
         if progress is not None:
             change = change_since(fs, one, progress)
             if change is not None:
-                (gaps if change.is_gap else refused).append(ReadNote("log-changed", one.path, change.reason))
+                (gaps if change.is_gap else refused).append(Note("log-changed", change.reason, one.path))
             first = max(first, progress.next_offset)
         begun[one.topic, one.number] = (progress or LogProgress(first))._replace(
             next_offset=first, topic_id=topic_id or (progress.topic_id if progress else None)
@@ -94,9 +93,9 @@ def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: Export
     return ExportPlan(tasks, {one.partition.path: sights.of(one.partition.path) for one in ranges}, gaps, begun)
 
 
-def _refusal(refused: list[ReadNote]) -> Refused:
+def _refusal(refused: list[Note]) -> Refused:
     first = refused[0]
-    more = ", ".join(note.path for note in refused[1:_MOST_NAMED])
+    more = ", ".join(str(note.path) for note in refused[1:_MOST_NAMED])
     others = f" (and {len(refused) - 1} more: {more}{', ...' if len(refused) > _MOST_NAMED else ''})"
     way_out = "export it with another --output and --state, or leave it out (--topic, --topic-pattern)"
     return Refused(path=first.path, reason=f"{first.message}{others if more else ''}; nothing was exported; {way_out}")
@@ -114,8 +113,8 @@ class ExportResult:
     files: list[MadeFile] = field(default_factory=list)
     damage: list[DamagedLog] = field(default_factory=list)
     untold: int = 0
-    notes: list[ReadNote] = field(default_factory=list)
-    gaps: list[ReadNote] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    gaps: list[Note] = field(default_factory=list)
     codes: frozenset[ExitCode] = frozenset()
     completed: tuple[MadeFile, ...] = ()
 

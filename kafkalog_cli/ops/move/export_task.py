@@ -15,12 +15,12 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.choices import OnDamage
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.look.read.request import ReadRequest
-from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.map_each import Advance
 from kafkalog_cli.ops.move.export_files import (
     MadeFile,
@@ -81,7 +81,7 @@ class TaskDone(NamedTuple):
     pieces: list[PieceDone]
     damage: list[DamagedLog]
     untold: int
-    notes: list[ReadNote]
+    notes: list[Note]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class _PieceExport:
 
     def __init__(self, fs: WritableFilesystem, piece: Piece, request: ExportRequest, log_dirs: LogDirs) -> None:
         self.damage: list[DamagedLog] = []
-        self.notes: list[ReadNote] = []
+        self.notes: list[Note] = []
         self._fs = fs
         self._piece = piece
         self._request = request
@@ -169,7 +169,7 @@ class _PieceExport:
         self.notes += log.notes
         if self._decoded is not None:
             failures = self._decoded.undecoded.failures()
-            self.notes += [ReadNote("undecoded", self._partition.path, one.message) for one in failures]
+            self.notes += [Note("undecoded", one.message, self._partition.path) for one in failures]
             codes |= {ExitCode.WARNINGS} if failures else set()
         digest = None
         if self._last_offset is not None and self._request.is_incremental:
@@ -192,7 +192,7 @@ class _PieceExport:
                 f" {most_bytes // MEBIBYTE} MiB in {of_record}: in the Arrow file {one.path}, which"
                 f" readers of {readers} skip and import reads"
             )
-            self.notes.append(ReadNote("large-value", self._partition.path, message))
+            self.notes.append(Note("large-value", message, self._partition.path))
         return end._replace(codes=tuple(sorted({*end.codes, ExitCode.WARNINGS}))) if files else end
 
     def _write_columns(

@@ -16,11 +16,12 @@ from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
 from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.choices import Mode
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.look.read.request import ReadRequest
-from kafkalog_cli.ops.look.read.visible import ReadNote, VisibleChunk
+from kafkalog_cli.ops.look.read.visible import VisibleChunk
 from kafkalog_cli.ops.move.export_files import codec_names
 from kafkalog_cli.ops.scans.options import SourceOptions
 from kafkalog_cli.ops.scans.schema import (
@@ -59,14 +60,14 @@ def take_undecoded() -> dict[Place, list[Failures]]:
     return found
 
 
-def undecoded_notes(found: Mapping[Place, list[Failures]]) -> list[ReadNote]:
+def undecoded_notes(found: Mapping[Place, list[Failures]]) -> list[Note]:
     """Return what was not decoded, by partition and reason."""
     counts: dict[str, UndecodedCounts] = {}
     for (path, _), failures in sorted(found.items()):
         of_partition = counts.setdefault(path, UndecodedCounts())
         for one in failures:
             of_partition.add(one.what, one.reason, one.first_offset, one.records)
-    return [ReadNote("undecoded", path, one.message) for path, count in counts.items() for one in count.failures()]
+    return [Note("undecoded", one.message, path) for path, count in counts.items() for one in count.failures()]
 
 
 def warn_of_undecoded() -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.choices import Allowed
-from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.scans.catalog import TABLE_DATABASE, Catalog, Reading, ResultColumn, chosen
 from kafkalog_cli.ops.scans.options import local_path
 from kafkalog_cli.ops.scans.rows import undecoded_notes
@@ -84,7 +84,7 @@ class Result:
         with _caused(), _one_python(self._context):
             yield from made.toLocalIterator()
 
-    def notes(self) -> list[ReadNote]:
+    def notes(self) -> list[Note]:
         """Return what the tasks did not decode."""
         return [] if self._views.undecoded is None else undecoded_notes(self._views.undecoded.value)
 

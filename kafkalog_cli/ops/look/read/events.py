@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
-from kafkalog_cli.ops.look.read.visible import ReadNote
 
 
 class FoundRecords(NamedTuple):
@@ -32,7 +32,7 @@ class NotRead(NamedTuple):
     error: KafkalogError | OSError
 
 
-ReadEvent = FoundRecords | DamagedPart | NotRead | ReadNote
+ReadEvent = FoundRecords | DamagedPart | NotRead | Note
 
 
 def read_events(
@@ -63,6 +63,6 @@ def read_events(
     yield from _notes(log)
 
 
-def _notes(log: LogRead) -> Iterator[ReadNote]:
+def _notes(log: LogRead) -> Iterator[Note]:
     while log.notes:
         yield log.notes.popleft()

@@ -20,9 +20,10 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.records import Work, records
 from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Rows, Scan
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
 from kafkalog_cli.ops.look.read.request import NO_END, Isolation, ReadRange, ReadRequest, Start, read_range
-from kafkalog_cli.ops.look.read.visible import Committed, ReadNote, Visibility, VisibleChunk
+from kafkalog_cli.ops.look.read.visible import Committed, Visibility, VisibleChunk
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
 
 RowsToRead = Callable[[Chunk, list[Rows]], list[Rows]]
@@ -48,7 +49,7 @@ class LogRead:
         self.partition = partition
         self.request = request
         self.range: ReadRange = read_range(fs, partition, request)
-        self.notes: deque[ReadNote] = deque()
+        self.notes: deque[Note] = deque()
         self.shown_records = 0
         self.shown_end = self.range.first
         self.is_stuck = False
@@ -121,16 +122,16 @@ class LogRead:
     def _note_bounds(self) -> None:
         bounds, path = self.range.bounds, self.partition.path
         if bounds.remote_start is not None and self.request.start is Start.EARLIEST:
-            self.notes.append(ReadNote("remote-storage", path, f"left out: {bounds.remote_offsets}"))
+            self.notes.append(Note("remote-storage", f"left out: {bounds.remote_offsets}", path))
         if bounds.broker_end is not None and bounds.broker_end < self.range.end:
             message = (
                 f"a broker uses {bounds.broker_end} as the end of the log, from its index; batches"
                 f" continue to {bounds.end}"
             )
-            self.notes.append(ReadNote("broker-end", path, message))
+            self.notes.append(Note("broker-end", message, path))
         elif bounds.high_watermark is not None and bounds.high_watermark < min(bounds.end, self.range.end):
             message = f"the high watermark is {bounds.high_watermark}: a broker may not show records from there on"
-            self.notes.append(ReadNote("high-watermark", path, message))
+            self.notes.append(Note("high-watermark", message, path))
 
 
 class SegmentRead:
@@ -354,7 +355,7 @@ class SegmentRead:
                 f"{sets} with an incomplete message, the first at byte {self._incomplete_sets[0]}."
                 " A consumer skips such messages without an error"
             )
-            self._log.notes.append(ReadNote("incomplete-message", file.path, message))
+            self._log.notes.append(Note("incomplete-message", message, file.path))
         if self._log.is_stuck:
             self._log.codes.append(ExitCode.FAILURE)
         else:

@@ -13,12 +13,12 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, Offset
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.look.read.conditions import FindRequest, Matcher
 from kafkalog_cli.ops.look.read.context import FoundBlock, SurroundingRecords, chosen_records
 from kafkalog_cli.ops.look.read.events import FoundRecords, NotRead, ReadEvent, read_events
 from kafkalog_cli.ops.look.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.look.read.request import NO_END, first_in_log
-from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.map_each import Advance, Item, do_not_report, map_each
 from kafkalog_cli.results import Count, Hidden, Named, PathName, of, result
 
@@ -81,7 +81,7 @@ class PartitionSearch:
                 self._codes.update(log.codes)
             for failures in self._matcher.undecoded.failures():
                 self._codes.add(ExitCode.WARNINGS)
-                yield ReadNote("undecoded", self._partition.path, failures.message)
+                yield Note("undecoded", failures.message, self._partition.path)
         except BrokenPipeError:
             raise
         except (NothingSelected, OffsetOutOfRange):  # a partition without segments, or changed by a broker meanwhile

@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from operator import ge
-from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.format.batch import (
@@ -31,6 +30,7 @@ from kafkalog_cli.log.open_transactions import (
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Scan
 from kafkalog_cli.log.transaction_ends import Ending, TransactionEnds
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.look.read.request import NO_END
 
 _HIDDEN, _WHOLE, _CUT = range(3)
@@ -187,14 +187,6 @@ _MOST_TOLD_OF = 1000
 """The most transactions without a marker that are reported one by one."""
 
 
-class ReadNote(NamedTuple):
-    """A remark about what was read that is not damage of the log; `kind` is a word for JSON output."""
-
-    kind: str
-    path: str
-    message: str
-
-
 class Committed:
     """Selects the batches that a read_committed consumer gets; ask about them in order, from `first_offset` on.
 
@@ -210,7 +202,7 @@ class Committed:
         first_offset: int,
         end_offset: int,
         limits: Limits,
-        notes: deque[ReadNote],
+        notes: deque[Note],
     ) -> None:
         self.last_stable_offset: int | None = None
         self._fs = fs
@@ -248,7 +240,7 @@ class Committed:
     def _stop_at(self, producer_id: int, offset: int) -> None:
         self.last_stable_offset = offset
         message = f"a transaction of producer {producer_id} is open since offset {offset}: read_committed ends there"
-        self._notes.append(ReadNote("open-transaction", self._partition.path, message))
+        self._notes.append(Note("open-transaction", message, self._partition.path))
 
     def _transactional(self, parts: Sequence[SegmentPart], end_offset: int) -> Iterator[Batch]:
         """Yield the batches of transactions and markers below an offset whose CRCs are right."""
@@ -296,8 +288,8 @@ class Committed:
             )
             if len(self._told_of) == _MOST_TOLD_OF:
                 message += ". Further transactions of this kind are not reported"
-            self._notes.append(ReadNote("no-marker", self._partition.path, message))
+            self._notes.append(Note("no-marker", message, self._partition.path))
         return is_open
 
     def _note(self, path: str, message: str) -> None:
-        self._notes.append(ReadNote("transaction-index", path, message))
+        self._notes.append(Note("transaction-index", message, path))

@@ -17,10 +17,9 @@ from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput, NotChanged, NothingSelected, PathNotFound, counted
 from kafkalog_cli.log.settings.source import SettingsSource
-from kafkalog_cli.ops.call.observer import NO_PROGRESS, NoProgress
+from kafkalog_cli.ops.call.observer import NO_PROGRESS, NoProgress, Note
 from kafkalog_cli.ops.change.append.partitioning import MisplacedKeys
 from kafkalog_cli.ops.change.append.records import NewRecords
-from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.map_each import Advance, Forks, Item, MapEach, ProcessKilled, map_each
 from kafkalog_cli.ops.move.importing.building import TopicStyle, build
 from kafkalog_cli.ops.move.importing.planning import (
@@ -162,7 +161,7 @@ class Import:
         self._repeat = repeat
         self._new = NewPartitions(fs, log_dir, policy)
         self._where = Where(self._new.log_dir, run or new_run_id("import", now_ms), policy)
-        self._notes: list[ReadNote] = []
+        self._notes: list[Note] = []
 
     def plan(self, files: Sequence[InputFile]) -> ImportResult:
         """Return what would be imported; nothing is locked or changed. Raises as `run`."""
@@ -244,7 +243,7 @@ class Import:
         planner.check_count({topic for topic in topics if topic is not None})
         left_out = sorted({name for file in files for name in file.left_out})
         if left_out:
-            self._notes.append(ReadNote("columns", files[0].path, f"left out: no record has {', '.join(left_out)}"))
+            self._notes.append(Note("columns", f"left out: no record has {', '.join(left_out)}", files[0].path))
         plan = ImportPlan(tuple(files), None, keep_offsets=self._request.keeps_offsets(files))
         return plan if jobs is None else self._with_jobs(plan, planner, jobs)
 
@@ -300,33 +299,33 @@ class Import:
             reason = "a process of the import was killed: is there enough memory?"
             raise NotChanged(path=self._new.log_dir, reason=reason) from error
 
-    def _of_keys(self, done: Sequence[JobDone]) -> list[ReadNote]:
+    def _of_keys(self, done: Sequence[JobDone]) -> list[Note]:
         """Return a note for each topic with keys where nobody looks for them."""
         misplaced: dict[str, int] = {}
         for one in done:
             if one.misplaced:
                 misplaced[one.topic] = misplaced.get(one.topic, 0) + one.misplaced
         return [
-            ReadNote(
+            Note(
                 "misplaced-keys",
-                f"{self._new.log_dir}/{topic}-*",
                 f"the partitions that the input names do not fit the keys of {counted(count, 'record')}: producers look"
                 " for them in other partitions of the topic. --partitions N places all records by their keys",
+                f"{self._new.log_dir}/{topic}-*",
             )
             for topic, count in misplaced.items()
         ]
 
-    def _of_times(self, done: Sequence[JobDone]) -> list[ReadNote]:
+    def _of_times(self, done: Sequence[JobDone]) -> list[Note]:
         """Return notes on timestamps in another unit than ms, and on partitions that retention will empty."""
         found = []
         for one in done:
             path = f"{self._new.log_dir}/{one.topic}-{one.partition}"
             if one.built.odd_time is not None:
-                found.append(ReadNote("time-unit", path, one.built.odd_time.warning))
+                found.append(Note("time-unit", one.built.odd_time.warning, path))
             config = self._source.topic_config(self._new.log_dir, one.topic)
             limit = config.local_retention_ms
             if config.is_deleted and 0 <= limit < self._now_ms - one.built.newest_ms and one.built.newest_ms >= 0:
                 setting = config["retention.ms"].explanation
                 told = f"all of its records are older than {setting}: a broker deletes them soon after it starts"
-                found.append(ReadNote("retention", path, told))
+                found.append(Note("retention", told, path))
         return found

@@ -28,6 +28,7 @@ from kafkalog_cli.log.log_dir import LogDirs
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
 from kafkalog_cli.log.settings.source import SettingsSource
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.change.append.append import append_time_of, codec_of, is_codec_forced
 from kafkalog_cli.ops.change.append.batching import BatchStyle
 from kafkalog_cli.ops.change.append.making import check_topic_id
@@ -37,7 +38,6 @@ from kafkalog_cli.ops.change.refusals import Action, Intent, judge, raise_refusa
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.look.read.log_read import LogRead
 from kafkalog_cli.ops.look.read.request import ReadRequest, Start
-from kafkalog_cli.ops.look.read.visible import ReadNote
 from kafkalog_cli.ops.move.importing.building import Built, TopicStyle
 from kafkalog_cli.ops.move.importing.scattering import Part, in_offset_order
 from kafkalog_cli.ops.move.importing.sources import ImportRequest, InputFile
@@ -144,7 +144,7 @@ class Planner:
     source: SettingsSource
     places: Places
     now_ms: int
-    notes: list[ReadNote] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     empty_ids: dict[str, str | None] = field(default_factory=dict)
     """The topic ids of partitions without a record that are replaced, by topic."""
 
@@ -170,7 +170,7 @@ class Planner:
             for verdict in verdicts:
                 if (verdict.rule.name, job.topic) not in told:
                     told.add((verdict.rule.name, job.topic))
-                    self.notes.append(ReadNote(verdict.rule.name, partition.path, verdict.message))
+                    self.notes.append(Note(verdict.rule.name, verdict.message, partition.path))
 
     def check_count(self, topics: Iterable[str]) -> None:
         """Raise Refused if --partitions is another number than these topics have: producers choose by that number."""
@@ -227,7 +227,7 @@ class Planner:
         path = f"{self.log_dir}/{topic}-*"
         if metadata is not None and known is None:
             told = "the metadata log has no such topic: a broker sets its partitions aside as -stray"
-            self.notes.append(ReadNote("unknown-topic", path, told))
+            self.notes.append(Note("unknown-topic", told, path))
         candidates = (
             (given, "--topic-id"),
             (None if known is None else known.topic_id, "the metadata log"),
@@ -241,7 +241,7 @@ class Planner:
                 "no topic id is known: a broker sets its partitions aside as -stray and starts empty"
                 " partitions. Give --topic-id"
             )
-            self.notes.append(ReadNote("no-topic-id", path, told + several))
+            self.notes.append(Note("no-topic-id", told + several, path))
         return found
 
     def style(self, topic: str, topic_id: TopicId, of_files: set[str], *, keep_offsets: bool) -> TopicStyle:
@@ -463,7 +463,7 @@ class ImportResult:
 
     plan: ImportPlan | None = None
     done: tuple[JobDone, ...] = ()
-    notes: tuple[ReadNote, ...] = ()
+    notes: tuple[Note, ...] = ()
     completed: Completed = field(default_factory=Completed)
 
     @property

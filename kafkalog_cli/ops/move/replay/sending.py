@@ -279,8 +279,7 @@ class Replay:
         for segment in log.segments():
             for found in segment.blocks():
                 while log.notes:
-                    note = log.notes.popleft()
-                    report(Note(note.kind, note.message, note.path))
+                    report(log.notes.popleft())
                 path = segment.segment.log.path
                 if isinstance(found, Fault):
                     message = f"at byte {found.position}: {found.message}"

@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -42,6 +41,8 @@ SMALL_BYTES = 4 << 20
 """The size of a log from which threads do better: the library holds no lock of Python."""
 LEAST_BYTES = 64 << 20
 """The fewest bytes of large items for which processes are forked: below, one is done before others have started."""
+GROUPS_PER_PROCESS = 4
+"""Groups of large items that a process gets on average: more of them end together, fewer save forks."""
 MOST_PROCESSES = 8
 """A limit on memory: each process holds the records of one large item."""
 
@@ -85,7 +86,7 @@ class Forks(Enum):
     OF_SMALL_ITEMS = auto()
     """A small log costs more Python than reading, so threads only take turns: many items share a process."""
     OF_LARGE_ITEMS = auto()
-    """Python does a part of the work on each record: an item has a process of its own, several at a time."""
+    """Python does a part of the work on each record: large items have a process of their own."""
 
 
 class MapEach(Protocol):
@@ -137,9 +138,11 @@ def map_each(  # noqa: PLR0913
     items = iter(items)
     if forks is Forks.OF_LARGE_ITEMS:
         listed = [*items]
+        total_bytes = sum(map(_size_bytes, listed))
         count = min(len(listed), _cores(), MOST_PROCESSES)
-        if count > 1 and sum(item.size_bytes for item in listed if isinstance(item, Item)) >= LEAST_BYTES:
-            yield from _in_processes(([item] for item in listed), count, run, advance, runs_again=False)
+        if count > 1 and total_bytes >= LEAST_BYTES:
+            groups = _large_groups(listed, total_bytes / count / GROUPS_PER_PROCESS)
+            yield from _in_processes(groups, count, run, advance, runs_again=False)
             return
         items = iter(listed)
     elif forks is Forks.OF_SMALL_ITEMS and jobs > 1 and sys.platform == "linux" and threading.active_count() == 1:
@@ -245,11 +248,31 @@ def _small_groups(
     """Yield groups of small items; the first group that is not worth a process goes to `left`."""
     while True:
         group = [*islice(items, GROUP_ITEMS)]
-        is_small = all(isinstance(item, Known) or item.size_bytes <= SMALL_BYTES for item in group)
+        is_small = max(map(_size_bytes, group), default=0) <= SMALL_BYTES
         if len(group) < LEAST_ITEMS or not is_small:
             left += group
             return
         yield group
+
+
+def _large_groups(
+    items: Sequence[Item[Any] | Known[ResultT]], least_bytes: float
+) -> Iterator[list[Item[Any] | Known[ResultT]]]:
+    """Yield groups of items with at least so many bytes together; large items are alone."""
+    group: list[Item[Any] | Known[ResultT]] = []
+    size_bytes = 0
+    for item in items:
+        group.append(item)
+        size_bytes += _size_bytes(item)
+        if size_bytes >= least_bytes:
+            yield group
+            group, size_bytes = [], 0
+    if group:
+        yield group
+
+
+def _size_bytes(item: Item[Any] | Known[Any]) -> int:
+    return item.size_bytes if isinstance(item, Item) else 0
 
 
 def _in_processes(
@@ -360,6 +383,8 @@ def _work_on(
     try:
         answer: Any = [run(item, do_not_report) for item in items], None, ""
     except Exception as error:
+        import traceback
+
         answer = None, error, traceback.format_exc()
     with suppress(OSError):  # the other process was killed
         sending.send(answer)

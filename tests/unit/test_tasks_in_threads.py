@@ -1,6 +1,8 @@
 """Tasks and records that are made in threads: their order, their errors, and no thread that is left."""
 
+import os
 import random
+import sys
 import threading
 import time
 from itertools import count
@@ -11,10 +13,11 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.log.reading.budget import started_pool
+from kafkalog_cli.ops import map_each as module
 from kafkalog_cli.ops.change.append import inputs
 from kafkalog_cli.ops.change.append.inputs import Ahead
 from kafkalog_cli.ops.change.append.records import NewRecord, RecordMaker
-from kafkalog_cli.ops.map_each import AHEAD, Item, Known, map_each
+from kafkalog_cli.ops.map_each import AHEAD, Forks, Item, Known, map_each
 
 
 def results(work, count, jobs, **how):
@@ -135,6 +138,39 @@ def test_each_item_is_worked_on_once_in_the_threads_that_there_are(few_threads):
     if pool is not None:
         with pool:
             assert len(pool._threads) == few_threads
+
+
+# -- forked processes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks")
+def test_large_items_have_processes_of_their_own_and_small_ones_share_one(monkeypatch):
+    monkeypatch.setattr(module, "LEAST_BYTES", 1)
+    monkeypatch.setattr(module, "_cores", lambda: 2)
+    heard = []
+    sizes = [1000, 900, *[10] * 100]
+    items = [Item(number, size_bytes, (str(number),)) for number, size_bytes in enumerate(sizes)]
+    found = list(
+        map_each(
+            items, lambda number, _: (number, os.getpid()), forks=Forks.OF_LARGE_ITEMS,
+            advance=lambda size_bytes, path="": heard.append((size_bytes, path)) if size_bytes else None,
+        )
+    )  # fmt: skip
+    assert [number for number, _ in found] == list(range(102))
+    pids = [pid for _, pid in found]
+    assert os.getpid() not in pids
+    assert pids.count(pids[0]) == pids.count(pids[1]) == 1
+    assert len(set(pids[2:])) == 3
+    assert sorted(heard) == sorted((item.size_bytes, item.paths[0]) for item in items)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks")
+def test_an_error_of_a_process_comes_with_its_traceback(monkeypatch):
+    monkeypatch.setattr(module, "LEAST_BYTES", 1)
+    monkeypatch.setattr(module, "_cores", lambda: 2)
+    with pytest.raises(ZeroDivisionError) as raised:
+        list(map_each([Item(1, 9), Item(0, 9)], lambda number, _: 1 // number, forks=Forks.OF_LARGE_ITEMS))
+    assert "1 // number" in str(raised.value.__cause__)
 
 
 # -- records for append, taken in a thread ahead

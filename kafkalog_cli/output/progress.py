@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from io import RawIOBase
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -95,7 +95,8 @@ class Progress(NoProgress):
             if not self.is_shown or self._pauses or now < self._due:
                 return
             self._due = now + self._every_seconds
-            self._show(max(now - self._begun, 1e-6))
+            with suppress(OSError):  # nobody reads the progress now; the work matters more
+                self._show(max(now - self._begun, 1e-6))
 
     def read(self, path: str, size_bytes: int) -> None:
         """Add bytes that were read from a file."""

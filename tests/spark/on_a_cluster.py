@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 
 from tests.support.product import Environment, run
-from tests.support.product_spark import session
+from tests.support.product_spark import SETTINGS, session
 
-SETTINGS = {
+OF_THE_CLUSTER = {
+    **SETTINGS,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
@@ -29,15 +30,16 @@ def place(_):
 
 
 def main(master, log_dir, shared, commands):
-    spark = session(master, settings=SETTINGS)
+    spark = session(master, settings=OF_THE_CLUSTER)
     until = time.monotonic() + 480
     places = set()
     while len(places) < 2 and time.monotonic() < until:
         places |= set(spark.sparkContext.parallelize(range(4), 4).map(place).collect())
     count = spark.read.format("kafkalog").option("columns", "partition").load(log_dir).count()
-    source = spark.readStream.format("kafkalog").load(log_dir).select("topic", "partition", "offset").writeStream
+    stream = spark.readStream.format("kafkalog").option("startingOffsets", "earliest").load(log_dir)
+    writer = stream.select("topic", "partition", "offset").writeStream
     options = {"checkpointLocation": f"{shared}/checkpoint", "path": f"{shared}/streamed"}
-    source.format("parquet").options(**options).trigger(availableNow=True).start().awaitTermination()
+    writer.format("parquet").options(**options).trigger(availableNow=True).start().awaitTermination()
     streamed = spark.read.parquet(f"{shared}/streamed").count()
     columns = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
     rows = spark.read.format("kafkalog").option("includeHeaders", "true").load(log_dir).select(*columns)

@@ -35,6 +35,18 @@ def progress(stream, *, as_json=False, total_bytes=None):
     return clock, Progress(stream, "verify", as_json=as_json, total_bytes=total_bytes, clock=clock)
 
 
+class Closed(io.BytesIO):
+    def write(self, data):
+        raise BrokenPipeError
+
+
+def test_progress_that_nobody_reads_does_not_end_the_work():
+    clock, shown = progress(Closed(), as_json=True)
+    clock.now += 5
+    shown.advance(10)
+    assert (shown.is_shown, shown._done_bytes) == (True, 10)
+
+
 def text(stream):
     return stream.getvalue().decode()
 

@@ -53,9 +53,10 @@ def served(real_kafka, corpus, tmp_path_factory):
 
 
 def test_a_coordinator_has_the_same_offsets(served, corpus):
+    """Offsets of share groups are another coordinator's."""
     wanted = {}
     for group in groups_in(corpus / "internal" / "data"):
-        for one in group["offsets"]:
+        for one in group["offsets"] if group["group_type"] != "share" else ():
             if one["current_offset"] is not None:
                 epoch = -1 if one["leader_epoch"] is None else one["leader_epoch"]
                 found = wanted.setdefault(group["group_id"], {})
@@ -71,5 +72,4 @@ def test_a_coordinator_has_the_same_offsets(served, corpus):
 def test_a_coordinator_has_the_same_groups(served, corpus):
     """It lists those that only committed offsets too: simple groups, of which there is no record."""
     ours = {one["group_id"]: one["group_type"] for one in groups_in(corpus / "internal" / "data")}
-    assert {name: one["group_type"].lower() for name, one in served[1].items() if name in ours} == ours
-    assert set(served[1]) - set(ours) == {"g-tx"}
+    assert {name: one["group_type"].lower() for name, one in served[1].items()} == ours

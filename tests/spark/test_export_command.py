@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -273,18 +272,11 @@ def test_killed_while_it_writes(tmp_path, engine):
 
 @pytest.mark.full
 def test_its_processes_end_with_it(tmp_path):
-    """Killed alone, it leaves no process that writes on; a process that is killed fails the export, which leaves nothing."""
+    """Killed alone, it leaves no process that writes on."""
     process, out, state = begun(tmp_path)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=480)  # the forks hold the other end of the pipe
     assert (files(out), state.exists()) == ([], False)
-    shutil.rmtree(out)
-    process, out, state = begun(tmp_path)
-    fork = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
-    os.kill(int(fork), signal.SIGKILL)
-    _, errors = process.communicate(timeout=480)
-    assert (process.returncode, b"a process of the export was killed: is there enough memory?" in errors) == (1, True)
-    assert (out.exists(), state.exists()) == (False, False)
 
 
 @pytest.mark.full

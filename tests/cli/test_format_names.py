@@ -9,35 +9,12 @@ from tests.support.commands import kafkalog, options_of
 from tests.support.product import COMMANDS
 
 PARTITION = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
-SIDECARS = sorted(p for p in PARTITION.iterdir() if p.suffix in {".index", ".timeindex", ".snapshot"})
 
 
 def options():
     """(command, parameter, values) of each option whose values name JSON or NDJSON."""
     found = [(name, one.name, {*one.metavar.split("|")}) for name in COMMANDS for one in options_of(name).values()]
     return [(name, option, choices) for name, option, choices in found if choices & {"json", "ndjson"}]
-
-
-@pytest.mark.parametrize("path", SIDECARS, ids=lambda path: path.suffix)
-@pytest.mark.parametrize("option", [(), ("--index-sanity-check",), ("--verify-index-only",), ("--print-data-log",)])
-@pytest.mark.parametrize("name", ["json", "ndjson"])
-def test_a_dumped_sidecar_is_objects(path, option, name):
-    code, out, err = kafkalog("dump-log", path, *option, "--format", name)
-    *found, summary = map(json.loads, out.splitlines())
-    assert (code, err, summary["type"], summary["exit_code"]) == (0, "", "summary", 0)
-    assert found[-1]["type"] == "index-file"
-    entries = [each for each in found if each["type"] != "index-file"]
-    is_whole = option not in {("--index-sanity-check",), ("--verify-index-only",)}
-    assert len(entries) == (found[-1]["entries"] if is_whole else 0)
-    text = kafkalog("dump-log", path)[1].splitlines()[1:]
-    if is_whole:
-        assert len(entries) == len(text)
-        shown = {
-            ".index": "offset: {offset} position: {position}",
-            ".timeindex": "timestamp: {timestamp_ms} offset: {offset}",
-        }
-        if path.suffix in shown:
-            assert [shown[path.suffix].format(**each) for each in entries] == text
 
 
 def test_a_wrong_entry_is_an_object_too(tmp_path):

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -294,32 +293,6 @@ def test_the_io_rate_is_kept_over_all_partitions(tmp_path):
                                     ("--time-budget", "-5s"), ("--jobs", "-1")])  # fmt: skip
 def test_limits_that_are_none(tmp_path, option):
     assert kafkalog("recover", *option, tmp_path)[0] == UsageError.exit_code
-
-
-# ---- progress
-
-
-def test_progress_on_a_terminal_only(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "500")
-    root = log_directory(tmp_path / "log")
-    shutil.copytree(root, tmp_path / "other")
-    code, out, err = kafkalog("recover", "--jobs", 2, root, clock=Clock(tick=0.3), terminal=True)
-    assert code == 0
-    lines = [line for line in err.split("\r\x1b[K") if line.startswith("recover: ")]
-    whole = re.compile(
-        r"recover: (\d+) %, \S+ (?:bytes|KiB) of \d+ KiB, \S+ (?:bytes|KiB)/s, \d+:\d\d left, .*/t-\d/0+\.log"
-    )
-    assert [line for line in lines if not whole.fullmatch(line)] == []
-    percents = [int(whole.fullmatch(line)[1]) for line in lines]
-    assert len(percents) > 4
-    assert max(percents) > 80
-    assert max(percents) <= 100
-    assert "recover: " not in out
-    # What is told stands on lines of its own.
-    told = [line for line in re.split("[\n]|\r\x1b\\[K", err) if ".kafka_cleanshutdown" in line]
-    assert told
-    assert all(line.startswith(f"\x1b[33mkafkalog:\x1b[0m {root}") for line in told)
-    assert kafkalog("recover", tmp_path / "other", clock=Clock(tick=0.3))[2].count("recover: ") == 0
 
 
 # ---- interrupted

@@ -236,20 +236,6 @@ def test_changes_of_names_may_survive_out_of_order():
     assert {frozenset(image) for image in images(fs).values()} == {frozenset({"/d/two"})}
 
 
-def test_chance_mixes_what_survives():
-    def after(seed):
-        fs = small_disk()
-        for name in "abcdefgh":
-            with fs.create(f"/d/{name}") as file:
-                file.write(0, b"12345678")
-        return contents(fs.image(Survival("chance", seed=seed)))
-
-    found = [after(seed) for seed in range(40)]
-    assert len({frozenset(image) for image in found}) > 30, "names come and go one by one"
-    assert frozenset({b"before", b"", bytes(8), b"12345678"}) in {frozenset(image.values()) for image in found}
-    assert after(5) == after(5)
-
-
 def two_writes(fs):
     with fs.create("/d/new") as file:
         file.write(0, b"12")

@@ -62,25 +62,3 @@ def test_the_same_break_as_a_naive_walk(tmp_path, seed):
         for position in asked:
             fault = chain.fault_from(position)
             assert (None if fault is None else fault.position) == naive(data, position)
-
-
-class Counting:
-    """A file that knows how many bytes were read."""
-
-    def __init__(self, file):
-        self._file, self.size_bytes, self.read_bytes = file, file.size_bytes, 0
-
-    def read_into(self, position, buffer):
-        self.read_bytes += len(buffer)
-        return self._file.read_into(position, buffer)
-
-
-def test_ascending_positions_of_one_chain_cost_two_walks(tmp_path):
-    batch = batch_v2([R(0, BASE_TIME_MS, b"k", bytes(300))])
-    (tmp_path / "x.log").write_bytes(batch * 5000)
-    with RealFilesystem().open_read(str(tmp_path / "x.log")) as file:
-        counting = Counting(file)
-        chain = BatchChain(counting)
-        for at in range(0, 5000, 10):
-            assert chain.fault_from(at * len(batch)) is None
-    assert counting.read_bytes < 2.5 * len(batch) * 5000

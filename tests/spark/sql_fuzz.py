@@ -154,7 +154,14 @@ def answer_of(database, node):
 
 def plain(rows):
     """Spark's rows in any order, bytes as SQLite has them."""
-    return Counter(tuple(bytes(one) if isinstance(one, bytearray) else one for one in row) for row in rows)
+    return Counter(tuple(map(_hashable, row)) for row in rows)
+
+
+def _hashable(value):
+    """A value of Spark, of which binary values are bytearrays, and headers a list."""
+    if isinstance(value, list):
+        return tuple(tuple(map(_hashable, one)) for one in value)
+    return bytes(value) if isinstance(value, bytearray) else value
 
 
 def fuzz_sql(spark, folder, *, seed, count, ways=WAYS, show=print, is_over=lambda: False, asked_of=Asked):

@@ -192,6 +192,7 @@ def _print_answers(
             time_ms = None if answer.found is None else answer.found.record_timestamp
             line = _partition_line(partition, answer.offsets, timestamp_ms=time_ms, notes=answer.notes)
             run.write_lines([paint_of(run.out).wrapped(line, indent="  ")])
+            del answer
             continue
         fields = {"offset": next(iter(answer.offsets), None), **answer.fields}
         fields |= {"offsets": answer.offsets} if has_offsets else {}
@@ -200,6 +201,7 @@ def _print_answers(
             run.lines.result(LookupOffset(**fields), **name)
         else:
             write_found(run.lines, answer.found, partition, **answer.fields, **name)
+        del answer  # the records of its batch may be large
     if len(outside) == len(partitions):
         for failure in joined_errors(outside):
             run.fail(failure)

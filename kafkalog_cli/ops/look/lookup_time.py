@@ -57,8 +57,9 @@ def lookup_time(fs: Filesystem, partition: Partition, timestamp_ms: int, limits:
     `timestamp_ms` is 0 or more. Raises as `Partition.bounds` and `open_read` do.
     """
     bounds, search = partition.bounds, TimeSearch(fs, limits)
-    answer = search.first_in(partition, timestamp_ms, bounds.start)
+    # The broker's search first: it keeps an offset, and the other one a record that may be large.
     said = BrokerSearch(fs, partition, search).first(timestamp_ms, bounds.start, limits)
+    answer = search.first_in(partition, timestamp_ms, bounds.start)
     return _compared(answer, said, search, partition, bounds)._replace(remote=bounds.remote_offsets)
 
 

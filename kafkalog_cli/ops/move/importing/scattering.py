@@ -17,10 +17,12 @@ from kafkalog_cli.ops.change.append.records import UNKNOWN, NewRecords, joined, 
 from kafkalog_cli.ops.choices import Hashing
 from kafkalog_cli.ops.move.importing.sources import NO_OFFSET, ImportRequest, InputFile, ReadableStream
 
-HELD_BYTES = 64 << 20
+HELD_BYTES = 32 << 20
 """The size in bytes of the records held in memory before they are written."""
 _WRITTEN_RECORDS = (1 << 14) + 64
 """Records of a part that are written, and later read, at once: as many as an ArrowReader yields."""
+_WRITTEN_BYTES = 8 << 20
+"""The size in bytes of large records that are written, and later read, at once."""
 _BUFFER_BYTES = 1 << 20
 _MOST_PARTITION = (1 << 31) - 1
 
@@ -187,12 +189,16 @@ class Scatter:
 
 
 def _portions(parts: Iterable[NewRecords]) -> Iterator[NewRecords]:
-    """Yield the same records in portions that are not small; a part of a usual size is not copied."""
+    """Yield the same records in portions that are neither small nor too large; a part of a usual size is not copied."""
     held: list[NewRecords] = []
     for part in parts:
-        for first in range(0, len(part), _WRITTEN_RECORDS):
-            held.append(part.part(first, first + _WRITTEN_RECORDS))
-            if sum(map(len, held)) >= _WRITTEN_RECORDS // 2:
+        begin, first = part.columns.begin, 0
+        while first < len(part):
+            end = bisect_right(begin, begin[first] + _WRITTEN_BYTES, first, min(first + _WRITTEN_RECORDS, len(part)))
+            held.append(part.part(first, end))
+            first = end
+            is_large = sum(one.size_bytes for one in held) >= _WRITTEN_BYTES // 2
+            if is_large or sum(map(len, held)) >= _WRITTEN_RECORDS // 2:
                 yield joined(held)
                 held = []
     if held:

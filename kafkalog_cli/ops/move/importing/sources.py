@@ -165,7 +165,7 @@ _SUFFIXES = {
 }
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ROWS = 1 << 15
-_PART_BYTES = 16 << 20
+_PART_BYTES = 4 << 20
 _BUFFER_BYTES = 1 << 20
 _MOST_DEPTH = 16
 _MOST_DIGITS = 10

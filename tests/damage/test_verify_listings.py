@@ -33,6 +33,5 @@ def test_the_calls_about_a_partition(options, listings):
         ("status", ""): 1,  # whether the user of the log directory may open it
         **{("open_read", f"/{base:020d}.log"): 1 for base in (0, 6, 14)},
         ("open_read", "/leader-epoch-checkpoint"): 1,
-        ("status", "/partition.metadata"): 1,
         ("open_read", "/partition.metadata"): 1,
     }

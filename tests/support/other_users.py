@@ -1,5 +1,6 @@
 """Commands as another user. Only root can become one, and the Python of these tests may lie where only root can read it."""
 
+import multiprocessing.connection  # noqa: F401 - see as_user
 import os
 import pickle
 import shutil

@@ -25,7 +25,7 @@ from kafkalog_cli.format.batch import encode_start
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.choices import Isolation
 from kafkalog_cli.ops.look.lookup_time import joined_errors
-from kafkalog_cli.ops.look.read.events import FoundRecords, read_events
+from kafkalog_cli.ops.look.read.events import FoundRecords, NotRead, ReadEvent, read_events
 from kafkalog_cli.ops.look.read.log_read import LogRead
 from kafkalog_cli.ops.look.read.request import ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
@@ -268,6 +268,7 @@ class _Read:
         self._log, self._printer, self._write = log, printer, write
         self._segment: Segment | None = None
         self._merged_end: int | None = None
+        self._has_failed = False
         self.records = 0
 
     def print_records(self) -> None:
@@ -277,7 +278,7 @@ class _Read:
             if isinstance(event, FoundRecords):
                 printer.lines(event.segment).write(event.found, self._write)
             else:
-                printer.report(event)
+                self._report(event)
         self.records = self._log.shown_records
 
     def write_fetches(self) -> None:
@@ -287,7 +288,7 @@ class _Read:
                 self._write(encode_start(len(event.found)))
                 self._write(event.found)
             else:
-                self._printer.report(event)
+                self._report(event)
 
     def blocks(self) -> "Generator[RecordBlock, None, None]":
         """Yield all records without printing them."""
@@ -297,7 +298,7 @@ class _Read:
                 self._segment = event.segment
                 yield event.found
             else:
-                self._printer.report(event)
+                self._report(event)
 
     def print_part(self, block: "RecordBlock") -> None:
         """Print records of the last block that `blocks` returned."""
@@ -306,10 +307,14 @@ class _Read:
         self.records += len(block.records)
         self._merged_end = int(block.records.offset[len(block.records) - 1]) + 1
 
+    def _report(self, event: ReadEvent) -> None:
+        self._has_failed |= isinstance(event, NotRead)
+        self._printer.report(event)
+
     def code(self) -> ExitCode:
-        """Report contents that were not decoded; return the exit code of the partition."""
-        is_undecoded = self._printer.report_undecoded()
-        return worst_exit_code({*self._log.codes, *((ExitCode.WARNINGS,) if is_undecoded else ())})
+        """Report contents that were not decoded; return the exit code: FAILURE if a segment was not read."""
+        codes = {*self._log.codes, *((ExitCode.WARNINGS,) if self._printer.report_undecoded() else ())}
+        return ExitCode.FAILURE if self._has_failed else worst_exit_code(codes)
 
     def counts(self, *, is_cut: bool = False) -> dict[str, int | None]:
         """Return the members of the summary. `is_cut`: a merge ended before all records of `blocks` were printed."""

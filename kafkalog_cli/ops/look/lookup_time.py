@@ -57,9 +57,8 @@ def lookup_time(fs: Filesystem, partition: Partition, timestamp_ms: int, limits:
     `timestamp_ms` is 0 or more. Raises as `Partition.bounds` and `open_read` do.
     """
     bounds, search = partition.bounds, TimeSearch(fs, limits)
-    # The broker's search first: it keeps an offset, and the other one a record that may be large.
-    said = BrokerSearch(fs, partition, search).first(timestamp_ms, bounds.start, limits)
     answer = search.first_in(partition, timestamp_ms, bounds.start)
+    said = BrokerSearch(fs, partition, search).first(timestamp_ms, bounds.start, limits)
     return _compared(answer, said, search, partition, bounds)._replace(remote=bounds.remote_offsets)
 
 
@@ -229,6 +228,9 @@ class BrokerSearch:
             for header in filter(fits, reader):
                 if once and header.magic == 0:  # RecordBatch.offsetOfMaxTimestamp finds no offset then
                     return BrokerAnswer(None, reason)
+                found = self._truth.found_in(segment, header, wanted)
+                if found is not None:
+                    return BrokerAnswer(found.record_offset, reason)
                 block, fault = first_record(log, header, limits, wanted)
                 if block is not None:
                     return BrokerAnswer(int(block.records.offset[0]), reason)
@@ -307,6 +309,11 @@ class TimeSearch:
                     begin = self._begin(log, segment, timestamp_ms, start_offset)
                     self._first[question] = next(self._records(log, segment, begin, wanted), None)
         return self._first[question]
+
+    def found_in(self, segment: Segment, batch: Batch, wanted: Range) -> Found | None:
+        """Return the answer of `first` for this range, if the batch holds it: the batch is not read twice then."""
+        found = self._first.get((segment.base_offset, wanted.since_ms or 0, wanted.from_offset or 0))
+        return found if found is not None and found.batch.position == batch.position else None
 
     def latest(self, segment: Segment) -> Found | None:
         """Return the first record with the largest timestamp in a segment, among the readable records."""

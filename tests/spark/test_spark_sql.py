@@ -19,7 +19,7 @@ from tests.spark.querying import (
 from tests.spark.spark_reading import pa
 from tests.support.commands import Terminal
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
-from tests.support.product_spark import TABLES, Reading, replace_point
+from tests.support.product_spark import Reading, replace_point
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -268,14 +268,6 @@ def test_tables_of_a_real_broker(corpus):
     assert len(sums) == 2  # the third has no records
     assert rows(data, "select count(*) from __consumer_offsets") == [(87,)]
     assert rows(data, "select count(*) from __consumer_offsets", "--include-control") == [(89,)]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
-def test_a_table_has_the_columns_of_its_rows(table):
-    from pyspark.sql.types import StructType
-
-    assert tuple(StructType.fromDDL(table.ddl).names) == table.row._fields
 
 
 def test_names(shop, tmp_path):

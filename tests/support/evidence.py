@@ -27,7 +27,7 @@ FLOORS = {
     "R15": (17, "trials"),
     "R16": (200, "failures"),
     "R17": (30, "commands"),
-    "R18": (5_160, "calls"),
+    "R18": (5_100, "calls"),
     "R19": (400, "signals"),
     "R20": (139, "runs"),
     "R22": (113, "runs"),

@@ -40,7 +40,8 @@ class BadSectors(BytesFile):
 
     def read_into(self, position, buffer):
         end = min(position + len(buffer), self.size_bytes)
-        if any(sector in self.bad for sector in range(position // SECTOR_BYTES, -(-end // SECTOR_BYTES))):
+        touched = range(position // SECTOR_BYTES, -(-end // SECTOR_BYTES) if position < end else 0)
+        if not self.bad.isdisjoint(touched):
             raise OSError(errno.EIO, "Input/output error")
         return super().read_into(position, buffer)
 

@@ -55,7 +55,7 @@ def test_a_value_of_110_mebibytes(tmp_path, name, codec, evidence):
     evidence("R51", 1, PARTS)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["to_parquet", "read"])
 def test_several_values_in_a_batch_of_110_mebibytes(tmp_path, name, evidence):
     peak, said = work(name, log(tmp_path / "logs", [16, 15, 16, 15, 16, 15, 15], 1), tmp_path / "out")
@@ -64,7 +64,7 @@ def test_several_values_in_a_batch_of_110_mebibytes(tmp_path, name, evidence):
     evidence("R51", 1, PARTS)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.exhaustive
 def test_an_import_of_large_values(tmp_path, evidence):
     values = pa.table({"value": pa.array([value_of(size) for size in (16, 15, 16, 15)])}, metadata=OF_PARTITION)
     pq.write_table(values, tmp_path / "x.parquet")
@@ -74,7 +74,7 @@ def test_an_import_of_large_values(tmp_path, evidence):
     evidence("R51", 1, PARTS)
 
 
-@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.exhaustive
 def test_an_import_of_a_large_row_group(tmp_path, evidence):
     """As programs that do not limit row groups write them. Arrow would read all of a column at once."""
     values = [b"%d" % row + value_of(1) for row in range(ROW_GROUP_ROWS)]

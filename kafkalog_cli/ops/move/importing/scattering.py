@@ -191,16 +191,18 @@ class Scatter:
 def _portions(parts: Iterable[NewRecords]) -> Iterator[NewRecords]:
     """Yield the same records in portions that are neither small nor too large; a part of a usual size is not copied."""
     held: list[NewRecords] = []
+    count = size_bytes = 0
     for part in parts:
         begin, first = part.columns.begin, 0
         while first < len(part):
             end = bisect_right(begin, begin[first] + _WRITTEN_BYTES, first, min(first + _WRITTEN_RECORDS, len(part)))
             held.append(part.part(first, end))
-            first = end
-            is_large = sum(one.size_bytes for one in held) >= _WRITTEN_BYTES // 2
-            if is_large or sum(map(len, held)) >= _WRITTEN_RECORDS // 2:
+            count += end - first
+            size_bytes += held[-1].size_bytes
+            if count >= _WRITTEN_RECORDS // 2 or size_bytes >= _WRITTEN_BYTES // 2:
                 yield joined(held)
-                held = []
+                held, count, size_bytes = [], 0, 0
+            first = end
     if held:
         yield joined(held)
 

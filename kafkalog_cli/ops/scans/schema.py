@@ -193,13 +193,6 @@ def _field(name: str, kind: Any, *, nullable: bool) -> Any:
     return pa.field(name, kind, nullable or pa.types.is_null(kind))
 
 
-def arrow_schema_of(schema: Any) -> Any:
-    """Return the pyarrow.Schema of a StructType; Arrow must have all of its types."""
-    import pyarrow as pa
-
-    return pa.schema([pa.field(one.name, arrow_of(one.dataType.jsonValue()), one.nullable) for one in schema.fields])
-
-
 def _simple_arrow(kind: str) -> Any:
     import pyarrow as pa
 

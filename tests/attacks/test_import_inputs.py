@@ -81,7 +81,7 @@ ODD = {
 @pytest.mark.parametrize("when", ["before the plan", "before the tasks"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("odd", ODD)
-def test_an_input_that_is_no_file_of_its_directory(input_, odd, kind, when, evidence):
+def test_import_reads_no_input_that_leads_out_of_its_directory(input_, odd, kind, when, evidence):
     path = input_ / f"input/good{kind}"
     before = tree(input_ / "theirs"), facts(input_ / "victim")
     struck = []
@@ -150,7 +150,7 @@ NAMED = [
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("where", "name"), NAMED)
-def test_a_hostile_name_makes_nothing_elsewhere(input_, where, name, evidence):
+def test_import_of_a_topic_with_a_hostile_name_makes_nothing_outside_the_log_directory(input_, where, name, evidence):
     """A name is refused, or is a partition in the log directory; no traceback, nothing beside it."""
     for kind in KINDS:
         (input_ / f"input/good{kind}").unlink()
@@ -175,7 +175,7 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_input_is_refused(input_, bad, kind, evidence):
+def test_import_refuses_a_damaged_input(input_, bad, kind, evidence):
     path = input_ / f"input/good{kind}"
     path.write_bytes(BAD[bad](path.read_bytes()))
     if bad == "cut off" and kind == ".ndjson":
@@ -212,7 +212,7 @@ def lock_as_link(path, place):
 
 @pytest.mark.parametrize("swap", SWAPS)
 @pytest.mark.parametrize("call", [0, 1])
-def test_the_log_directory_is_swapped_before_the_tasks(input_, swap, call, evidence):
+def test_import_writes_nothing_elsewhere_if_the_log_directory_is_swapped_before_its_tasks(input_, swap, call, evidence):
     before, calls = facts(input_ / "victim"), []
 
     def run_tasks(items, work):
@@ -239,7 +239,7 @@ OUTPUTS = {
 
 @pytest.mark.parametrize("swap", OUTPUTS)
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_the_output_of_an_export_is_swapped(place, swap, when, evidence):
+def test_export_writes_nothing_elsewhere_if_its_output_directory_is_swapped(place, swap, when, evidence):
     """By whoever may write beside it: what lies elsewhere stays."""
     (place / "logs/orders-0").mkdir(parents=True)
     (place / "logs/orders-0" / f"{0:020d}.log").write_bytes(batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))

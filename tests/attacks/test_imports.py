@@ -69,7 +69,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("what", ELSEWHERE)
-def test_a_planted_record_moves_nothing(place, what, evidence):
+def test_a_planted_import_record_moves_no_directory(place, what, evidence):
     part = built(place)
     other = os.stat(f"{place}/ld/{PARTITION}").st_ino  # noqa: PTH116
     text = json.dumps({**record(place, part), **ELSEWHERE[what]})
@@ -134,7 +134,7 @@ SWAPS = {
 
 
 @pytest.mark.parametrize("swap", SWAPS)
-def test_what_is_swapped_is_never_called_imported(place, swap, evidence):
+def test_a_staged_directory_swapped_during_the_commit_is_never_published(place, swap, evidence):
     """Before each call of the commit the staged directory is swapped: what gets the place is what was built, or nothing."""
     (place / "saved").mkdir()
     shutil.copytree(place / "ld", place / "saved/ld")
@@ -233,7 +233,7 @@ class Lockless(Swapping):
 
 
 @pytest.mark.parametrize("name", ["ld", f"ld/{PARTITION}"])
-def test_directories_are_held_where_there_is_no_lock(place, name, evidence):
+def test_with_assume_offline_a_swapped_directory_at_any_call_leads_nowhere(place, name, evidence):
     """`--assume-offline`: a swap at any call leads nowhere, as with locks."""
     from tests.support.product import lock_log_dir, lock_partition
 

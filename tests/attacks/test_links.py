@@ -205,7 +205,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_nothing_elsewhere_is_touched(place, attack, evidence):
+def test_commands_touch_nothing_behind_links_in_a_log_directory(place, attack, evidence):
     ATTACKS[attack](place)
     before = facts(place / "victim")
     rotating = list(COMMANDS)[list(ATTACKS).index(attack) % len(COMMANDS)]
@@ -255,7 +255,7 @@ SWAPPED = ["recover", "append"] + (
 
 @pytest.mark.parametrize("name", SWAPPED)
 @pytest.mark.parametrize("swap", SWAPS)
-def test_a_swap_at_any_call_leads_nowhere(place, swap, name, evidence):
+def test_a_directory_swapped_for_a_link_at_any_call_of_a_command_leads_nowhere(place, swap, name, evidence):
     words = COMMANDS[name]
     if name in ("undo", "purge"):  # these need a run that was done
         assert kafkalog(RealFilesystem(), place, COMMANDS["recover"])[0] in (0, 3)
@@ -277,7 +277,7 @@ def test_a_swap_at_any_call_leads_nowhere(place, swap, name, evidence):
     evidence("R26", tried, len(SWAPS) * len(SWAPPED))
 
 
-def test_a_swap_while_the_lock_is_taken_leads_nowhere(place):
+def test_a_directory_swapped_for_a_link_while_the_lock_is_taken_leads_nowhere(place):
     """A partition that was a directory when its links were checked is not looked up again as a link."""
     (place / "saved").mkdir()
     shutil.copytree(place / "ld", place / "saved/ld")
@@ -315,7 +315,7 @@ def odd(place):
     return place
 
 
-def test_a_link_beside_the_runs_is_told_and_left_alone(odd):
+def test_a_link_beside_the_run_directories_is_reported_and_left_alone(odd):
     place, before = odd, facts(odd / "victim")
     for words in COMMANDS.values():
         if words[0] in ("verify", "undo"):  # undo knows no such run
@@ -330,7 +330,7 @@ def test_a_link_beside_the_runs_is_told_and_left_alone(odd):
     assert facts(place / "victim") == before
 
 
-def test_verify_finds_what_no_run_made(odd):
+def test_verify_reports_entries_of_the_run_directory_that_no_run_made(odd):
     """And its next step, done as it is printed, removes the entry and nothing elsewhere."""
     before, steps = facts(odd / "victim"), {}
     for level in ("quick", "normal"):
@@ -349,7 +349,7 @@ def test_verify_finds_what_no_run_made(odd):
     assert facts(odd / "victim") == before
 
 
-def test_ls_lists_what_no_run_made(odd):
+def test_ls_lists_entries_of_the_run_directory_that_no_run_made(odd):
     before = facts(odd / "victim")
     for words in (("ls", "LOGS"), ("ls", "PARTITION"), ("ls", "LOGS", "--format", "ndjson")):
         code, out, err = printed(RealFilesystem(), odd, words)

@@ -241,7 +241,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("what", TEXTS)
-def test_a_manifest_that_is_none_is_named(place, what, evidence):
+def test_a_manifest_that_is_no_manifest_is_refused_by_its_path(place, what, evidence):
     planted(place, TEXTS[what])
     before = facts(place / "victim")
     code, err = kafkalog(RealFilesystem(), place, COMMANDS["undo"])
@@ -263,7 +263,7 @@ def test_the_name_of_a_field_that_is_twice_is_not_followed(place):
     assert "twice" in err
 
 
-def test_what_a_run_keeps_is_a_file(place):
+def test_undo_restores_no_link_as_a_kept_file(place):
     """A link that lies where a run keeps a file is not given back as that file."""
     name = "leader-epoch-checkpoint"
     change = {"kind": "replace", "name": name, "kept": "kept"}

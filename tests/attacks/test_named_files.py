@@ -227,7 +227,7 @@ DIRECTORIES = {
 
 
 @pytest.mark.parametrize("attack", DIRECTORIES)
-def test_a_named_directory_leads_nowhere(place, attack, evidence):
+def test_an_output_directory_that_is_a_link_is_not_written_through(place, attack, evidence):
     output = place / "out"
     output.mkdir()
     DIRECTORIES[attack](place, output)
@@ -255,7 +255,7 @@ SALVAGED = {
 
 
 @pytest.mark.parametrize("attack", SALVAGED)
-def test_salvage_leads_nowhere(place, attack, evidence):
+def test_salvage_writes_nothing_through_links_below_its_output_directory(place, attack, evidence):
     out = place / "salvaged" / PARTITION
     out.parent.mkdir()
     SALVAGED[attack](place, out)

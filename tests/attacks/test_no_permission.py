@@ -115,7 +115,7 @@ def theirs(place, imported):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("case", HIDDEN)
-def test_what_may_not_be_read_is_told(theirs, case, evidence):
+def test_readers_report_files_and_directories_without_read_permission(theirs, case, evidence):
     name, mode = HIDDEN[case]
     path = theirs / "ld" / name
     if not path.exists():

@@ -219,7 +219,9 @@ def both(place):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("planted", PLANTED)
-def test_an_odd_file(both, planted, name, evidence):
+def test_readers_change_nothing_and_do_not_hang_at_a_pipe_link_or_device_in_place_of_a_file(
+    both, planted, name, evidence
+):
     path = both / "ld" / NAMES[name]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
@@ -303,7 +305,7 @@ NASTY = (
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("nasty", NASTY)
-def test_names_with_codes(both, nasty, evidence):
+def test_control_characters_in_file_names_reach_no_output_of_a_reader(both, nasty, evidence):
     partition = both / "ld" / PARTITION
     (partition / f"{nasty}.log").write_bytes(b"x")
     (partition / f"00000000000000000000{nasty}.index").write_bytes(b"x")
@@ -357,7 +359,7 @@ TURNED = ("*.log", "*.index", "*.timeindex", "snapshot", "epochs", "metadata")
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("name", TURNED)
-def test_a_file_that_turns(both, turn, name, evidence):
+def test_readers_follow_no_file_that_is_swapped_while_they_read(both, turn, name, evidence):
     path = both / "ld" / NAMES[name]
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():

@@ -49,7 +49,7 @@ def files(directory):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("command", WRITERS)
-def test_a_broker_is_noticed(place, command, path):
+def test_writers_on_a_path_of_a_partition_notice_the_broker_of_its_log_directory(place, command, path):
     before = files(place)
     with held_by_another_process(place / "ld" / ".lock"):
         code, out, err = kafkalog(command, path, *WRITERS[command])
@@ -85,7 +85,7 @@ def test_readers_warn_of_a_broker(place, command, path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_the_checkpoints_count(place, path):
+def test_commands_on_a_path_of_a_partition_apply_the_checkpoints_of_its_log_directory(place, path):
     (place / "ld" / "log-start-offset-checkpoint").write_text(f"0\n1\n{NAME} 0 20\n")
     (place / "ld" / "cleaner-offset-checkpoint").write_text(f"0\n1\n{NAME} 0 60\n")
     for command in (("verify", "--verbose"), ("ls",)):
@@ -133,7 +133,7 @@ def test_a_partition_to_which_several_paths_lead_is_read_once(place):
     assert (code, out.count('"type":"record"')) == (0, 260), err
 
 
-def test_serve_takes_it_once(place):
+def test_serve_serves_a_partition_given_by_several_paths_once(place):
     with serving(*PATHS, f"ld/{NAME}-0") as server:
         assert list(server.catalog.topics) == [NAME]
         assert server.notes == []

@@ -66,7 +66,7 @@ def large(path):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ROOT)
-def test_a_large_file_of_a_log_directory(place, name, evidence):
+def test_readers_of_a_hugely_sparse_file_in_a_log_directory_stay_within_the_memory_limit(place, name, evidence):
     large(place / "ld" / name)
     logs, partition = f"{place}/ld", f"{place}/ld/{PARTITION}"
     commands = [f"verify {logs}", f"ls {logs}", f"recover {partition}", f"roll {partition} --force"]
@@ -79,7 +79,7 @@ def test_a_large_file_of_a_log_directory(place, name, evidence):
     evidence("R33", 1, len(ROOT) + 3)
 
 
-def test_a_large_file_of_settings(place, evidence):
+def test_commands_given_a_huge_settings_file_stay_within_the_memory_limit(place, evidence):
     large(place / "server.properties")
     text, peak = measured(f"retain {place}/ld/{PARTITION} --dry-run --broker-config {place}/server.properties")
     assert f"{SIZE_BYTES} bytes" in text
@@ -89,7 +89,7 @@ def test_a_large_file_of_settings(place, evidence):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["ndjson", "lines"])
-def test_a_long_line_of_an_input(place, kind, evidence):
+def test_append_and_import_of_a_huge_line_stay_within_the_memory_limit(place, kind, evidence):
     large(place / "in")
     text, peak = measured(
         f"recover {place}/ld/{PARTITION}", f"append {place}/ld/{PARTITION} {place}/in --single-replica --input {kind}"
@@ -111,7 +111,7 @@ def test_no_line_of_a_checkpoint_is_lost_that_is_larger_than_what_is_read(place)
     assert path.stat().st_size == size
 
 
-def test_what_is_measured_is_measured(tmp_path):
+def test_the_memory_measurement_sees_a_file_read_as_a_whole(tmp_path):
     """The harness sees memory: a file of 400 MiB that is read as a whole is more than the limit."""
     Path(tmp_path / "x").write_bytes(b"")
     done = subprocess.run(

@@ -2,7 +2,7 @@
 
 Each attack is there when the driver plans, or comes between the plan and the tasks. What a link leads to are whole logs
 whose records hold a secret, so a reader that followed it would have it in its rows, files or report. Spark's place is
-taken by a loop through which everything is pickled; `test_through_spark` has some attacks through Spark itself.
+taken by a loop through which everything is pickled; `test_commands_of_spark_read_and_change_nothing_behind_links` has some attacks through Spark itself.
 """
 
 # ruff: noqa: F811 - `place` is a fixture
@@ -185,7 +185,7 @@ def told(read, place, between=nothing):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_the_secret_would_be_told(logs, reader):
+def test_results_contain_the_secret_if_its_directory_is_named(logs, reader):
     """Where `theirs` is what the operator names, its records are in each result, so the attacks would show."""
     shutil.rmtree(logs / "ld")
     (logs / "theirs").rename(logs / "ld")
@@ -197,7 +197,7 @@ def test_the_secret_would_be_told(logs, reader):
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("when", ["before the plan", "before the tasks"])
-def test_nothing_outside_is_in_a_result(logs, attack, reader, when, evidence):
+def test_results_of_spark_contain_nothing_from_behind_links(logs, attack, reader, when, evidence):
     before = tree(logs / "theirs"), facts(logs / "victim")
     inside = []
 
@@ -243,7 +243,7 @@ THROUGH_SPARK = {
 @pytest.mark.xdist_group("spark")
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("command", THROUGH_SPARK)
-def test_through_spark(spark, logs, command):
+def test_commands_of_spark_read_and_change_nothing_behind_links(spark, logs, command):
     """The commands themselves, with all links at once."""
     del spark
     partition_in_a_link(logs)

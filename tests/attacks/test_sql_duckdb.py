@@ -124,7 +124,7 @@ def listener():
 
 
 @pytest.mark.parametrize("query", [line for line in REFUSED.splitlines() if line])
-def test_nothing_leads_out_of_a_query(shop, tmp_path, listener, query):
+def test_a_duckdb_query_reaches_no_file_extension_or_setting(shop, tmp_path, listener, query):
     (tmp_path / "in").mkdir()
     file, made = tmp_path / "in" / "secret.txt", tmp_path / "made"
     file.write_text(SECRET + "\n")

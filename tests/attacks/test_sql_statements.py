@@ -443,7 +443,7 @@ def test_no_record_of_xml_makes_spark_open_a_file(shop, watched, reader, evidenc
     evidence("R39", len(DOCUMENTS), PARTS)
 
 
-def test_the_pipe_tells_of_a_reader(shop, watched):
+def test_a_function_allowed_to_open_files_is_seen_opening_the_pipe(shop, watched):
     """A function that needs --allow files, because it opens what a document names, is seen doing so."""
     pipe, opened = watched
     document = DOCUMENTS[1].replace("{}", str(pipe))

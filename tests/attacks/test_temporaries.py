@@ -40,7 +40,7 @@ def test_a_file_that_is_named_is_not_replaced_through_a_link(tmp_path, make):
     assert not (tmp_path / "nothing").exists()
 
 
-def test_what_a_killed_run_was_writing_goes_with_the_next(place):  # noqa: F811
+def test_the_next_run_removes_the_temporary_file_of_a_killed_run(place):  # noqa: F811
     ours = temporary_of(f"{place}/ld/recovery-point-offset-checkpoint")
     theirs = place / "ld/recovery-point-offset-checkpoint.tmp"
     for path in (ours, theirs):

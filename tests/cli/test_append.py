@@ -63,7 +63,7 @@ RECORDS = st.lists(st.tuples(timestamps, contents, contents, headers), min_size=
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
 @given(made=RECORDS, batch_bytes=st.sampled_from([1, 200, 16384]))
-def test_any_record_is_there_afterwards(corpus, tmp_path_factory, codec, made, batch_bytes):
+def test_append_stores_any_record_given_as_ndjson(corpus, tmp_path_factory, codec, made, batch_bytes):
     partition = tmp_path_factory.mktemp("one") / "t-0"
     partition.mkdir()
     for suffix in (".log", ".index", ".timeindex"):
@@ -78,7 +78,7 @@ def test_any_record_is_there_afterwards(corpus, tmp_path_factory, codec, made, b
     shutil.rmtree(partition.parent)
 
 
-def test_what_comes_is_written_while_more_comes(partition):
+def test_append_writes_records_while_its_input_still_grows(partition):
     """Memory holds a block of it, not all."""
 
     class Stream(io.BytesIO):

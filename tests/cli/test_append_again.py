@@ -72,7 +72,7 @@ def rising_epochs(lines):
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @settings(max_examples=10, suppress_health_check=list(HealthCheck), deadline=None, phases=(Phase.generate,))
 @given(made=logs(), batch_bytes=st.sampled_from([1, 200, 16384]))
-def test_any_log(tmp_path_factory, codec, made, batch_bytes):
+def test_append_of_the_json_of_any_log_gives_the_same_records(tmp_path_factory, codec, made, batch_bytes):
     """Of every format and codec, with gaps, both timestamp types, transactions; twice."""
     root = tmp_path_factory.mktemp("again")
     first = made.batches[0][0].offset if made.batches and made.batches[0] else 0
@@ -107,7 +107,7 @@ BROKERS = (
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("case", BROKERS)
 @pytest.mark.parametrize("verb", ["read", "dump-log"])
-def test_what_a_broker_wrote(corpus, tmp_path, case, verb):
+def test_append_of_the_json_of_a_broker_log_gives_the_same_records(corpus, tmp_path, case, verb):
     counts = 0
     for partition in partitions(corpus / case):
         if partition.name.startswith("__cluster_metadata"):

@@ -77,7 +77,7 @@ WANTED = [b"new %06d" % at for at in range(COUNT)]
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", ["ndjson", "lines"])
-def test_standard_input_is_sent_again(root, layout):
+def test_append_interrupted_on_standard_input_names_the_records_to_send_again(root, layout):
     partition = root / "idem-0"
     stdin = ndjson() if layout == "ndjson" else b"\n".join(WANTED)
     argv = ("append", partition, "--input", layout, "--codec", "lz4", *SETTINGS)
@@ -96,7 +96,7 @@ def test_standard_input_is_sent_again(root, layout):
     assert kafkalog(("verify", partition, "--level", "deep"))[0] == 0
 
 
-def test_a_part_of_a_line_is_no_record(root):
+def test_append_interrupted_within_a_line_appends_no_part_of_it(root):
     """Of a stream that an interruption ends, the last line may not be there in whole."""
     stdin = Interrupting(b"new 000000\n" + b"x" * 100_000 + b"\n", 1)
     code, _, err = kafkalog(("append", root / "idem-0", "--input", "lines", *SETTINGS), stdin)
@@ -104,7 +104,7 @@ def test_a_part_of_a_line_is_no_record(root):
     assert "the first record of the input is appended" in err
 
 
-def test_nothing_had_come(root):
+def test_append_interrupted_before_its_first_record_appends_nothing(root):
     argv = ("append", root / "idem-0", "--input", "lines", *SETTINGS)
     code, _, err = kafkalog(argv, Interrupting(b"x" * 300_000, 1))
     assert (code, "no record of the input is appended" in err) == (130, True), err
@@ -113,7 +113,7 @@ def test_nothing_had_come(root):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("ending", ["commit", "abort"])
-def test_sequences_and_a_transaction_go_on(root, ending):
+def test_append_continued_after_an_interrupt_continues_sequences_and_transaction(root, ending):
     partition = root / "idem-0"
     argv = ("append", partition, *SETTINGS, "--producer-id=77", "--first-sequence", 0, "--transaction", ending)
     code, _, err = kafkalog(argv, Interrupting(ndjson(), 7))
@@ -140,7 +140,9 @@ def several(root):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("more", [(), ("--producer-id", "9", "--first-sequence", "0", "--transaction", "commit")])
-def test_several_partitions(several, monkeypatch, tmp_path, more):
+def test_append_to_several_partitions_interrupted_by_a_signal_continues_without_loss(
+    several, monkeypatch, tmp_path, more
+):
     def with_a_signal(whole):
         def parts(self, number):
             for records in whole(self, number):
@@ -170,7 +172,7 @@ def test_several_partitions(several, monkeypatch, tmp_path, more):
         assert values(several / f"several-{number}") == wanted
 
 
-def test_the_input_of_several_partitions_is_cut_off(several):
+def test_append_to_several_partitions_continues_after_its_input_was_cut_off(several):
     argv = ("append", several, "--topic", "several", *SETTINGS)
     code, _, err = kafkalog(argv, Interrupting(keyed(), 3))
     assert (code, "no record of the input is appended" in err) == (130, True), err
@@ -182,19 +184,19 @@ def test_the_input_of_several_partitions_is_cut_off(several):
 @pytest.mark.parametrize(
     ("option", "code"), [("x", 2), ("1:", 2), ("-1", 2), ("7:1", 2), ("0:2", 0), ("2", 0), ("3", 0), ("4", 1)]
 )
-def test_what_is_skipped(root, option, code):
+def test_skip_records_skips_the_counted_records_of_its_partition(root, option, code):
     argv = ("append", root / "idem-0", "--input", "lines", *SETTINGS, f"--skip-records={option}")
     assert kafkalog(argv, io.BytesIO(b"new 0\nnew 1\nnew 2\n"))[0] == code
     wanted = {"0:2": [b"new 2"], "2": [b"new 2"]}
     assert values(root / "idem-0") == wanted.get(option, [])
 
 
-def test_a_number_alone_is_not_for_several_partitions(several):
+def test_skip_records_refuses_a_number_without_partition_for_several_partitions(several):
     code, _, err = kafkalog(("append", several, "--topic", "several", *SETTINGS, "--skip-records", 2))
     assert (code, "PARTITION:N" in err) == (2, True), err
 
 
-def test_a_dry_run_ends_too(root, tmp_path):
+def test_a_dry_run_of_append_ends_at_an_interrupt(root, tmp_path):
     argv = ("append", root / "idem-0", "--input", "lines", *SETTINGS, "--dry-run")
     code, out, err = kafkalog(argv, Interrupting(b"\n".join(WANTED), 3))
     assert (code, out, "next:" in err) == (130, "", False), err
@@ -216,7 +218,7 @@ class Clock:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["file", "stdin", "several"])
-def test_progress(several, tmp_path, name):
+def test_append_reports_progress_in_bytes_of_its_input(several, tmp_path, name):
     data = keyed()
     (tmp_path / "in").write_bytes(data)
     path = (several, "--topic", "several") if name == "several" else (several / "idem-0",)

@@ -83,7 +83,7 @@ def listing_of_root(root):
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o700])
-def test_a_file_alone(tmp_path, mode):
+def test_undo_of_an_append_restores_a_partition_directory_with_a_single_file(tmp_path, mode):
     taken = [
         check_undo(made(tmp_path / str(number), state, mode), ("--topic-id", ID) if number % 2 else ())
         for number, state in enumerate(ALONE)
@@ -93,7 +93,7 @@ def test_a_file_alone(tmp_path, mode):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("part", range(8))
-def test_several_files(tmp_path, part, evidence):
+def test_undo_of_an_append_restores_a_partition_directory_with_any_files(tmp_path, part, evidence):
     states = [random_state(seed) for seed in range(part, 200, 8)]
     taken = [check_undo(made(tmp_path / str(number), state)) for number, state in enumerate(states)]
     assert any(taken)

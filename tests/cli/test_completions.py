@@ -58,7 +58,7 @@ def output_of(command, environment):
 @pytest.mark.exhaustive
 @needs("bash")
 @pytest.mark.parametrize(("asked", "wanted"), ASKED)
-def test_bash(place, environment, asked, wanted):
+def test_bash_completes_commands_options_and_choices(place, environment, asked, wanted):
     typed = words(asked, place)
     script = (
         f'source {COMPLETIONS}/kafkalog.bash; COMP_WORDS=("$@"); COMP_CWORD={len(typed) - 1}; '
@@ -72,7 +72,7 @@ def test_bash(place, environment, asked, wanted):
 @pytest.mark.exhaustive
 @needs("fish")
 @pytest.mark.parametrize(("asked", "wanted"), ASKED)
-def test_fish(place, environment, asked, wanted):
+def test_fish_completes_commands_options_and_choices(place, environment, asked, wanted):
     script = f"source {COMPLETIONS}/kafkalog.fish; complete -C '{' '.join(words(asked, place))}'"
     found = [line.partition("\t")[0] for line in output_of(["fish", "--no-config", "-c", script], environment)]
     assert found == wanted
@@ -81,7 +81,7 @@ def test_fish(place, environment, asked, wanted):
 @pytest.mark.exhaustive
 @needs("zsh")
 @pytest.mark.parametrize(("asked", "wanted"), ASKED)
-def test_zsh(place, environment, asked, wanted):
+def test_zsh_completes_commands_options_and_choices(place, environment, asked, wanted):
     """In a terminal, as zsh completes nothing elsewhere: what two tabs show."""
     keys, theirs = pty.openpty()
     shell = subprocess.Popen(["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=environment,

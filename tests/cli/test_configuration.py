@@ -28,7 +28,7 @@ def level(*argv):
     return json.loads(out.splitlines()[0])["level"]
 
 
-def test_the_order_of_sources(monkeypatch):
+def test_an_option_wins_over_variables_and_that_of_the_command_over_the_general_one(monkeypatch):
     assert level() == "normal"
     monkeypatch.setenv("KAFKALOG_LEVEL", "quick")
     assert level() == "quick"
@@ -54,7 +54,7 @@ def test_a_home_directory_without_permission_does_not_matter(tmp_path, monkeypat
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_kinds_of_values(monkeypatch):
+def test_environment_variables_set_flags_numbers_and_durations(monkeypatch):
     for name, value in (("QUIET", "1"), ("JOBS", "2"), ("MAX_RATIO", "50"), ("RETAIN_TIME_BUDGET", "90")):
         monkeypatch.setenv(f"KAFKALOG_{name}", value)
     assert kafkalog("verify", EXAMPLE) == (0, "", "")
@@ -117,7 +117,7 @@ def test_a_wrong_value_names_its_variable(monkeypatch):
     assert "(from" not in err
 
 
-def test_what_kubernetes_sets_for_a_service_is_passed_over(monkeypatch):
+def test_variables_that_kubernetes_sets_for_a_service_are_ignored(monkeypatch):
     for name in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "PORT_80_TCP_ADDR"):
         monkeypatch.setenv(f"KAFKALOG_{name}", "10.0.0.1")
         monkeypatch.setenv(f"KAFKALOG_WEB_{name}", "10.0.0.1")

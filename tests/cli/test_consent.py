@@ -73,7 +73,7 @@ def call(root, argv):
 @pytest.mark.parametrize(
     ("case", "argv", "asked", "words"), ASKING, ids=lambda value: value[0] if len(value) > 2 else ""
 )
-def test_no_and_yes(disk, case, argv, asked, words):
+def test_a_writer_asked_at_a_terminal_changes_only_after_yes(disk, case, argv, asked, words):
     root = disk(case)
     before = tree(root)
     for answer in ("n\n", "\n", "what\n", ""):  # the last: end of input
@@ -96,7 +96,7 @@ def test_no_and_yes(disk, case, argv, asked, words):
     assert kafkalog(*call(root, argv), terminal=Typist())[0] in (0, 1)  # nothing is left to be done, nobody is asked
 
 
-def test_purge_asks(disk):
+def test_purge_at_a_terminal_asks_before_it_removes_files(disk):
     root = disk("retention")
     assert kafkalog("retain", root / "ret-time-0", *TIME, *NOW, terminal=None)[0] == 0
     before = tree(root)
@@ -111,7 +111,7 @@ def test_purge_asks(disk):
 
 
 @pytest.mark.parametrize("jobs", ["1", "3"])
-def test_all_is_asked_once(disk, jobs):
+def test_the_answer_all_applies_to_all_partitions(disk, jobs):
     root = disk("retention")
     retain = ("retain", root, "--config", "cleanup.policy=delete", "--config", "retention.bytes=1", *NOW)
     plain = kafkalog(*retain, "--dry-run", terminal=None)[1]
@@ -124,7 +124,7 @@ def test_all_is_asked_once(disk, jobs):
     assert code in (0, 5)
 
 
-def test_not_of_what_is_no_valid_data(disk):
+def test_writers_that_drop_no_valid_records_do_not_ask(disk):
     """A torn tail, indexes, a roll; and where the flag is the consent."""
     torn = disk("crash-torn")
     assert kafkalog("recover", "--like-broker", torn, terminal=Typist())[0] == 0
@@ -165,7 +165,7 @@ def at_a_terminal(argv, typed):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("typed", "code"), [(b"n\n", 1), (b"y\n", 0), (b"\x04", 1)])
-def test_a_real_terminal(disk, typed, code):
+def test_retain_at_a_real_terminal_obeys_the_typed_answer(disk, typed, code):
     root = disk("retention")
     found, shown = at_a_terminal(("retain", root / "ret-time-0", *TIME, *NOW), typed)
     assert found == code, shown
@@ -173,7 +173,7 @@ def test_a_real_terminal(disk, typed, code):
     assert bool(list(root.rglob("*.deleted"))) is (code == 0)
 
 
-def test_a_signal_ends_the_question(disk):
+def test_a_signal_during_the_question_changes_nothing(disk):
     root = disk("retention")
     before = tree(root)
     master, slave = pty.openpty()

@@ -15,7 +15,7 @@ def made_demo(tmp_path):
     return tmp_path / "a shop"
 
 
-def test_it_has_the_damage_that_it_says_and_no_other(demo):
+def test_verify_finds_in_the_demo_the_damage_it_announces_and_no_other(demo):
     code, out, _ = kafkalog("verify", demo, "--level", "deep", "--format", "json")
     lines = list(map(json.loads, out.splitlines()))
     found = {
@@ -30,7 +30,7 @@ def test_it_has_the_damage_that_it_says_and_no_other(demo):
     assert not {place for _, place in found} & whole
 
 
-def test_every_command_of_the_tour_runs(tmp_path, monkeypatch):
+def test_every_command_of_the_demo_tour_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, out, _ = kafkalog("demo", "a shop")
     partitions = [path for path in (tmp_path / "a shop").iterdir() if path.is_dir()]
@@ -55,7 +55,7 @@ def test_every_command_of_the_tour_runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("there", ["full", "file"])
-def test_it_makes_nothing_where_something_is(tmp_path, there):
+def test_demo_refuses_a_path_that_exists(tmp_path, there):
     target = tmp_path / "there"
     if there == "file":
         target.write_text("mine")

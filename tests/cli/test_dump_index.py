@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read_fails_alone():
 
 @pytest.mark.parametrize("name", [f"{0:020d}.index", f"{0:020d}.timeindex", f"{24:020d}.txnindex", f"{31:020d}.snapshot",
                                   "leader-epoch-checkpoint", "partition.metadata"])  # fmt: skip
-def test_a_device_error_in_a_small_file_is_told_with_its_place(name):
+def test_dump_index_reports_a_device_error_in_a_small_file_with_its_position(name):
     fs = FaultyFilesystem(log_directory())
     fs.fail_read(f"/log/t-0/{name}", 4, 8)
     code, out, _ = dump_index("/log/t-0", fs=fs)

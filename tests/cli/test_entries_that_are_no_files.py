@@ -46,7 +46,7 @@ def findings(path, *options):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", MAKERS)
-def test_each_step_helps(partition, name, kind):
+def test_the_printed_step_for_an_entry_that_is_no_file_makes_the_partition_readable(partition, name, kind):
     path = partition / name
     path.unlink(missing_ok=True)
     MAKERS[kind](str(path))
@@ -90,7 +90,7 @@ def test_recover_names_the_step_for_an_entry_at_the_root(partition, name, make):
 
 @pytest.mark.parametrize("command", ["ls", "inspect"])
 @pytest.mark.parametrize("kind", ["a directory", "a pipe", "a link to nothing"])
-def test_other_readers_name_the_same_step(partition, command, kind):
+def test_readers_name_the_step_of_verify_for_an_entry_that_is_no_file(partition, command, kind):
     """`ls` and `inspect` said that the index is missing, and advised a `recover` that is refused."""
     path = partition / f"{0:020}.index"
     path.unlink()
@@ -103,7 +103,7 @@ def test_other_readers_name_the_same_step(partition, command, kind):
     assert findings(partition)[0] == 0
 
 
-def test_a_refused_repair_tells_of_no_change(partition):
+def test_a_refused_recover_reports_no_change_of_an_index(partition):
     """It said of indexes "it belongs to no segment: removed" beside "nothing was changed"."""
     (partition / LOG).rename(partition / f"{1000:020}.log")
     refused = kafkalog("recover", partition)
@@ -126,7 +126,7 @@ ROOT_MAKERS = {**MAKERS, "a link to another kind of file": lambda path: Path(pat
 @pytest.mark.parametrize("level", ["quick", "normal"])
 @pytest.mark.parametrize("name", ROOT_NAMES)
 @pytest.mark.parametrize("kind", ROOT_MAKERS)
-def test_each_step_helps_at_the_root(partition, name, kind, level):
+def test_the_printed_step_for_an_entry_at_the_root_makes_recover_work(partition, name, kind, level):
     """No repair of the partition is advised before the entry is moved away. The parent directory is no log directory."""
     disk = (partition.parent.parent / "disks" / "disk").resolve()
     disk.parent.mkdir()

@@ -56,7 +56,7 @@ def offsets_of(partition, key):
     return [offset for offset, found, _ in in_logs(partition) if found == key.encode()]
 
 
-def test_all_of_a_key_goes_and_nothing_else(root, keys, tmp_path):
+def test_erase_keys_removes_all_records_of_a_key_and_no_others(root, keys, tmp_path):
     shutil.copytree(root, tmp_path / "other")
     partition = root / "cmp-tx-0"
     before = {path.name: path.read_bytes() for path in sorted(partition.glob("*.log"))}
@@ -92,7 +92,7 @@ def keyed(path):
     return [record for record in records(path) if record[1] == OLD.encode()]
 
 
-def test_what_still_holds_them_is_told(root, tmp_path):
+def test_erase_keys_reports_other_places_that_still_hold_the_keys(root, tmp_path):
     """The active segment, what an earlier run left, another directory of the partition; then all but that is gone."""
     partition = root / "cmp-tx-0"
     active = max(partition.glob("*.log"))

@@ -41,7 +41,7 @@ def test_an_empty_path_is_shown(command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("argv", [["--bogus"], ["--topic"], []], ids=["unknown", "without a value", "nothing"])
-def test_a_wrong_command_line(command, argv):
+def test_a_wrong_command_line_ends_with_2_and_a_next_step(command, argv):
     code, out, err = kafkalog(command, "--format", "json", *argv)
     (error,) = errors(err)
     assert (code, out, error["exit_code"], error["kind"]) == (2, "", 2, "UsageError")
@@ -52,14 +52,14 @@ def test_a_wrong_command_line(command, argv):
 
 
 @pytest.mark.parametrize("command", ["verify", "recover", "purge", "ls", "dump-index"])
-def test_a_path_that_is_not_there(command, tmp_path):
+def test_a_missing_path_ends_with_10(command, tmp_path):
     code, _, err = kafkalog(command, tmp_path / "gone", "--format", "json")
     (error,) = errors(err)
     assert (code, error["exit_code"], error["kind"], error["path"]) == (10, 10, "PathNotFound", str(tmp_path / "gone"))
 
 
 @pytest.mark.parametrize("command", PARTITIONS)
-def test_a_file_where_a_directory_is_meant(command, corpus):
+def test_a_file_given_as_a_log_directory_is_refused(command, corpus):
     partition = corpus / "crash-torn" / "before" / "crash-torn-0"
     code, out, err = kafkalog(command, partition / "00000000000000000000.log")
     assert (code, out) == (10, "")
@@ -70,14 +70,14 @@ def test_a_file_where_a_directory_is_meant(command, corpus):
     ("case", "kind"),
     [("crash-zero-tail", "size-too-small"), ("crash-torn", "trailing-bytes"), ("crash-huge-len", "trailing-bytes")],
 )
-def test_damage_keeps_its_kind(corpus, case, kind):
+def test_the_json_error_of_damage_has_the_kind_of_the_damage(corpus, case, kind):
     """dump-log, for programs."""
     log = sorted((corpus / case / "before" / f"{case}-0").glob("*.log"))
     found = {error["kind"] for error in errors(kafkalog("dump-log", "--format", "json", *log)[2])}
     assert found == {kind}
 
 
-def test_records_that_cannot_be_decoded_keep_their_kind(corpus, tmp_path):
+def test_the_json_error_of_undecodable_records_has_their_kind(corpus, tmp_path):
     """A batch whose bytes its codec does not take."""
     source = next((corpus / "v2-gzip" / "data").glob("v2-gzip-0/*.log"))
     data = bytearray(source.read_bytes())

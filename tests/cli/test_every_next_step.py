@@ -711,7 +711,7 @@ def test_every_kind_has_a_case_or_the_step_of_another():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "make"), ALL)
-def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
+def test_every_printed_next_step_leads_to_a_clean_verify_or_a_stated_end(corpus, tmp_path, monkeypatch, kind, make):
     home = tmp_path / "a home"
     home.mkdir()
     monkeypatch.chdir(home)

@@ -17,7 +17,7 @@ def options():
     return [(name, option, choices) for name, option, choices in found if choices & {"json", "ndjson"}]
 
 
-def test_a_wrong_entry_is_an_object_too(tmp_path):
+def test_both_names_of_json_print_a_wrong_index_entry_as_an_object(tmp_path):
     for file in PARTITION.iterdir():
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -58,7 +58,7 @@ def test_both_names_are_one_format(argv):
 
 
 @pytest.mark.parametrize("name", ["json", "ndjson"])
-def test_a_usage_error_is_an_object_too(name):
+def test_both_names_of_json_print_a_usage_error_as_an_object(name):
     for argv in (
         ["ls", PARTITION, "--no-such-option", "--format", name],
         ["ls", PARTITION, "--bad", f"--format={name}"],

@@ -31,7 +31,7 @@ def test_commands_stand_in_their_groups():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command(command):
+def test_help_and_both_help_options_print_the_same_page_of_a_command(command):
     code, out, err = kafkalog("help", command)
     assert (code, err) == (0, "")
     assert kafkalog(command, "--help") == kafkalog(command, "-h") == (code, out, err)
@@ -93,7 +93,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch):
         (("truncate",), "missing argument 'PARTITION'", "truncate"),
     ],
 )
-def test_a_misspelt_option(argv, words, step):
+def test_a_misspelt_option_names_the_similar_one(argv, words, step):
     code, out, err = kafkalog(*argv)
     assert (code, out) == (2, "")
     assert err == f"kafkalog: {words}\n  next: kafkalog {step} --help\n"
@@ -109,7 +109,7 @@ def test_a_misspelt_option(argv, words, step):
         ("segment.byte=1", "segment.bytes"),
     ],
 )
-def test_a_misspelt_setting(setting, meant):
+def test_a_misspelt_topic_setting_names_the_similar_one(setting, meant):
     code, out, err = kafkalog("retain", str(EXAMPLE), "--dry-run", "--config", setting)
     assert (code, out) == (2, "")
     assert f"Unknown topic config name: {setting.partition('=')[0]}. Did you mean {meant}" in err
@@ -119,7 +119,7 @@ def test_a_misspelt_setting(setting, meant):
     ("name", "meant"),
     [("recovr", "recover"), ("dump-lg", "dump-log"), ("delete-record", "delete-records"), ("undelete", None)],
 )
-def test_a_name_that_is_none(name, meant):
+def test_an_unknown_command_is_refused_with_the_step_to_help(name, meant):
     code, out, err = kafkalog(name, "x")
     assert (code, out) == (2, "")
     assert f"no such command '{name}'" in err
@@ -127,12 +127,12 @@ def test_a_name_that_is_none(name, meant):
     assert kafkalog("help", name)[0] == 2
 
 
-def test_the_version():
+def test_version_is_printed_by_both_options():
     assert kafkalog("-V") == kafkalog("--version") == (0, f"kafkalog {kl.__version__}\n", "")
 
 
 @pytest.mark.parametrize("command", ["verify", "ls", "recover", "dump-log", "purge"])
-def test_a_topic_that_is_not_there(tmp_path, command):
+def test_a_topic_that_is_not_on_the_disk_is_refused_with_similar_names(tmp_path, command):
     for name in ("customers-0", "orders-0", "orders-1", "payments-3"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{0:020d}.log").touch()

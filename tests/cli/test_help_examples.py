@@ -64,7 +64,7 @@ RUN = [(name, command) for name, command in ALL if name not in (*SPARK, *COMPILE
 
 
 @pytest.mark.parametrize(("name", "command"), RUN, ids=[command for _, command in RUN])
-def test_an_example_runs(disk, tmp_path, monkeypatch, name, command):
+def test_each_example_of_help_runs_without_a_usage_error(disk, tmp_path, monkeypatch, name, command):
     root = shutil.copytree(disk, tmp_path / "disk")
     monkeypatch.chdir(root)
     if name == "cluster":

@@ -96,7 +96,7 @@ def test_sparse_files_take_less_than_their_size(log_dir):
         ("segments", ["levels-0", "mixed-0", "mixed-1"]),
     ],
 )
-def test_the_largest_come_first(log_dir, key, names):
+def test_ls_sorts_the_largest_partitions_first(log_dir, key, names):
     _, out, _ = kafkalog("ls", log_dir, "--sort", key)
     assert [line.split()[0] for line in out.splitlines()[1:4]] == names
     _, found, _ = objects(log_dir, "--sort", key)
@@ -113,7 +113,7 @@ def test_sorted_by_what_is_on_the_disk_and_by_what_is_freeable(log_dir):
     assert sizes[0] > sizes[-1]
 
 
-def test_what_runs_keep_is_counted(tmp_path):
+def test_ls_counts_the_bytes_that_runs_keep_for_undo(tmp_path):
     root = shutil.copytree(EXAMPLE, tmp_path / "logs")
     assert kafkalog("retain", root, "--topic", "mixed", *OLD, *LATER, "--keep")[0] == 0
     _, found, _ = objects(root, "--topics")
@@ -127,7 +127,7 @@ def test_what_runs_keep_is_counted(tmp_path):
 # -- freeable
 
 
-def test_retention_frees_what_was_told(corpus, tmp_path):
+def test_retain_frees_the_bytes_that_ls_calls_freeable(corpus, tmp_path):
     """Segment files; where all segments go, an empty one is made, whose files take a block each."""
     told = Counter()
     for topic in ("ret-time", "ret-size", "ret-records"):
@@ -156,7 +156,7 @@ def test_only_what_is_past_its_limit_is_freeable(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["compact-plain", "compact-tx", "compact-producers"])
-def test_compaction_frees_what_was_told(corpus, tmp_path, case):
+def test_compact_frees_the_bytes_that_ls_calls_freeable(corpus, tmp_path, case):
     root = shutil.copytree(corpus / case / "before", tmp_path / "data")
     seen = 0
     for own in partitions_in(root):
@@ -173,7 +173,7 @@ def test_compaction_frees_what_was_told(corpus, tmp_path, case):
     assert seen
 
 
-def test_what_retention_and_compaction_both_take_counts_once(corpus, tmp_path):
+def test_bytes_freeable_by_retention_and_by_compaction_count_once(corpus, tmp_path):
     root = shutil.copytree(corpus / "compact-plain" / "before", tmp_path / "data")
     both = ("--config", "cleanup.policy=compact,delete", "--config", "min.cleanable.dirty.ratio=0")
     seen = 0
@@ -214,7 +214,7 @@ def data(tmp_path):
     return log_dir_of_topics(tmp_path, TOPICS)
 
 
-def test_what_is_unknown_is_what_retain_refuses(data):
+def test_ls_calls_unknown_the_partitions_that_retain_refuses(data):
     for options in ((), ("--broker-config", data.parent / "server.properties")):
         code, found, _ = objects(data, "--freeable", *LATER, *options)
         assert code == kafkalog("ls", data)[0], "what is not known is no failure"
@@ -261,7 +261,7 @@ def test_nothing_is_changed_and_no_lock_is_taken(data):
     assert everything(data) == before
 
 
-def test_a_damaged_log_is_unknown_and_the_others_are_told(corpus, tmp_path):
+def test_ls_calls_a_damaged_log_unknown_and_counts_the_others(corpus, tmp_path):
     root = shutil.copytree(corpus / "compact-plain" / "before", tmp_path / "data")
     own = next(p for p in partitions_in(root) if not p.name.startswith("__") and len([*p.glob("*.log")]) > 1)
     first = min(own.glob("*.log"))
@@ -296,7 +296,7 @@ def test_a_topic_in_several_log_directories_and_a_path_given_twice(tmp_path):
     assert "2 topics, 3 partitions, 3 segments: " in out.splitlines()[-1]
 
 
-def test_what_is_freeable_is_unknown_without_a_metadata_log(tmp_path):
+def test_freeable_bytes_are_unknown_without_a_metadata_log(tmp_path):
     code, found, _ = objects(EXAMPLE, "--freeable", "--metadata", tmp_path / "no")
     assert (code, {each["freeable"]["unknown_partitions"] for each in found["partition"]}) == (0, {1})
 

@@ -60,7 +60,7 @@ def findings(root):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ROOT)
 @pytest.mark.parametrize("data", OFFLINE.values(), ids=OFFLINE)
-def test_a_file_that_costs_the_log_directory(root, name, data):
+def test_a_checkpoint_with_which_a_broker_takes_the_log_directory_offline_is_corruption(root, name, data):
     checkpoint(root, name).write_bytes(data)
     [found] = {(one["kind"], one["severity"], one["broker_effect"]) for one in findings(root)}
     assert found[:2] == ("checkpoint-malformed", "corruption")
@@ -74,7 +74,7 @@ def test_a_file_that_costs_the_log_directory(root, name, data):
 
 @pytest.mark.parametrize("name", ROOT)
 @pytest.mark.parametrize("data", ZERO.values(), ids=ZERO)
-def test_a_file_of_which_a_broker_takes_no_line(root, name, data):
+def test_a_checkpoint_of_which_a_broker_takes_no_line_is_a_warning(root, name, data):
     checkpoint(root, name).write_bytes(data)
     [found] = {(one["kind"], one["broker_effect"]) for one in findings(root)}
     assert found[0] == ("checkpoint-malformed" if name == "replication" else "checkpoint-damaged")
@@ -83,7 +83,7 @@ def test_a_file_of_which_a_broker_takes_no_line(root, name, data):
 
 @pytest.mark.parametrize("name", ROOT)
 @pytest.mark.parametrize("data", READ.values(), ids=READ)
-def test_a_file_that_a_broker_reads(root, name, data):
+def test_a_checkpoint_that_a_broker_reads_is_no_finding(root, name, data):
     checkpoint(root, name).write_bytes(data)
     assert findings(root) == []
 
@@ -140,7 +140,7 @@ def test_of_two_lines_of_a_partition_the_last_stays(root, name, options):
         assert file.read_bytes() == b"0\n2\nt 0 2\nother 3 2\n"
 
 
-def test_a_link_is_left_alone(root, tmp_path):
+def test_recover_leaves_a_checkpoint_that_is_a_link_alone(root, tmp_path):
     target = tmp_path / "elsewhere"
     target.write_bytes(OFFLINE["version"])
     checkpoint(root, "replication").symlink_to(target)

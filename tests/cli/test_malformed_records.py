@@ -147,7 +147,7 @@ def by_code(*tables):
 
 
 @pytest.mark.exhaustive
-def test_append(partition):
+def test_append_refuses_each_malformed_ndjson_record_by_line_and_changes_nothing(partition):
     before = tree(partition.parent)
     for line, message, code in by_code(NO_JSON, NO_RECORD, NO_CONTENTS, REFUSED):
         for text in (line, GOOD * 3 + line + b"\n" + GOOD):
@@ -160,7 +160,7 @@ def test_append(partition):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("options", [("--dry-run",), ("--keep-offsets",), ("--keep-offsets", "--dry-run")])
-def test_append_in_other_ways(partition, options):
+def test_append_refuses_malformed_records_with_each_of_its_options(partition, options):
     tables = (NO_JSON, NO_RECORD, OF_AN_ORIGIN) if "--keep-offsets" in options else (NO_JSON, NO_RECORD)
     before = tree(partition.parent)
     for line, message, code in by_code(*tables):
@@ -169,7 +169,7 @@ def test_append_in_other_ways(partition, options):
     assert tree(partition.parent) == before
 
 
-def test_append_to_several_partitions(root):
+def test_append_to_several_partitions_refuses_malformed_records(root):
     """All lines are read and sorted before anything is appended."""
     shutil.copytree(root / "idem-0", root / "idem-1")
     before = tree(root)
@@ -179,7 +179,7 @@ def test_append_to_several_partitions(root):
     assert tree(root) == before
 
 
-def test_keys_to_erase(partition, tmp_path):
+def test_erase_keys_refuses_each_malformed_line_of_its_input(partition, tmp_path):
     keys = tmp_path / "keys.ndjson"
     for line, message, code in by_code(NO_JSON, NO_RECORD, NO_CONTENTS):
         keys.write_bytes(line + b"\n")
@@ -188,7 +188,7 @@ def test_keys_to_erase(partition, tmp_path):
         assert (ran.code, message in ran.err) == (code, True), (line[:99], ran.code, ran.err[:300])
 
 
-def test_import(tmp_path):
+def test_import_refuses_each_malformed_ndjson_record_and_makes_no_partition(tmp_path):
     pytest.importorskip("pyarrow")
     from tests.spark.importing import import_into, new_log_dir, seen
 
@@ -202,7 +202,7 @@ def test_import(tmp_path):
         assert seen(new) == []
 
 
-def test_values_that_are_good(partition):
+def test_append_takes_every_well_formed_value(partition):
     """Bounds, and other spellings of what is read."""
     end = len(records(partition))
     lines = [

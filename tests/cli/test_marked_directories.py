@@ -23,7 +23,9 @@ def marked(corpus, tmp_path, kind, source):
 
 @pytest.mark.parametrize("source", ["crash-torn", "crash-flip-mid", "crash-del-index", "crash-bad-snapshot"])
 @pytest.mark.parametrize("kind", ["delete", "future"])
-def test_no_repair_is_advised(corpus, tmp_path, monkeypatch, kind, source):
+def test_verify_advises_no_repair_of_directories_marked_delete_stray_or_future(
+    corpus, tmp_path, monkeypatch, kind, source
+):
     monkeypatch.chdir(tmp_path)
     _, code, found = marked(corpus, tmp_path, kind, source)
     assert code in (3, 4)
@@ -40,7 +42,7 @@ def test_no_repair_is_advised(corpus, tmp_path, monkeypatch, kind, source):
     assert kafkalog("verify", "disk")[0] == 0
 
 
-def test_a_file_in_the_place_of_the_runs(corpus, tmp_path):
+def test_a_file_in_place_of_the_run_directory_is_reported(corpus, tmp_path):
     """The refusal names the command, and after that the repair is done."""
     disk = tmp_path / "disk"
     shutil.copytree(corpus / "crash-torn" / "before", disk)

@@ -419,7 +419,7 @@ def test_every_rule_has_a_case_or_a_reason():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_printed_leads_to_a_clean_verify(corpus, tmp_path, monkeypatch, name):
+def test_the_printed_steps_of_a_command_lead_to_a_clean_verify(corpus, tmp_path, monkeypatch, name):
     home = tmp_path / "a home" / "of logs"  # with room outside the log directory, and blanks
     home.mkdir(parents=True)
     monkeypatch.chdir(home)

@@ -40,7 +40,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_step_is_of_the_command(name, partition, tmp_path):
+def test_the_next_step_of_a_full_disk_is_of_the_command_that_failed(name, partition, tmp_path):
     """At each call that finds the disk full: `--discard` is named by the commands that have it, and where it helps."""
     words = [str(partition) if word == "PATH" else word for word in COMMANDS[name]]
     if name != "recover":

@@ -133,7 +133,7 @@ ODD_FILES = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_commands_have_work_where_nothing_is_odd(place, tmp_path, name):
+def test_writers_change_the_log_of_these_tests_where_all_entries_are_regular(place, tmp_path, name):
     """Else what they do at odd places would say nothing."""
     data, partition, _ = place
     before = contents(data)
@@ -151,7 +151,9 @@ def test_the_commands_have_work_where_nothing_is_odd(place, tmp_path, name):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
 @pytest.mark.parametrize("kind", ODD_FILES)
-def test_odd_files(place, tmp_path, kind, suffix, evidence):
+def test_writers_change_nothing_elsewhere_where_a_link_pipe_or_directory_is_in_place_of_a_file(
+    place, tmp_path, kind, suffix, evidence
+):
     """In the place of a file of the last segment: nothing elsewhere changes, and a log is refused, never replaced."""
     data, partition, elsewhere = place
     path = partition / f"{LAST}{suffix}"
@@ -184,7 +186,9 @@ ODD_NAMES = {
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_odd_names(place, tmp_path, name, evidence, monkeypatch):
+def test_writers_work_below_directories_with_unusual_names_and_print_no_control_character(
+    place, tmp_path, name, evidence, monkeypatch
+):
     """All goes as with any other name, and nothing of it reaches a terminal raw."""
     monkeypatch.setenv("NO_COLOR", "1")
     data, partition, _ = place
@@ -210,7 +214,7 @@ def test_odd_names(place, tmp_path, name, evidence, monkeypatch):
     evidence("R14", 1, R14_TESTS)
 
 
-def test_links_to_directories(place, tmp_path, evidence):
+def test_writers_change_and_undo_a_linked_log_directory_or_partition_once(place, tmp_path, evidence):
     """A log directory and a partition may be links; what they lead to is changed, and undone, once."""
     data, partition, elsewhere = place
     partition.rename(elsewhere / partition.name)
@@ -242,7 +246,7 @@ OWNERS = [(0o640, 1234, 4321), (0o600, 1234, 1234), (0o664, 0, 4321), (0o444, 12
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
 @pytest.mark.parametrize(("mode", "owner", "group"), OWNERS)
 @pytest.mark.parametrize("name", ["recover", "recover like a broker", "recover indexes", "undo"])
-def test_owners_and_modes_stay(corpus, tmp_path, name, mode, owner, group, evidence):
+def test_writers_keep_owners_and_modes_of_files(corpus, tmp_path, name, mode, owner, group, evidence):
     """Files that are rewritten keep them, new ones take those of their neighbours, and undo gives back all."""
     trial = Trial(corpus, tmp_path, tmp_path)
     for path in [trial.data, *trial.data.rglob("*")]:
@@ -267,7 +271,7 @@ def test_owners_and_modes_stay(corpus, tmp_path, name, mode, owner, group, evide
     evidence("R15", 1, len(OWNERS) * 4 + 1)
 
 
-def test_extended_attributes_stay(corpus, tmp_path, evidence):
+def test_recover_keeps_extended_attributes(corpus, tmp_path, evidence):
     trial = Trial(corpus, tmp_path, tmp_path)
     torn = trial.data / "torn-0"
     files = [path for path in torn.iterdir() if path.is_file()]

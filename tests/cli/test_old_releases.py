@@ -58,7 +58,7 @@ def numbered(numbers, keys):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("level", ["quick", "normal", "deep"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_clean_stop_is_sound(old, case, level):
+def test_verify_finds_nothing_in_a_log_directory_of_a_clean_stop_of_any_release(old, case, level):
     code, out, err = kafkalog("verify", old / case, "--level", level, "--format", "json")
     assert (code, err) == (0, ""), out
     found = [json.loads(line) for line in out.splitlines()]
@@ -66,7 +66,7 @@ def test_a_clean_stop_is_sound(old, case, level):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_records_of_every_codec(old, case):
+def test_read_prints_the_records_of_every_codec_of_any_release(old, case):
     codecs = (*CODECS, *(["zstd"] if case in {"2.8.2", "3.9.1"} else []))
     count = FORMATS.get(case) or (40 * (STAGES.index(case) + 1) if case in STAGES else 90)
     for codec in codecs:
@@ -74,7 +74,7 @@ def test_records_of_every_codec(old, case):
 
 
 @pytest.mark.parametrize("case", [*RELEASES, *STAGES])
-def test_compacted_records(old, case):
+def test_read_prints_the_last_record_of_each_key_after_the_cleaner_of_any_release(old, case):
     """What the cleaner has not come to is whole; before that each key has its last record, and others are gone."""
     codecs = 5 if case in {"2.8.2", "3.9.1"} else 4
     count = 120 * (STAGES.index(case) + 1) if case in STAGES else 60 * codecs
@@ -92,7 +92,7 @@ def test_compacted_records(old, case):
 
 
 @pytest.mark.parametrize("case", RELEASES)
-def test_retained_records(old, case):
+def test_read_prints_the_records_that_the_retention_of_any_release_left(old, case):
     found = read(old / case / "retained-0")
     first = found[0][0]
     assert 0 < first < 360
@@ -100,7 +100,7 @@ def test_retained_records(old, case):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if has_transactions(case)])
-def test_transactions(old, case):
+def test_read_committed_prints_the_committed_records_of_any_release(old, case):
     """20 records each: committed, aborted, committed; then 10 that are open, or that the next producer's start aborts."""
     topics = sorted((old / case).glob("transactions*-0"))
     assert len(topics) == (STAGES.index(case) - 1 if case in STAGES else 2)
@@ -112,7 +112,7 @@ def test_transactions(old, case):
 
 
 @pytest.mark.parametrize("case", [*RELEASES, *STAGES])
-def test_committed_offsets(old, case):
+def test_dump_log_decodes_the_last_commit_of_a_group_of_any_release(old, case):
     """The last commit of the group is the topic's end, in whichever version of the value the release writes."""
     code, out, err = kafkalog(
         "dump-log", old / case / "__consumer_offsets-0", "--offsets-decoder", "--skip-record-metadata"

@@ -90,7 +90,7 @@ def names(data):
     return sorted(path.relative_to(data) for path in data.rglob("*"))
 
 
-def test_the_user_of_the_log_directory_is_not_told_to_become_that_user(place):
+def test_a_refusal_does_not_advise_the_user_of_the_log_directory_to_become_that_user(place):
     data = place / "data"
     index = data / TORN / f"{0:020d}.log"
     os.chown(index, 0, 0)

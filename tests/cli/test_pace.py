@@ -126,7 +126,7 @@ def assert_clean(root, done):
 
 
 @pytest.mark.parametrize("jobs", [1, 3, 8])
-def test_as_many_jobs_as_wanted_and_results_in_order(tmp_path, jobs):
+def test_a_writer_runs_as_many_jobs_as_given_and_prints_results_in_order(tmp_path, jobs):
     root = log_directory(tmp_path / "log")
     lock, seen, both = threading.Lock(), set(), threading.Event()
 
@@ -149,7 +149,7 @@ def test_as_many_jobs_as_wanted_and_results_in_order(tmp_path, jobs):
     assert [one["kind"] for one in objects(err)] == ["marker"]  # once for all
 
 
-def test_many_at_once_are_as_one_after_the_other(tmp_path):
+def test_parallel_jobs_leave_the_same_files_as_sequential_ones(tmp_path):
     """The log directory's own files too: lines, and the marker's account, without help from POSIX locks."""
     one, many = log_directory(tmp_path / "one"), log_directory(tmp_path / "many")
 
@@ -179,7 +179,7 @@ def test_many_at_once_are_as_one_after_the_other(tmp_path):
     assert (many / MARKER).read_text() == (fresh / MARKER).read_text()
 
 
-def test_the_marker_is_back_after_the_last_of_many(tmp_path):
+def test_the_clean_shutdown_file_is_back_after_the_last_of_parallel_jobs(tmp_path):
     """Nothing is cut, only indexes are made: one partition's end says nothing of the others."""
     root = log_directory(tmp_path / "log", torn=b"")
     before = (root / MARKER).read_bytes()
@@ -191,7 +191,7 @@ def test_the_marker_is_back_after_the_last_of_many(tmp_path):
     assert not (root / ".kafkalog-clean-shutdown").exists()
 
 
-def test_one_that_fails_ends_only_itself(tmp_path):
+def test_a_partition_that_fails_does_not_end_the_others(tmp_path):
     root = log_directory(tmp_path / "log")
 
     def fail(call):
@@ -291,14 +291,14 @@ def test_the_io_rate_is_kept_over_all_partitions(tmp_path):
 
 @pytest.mark.parametrize("option", [("--io-bytes-per-s", "0"), ("--io-bytes-per-s", "fast"), ("--time-budget", "soon"),
                                     ("--time-budget", "-5s"), ("--jobs", "-1")])  # fmt: skip
-def test_limits_that_are_none(tmp_path, option):
+def test_pace_options_refuse_values_that_are_no_limits(tmp_path, option):
     assert kafkalog("recover", *option, tmp_path)[0] == UsageError.exit_code
 
 
 # ---- interrupted
 
 
-def test_a_salvage_that_was_cut_off_is_seen(tmp_path):
+def test_salvage_refuses_an_output_that_a_killed_salvage_left(tmp_path):
     root = log_directory(tmp_path / "log")
     (tmp_path / "out" / "t-2.partial").mkdir(parents=True)
     code, _, err = kafkalog("recover", "--salvage", tmp_path / "out", root / "t-2")

@@ -47,7 +47,7 @@ def test_import_by_keys_goes_where_producers_look(root):
 
 @pytest.mark.parametrize("hash_of", [of_key, lambda key, count: zlib.crc32(key.encode()) % count])
 @pytest.mark.parametrize("count", [4, COUNT])
-def test_keys_of_a_topic_with_another_number_of_partitions_are_said(root, hash_of, count):
+def test_import_warns_of_keys_placed_for_another_number_of_partitions(root, hash_of, count):
     """As an export of a topic of four partitions names them."""
     rows = [{"key": key, "partition": hash_of(key, count), "offset": at} for at, key in enumerate(KEYS)]
     (root.parent / "rows.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))

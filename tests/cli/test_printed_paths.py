@@ -110,7 +110,7 @@ def check_steps(text, place, cwd, foreign, *, is_log_dir):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("part", range(8))
-def test_steps_for_odd_places(corpus, tmp_path, monkeypatch, part, evidence):
+def test_the_printed_steps_work_for_any_path_of_a_log_directory(corpus, tmp_path, monkeypatch, part, evidence):
     found, seeds = 0, range(part, 240, 8)
     for seed in seeds:
         chance = random.Random(seed)

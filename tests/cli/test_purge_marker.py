@@ -13,7 +13,7 @@ def held_reasons(root):
     return json.loads((root / ".kafkalog-clean-shutdown").read_text())["reasons"]
 
 
-def test_what_is_purged_keeps_the_marker_away(tmp_path):
+def test_the_clean_shutdown_file_stays_away_after_the_run_that_removed_records_is_purged(tmp_path):
     root = log_directory(tmp_path / "log")
     assert kafkalog("recover", root)[0] == 0
     (run_id,) = held_reasons(root)
@@ -26,7 +26,7 @@ def test_what_is_purged_keeps_the_marker_away(tmp_path):
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
-def test_a_purge_that_was_cut_off_does_not_bring_it_back(tmp_path, at):
+def test_a_purge_that_was_cut_off_does_not_restore_the_clean_shutdown_file(tmp_path, at):
     """What is left of the run's directory looks like a run that never began, which an undo takes away."""
     root = log_directory(tmp_path / "log")
     for name in NAMES[1:]:

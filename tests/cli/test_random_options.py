@@ -60,7 +60,9 @@ def check_objects(words, text):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_random_command_lines(corpus, tmp_path, monkeypatch, seed, evidence):
+def test_random_command_lines_end_with_a_documented_code_and_valid_objects(
+    corpus, tmp_path, monkeypatch, seed, evidence
+):
     chance, tried = random.Random(seed), 0
     log_dirs = sorted({log.parent.parent for log in corpus.rglob("*.log")})
     monkeypatch.chdir(tmp_path)

@@ -153,7 +153,7 @@ def damaged(path, position, byte=0xAA):
         ({**FILES, SECOND: FILES[SECOND] + bytes(5000)}, (), len(FILES[SECOND]), 3, "size-too-small"),
     ],
 )
-def test_damage_is_told_and_passed_over(files, lost, position, code, kind):
+def test_read_reports_damage_with_its_position_and_prints_the_records_around_it(files, lost, position, code, kind):
     got, out, err = read(files, "--format", "json")
     *records, summary = map(json.loads, out.splitlines())
     assert [one["offset"] for one in records] == [offset for offset in range(80) if offset not in lost]
@@ -266,7 +266,7 @@ class ClosedPipe(io.BytesIO):
         raise BrokenPipeError
 
 
-def test_a_reader_that_goes_away():
+def test_read_ends_quietly_when_its_pipe_is_closed():
     assert read(FILES, out=ClosedPipe()) == (0, b"", "")
     assert read(FILES, "--format", "json", out=ClosedPipe()) == (0, b"", "")
     assert read(FILES, "--framing", "fetch", out=ClosedPipe()) == (0, b"", "")
@@ -294,7 +294,7 @@ def test_a_damaged_length_in_seven_hides_no_other_message():
         assert json.loads(out.getvalue().splitlines()[-1])["batches"] >= 8
 
 
-def test_seven():
+def test_read_prints_the_messages_of_kafka_0_7():
     made = seven_messages(5)
     path = f"{FOLDER}/{1000:011d}.kafka"
     starts = [1000 + sum(map(len, made[:i])) for i in range(6)]

@@ -87,7 +87,7 @@ def merged_naively(logs):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(12))
-def test_partitions_are_read_in_turn_or_merged_as_the_naive_twin_says(seed):
+def test_partitions_of_a_topic_are_read_in_turn_or_merged_as_by_the_naive_reader(seed):
     rng = random.Random(seed)
     files, logs = random_topic(rng, rng.choice([1, 2, 3, 5]))
     most = rng.choice([None, None, rng.randrange(1, 60)])

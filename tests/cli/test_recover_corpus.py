@@ -116,12 +116,12 @@ def cases(corpus: Path) -> list[str]:
     return sorted(path.name for path in corpus.iterdir() if re.match("crash-|clean-|killed", path.name))
 
 
-def test_every_case_is_there(corpus):
+def test_the_corpus_has_every_case_of_recover(corpus):
     assert len(cases(corpus)) == 53
 
 
 @pytest.mark.parametrize("kind", ["crash", "clean", "killed"])
-def test_after_from_before(corpus, tmp_path, kind, evidence):
+def test_recover_makes_of_each_crashed_log_what_a_broker_made_of_it(corpus, tmp_path, kind, evidence):
     tried, found = 0, []
     for name in cases(corpus):
         if not name.startswith(kind) or name in REFUSED:
@@ -143,7 +143,7 @@ def test_after_from_before(corpus, tmp_path, kind, evidence):
     evidence("corpus", tried, PARTS)
 
 
-def test_what_a_broker_does_not_start_with(corpus, tmp_path, evidence):
+def test_recover_refuses_a_log_with_which_a_broker_does_not_start(corpus, tmp_path, evidence):
     for name, java_class in REFUSED.items():
         case = unpacked(corpus / name, tmp_path / name)
         before = files(case / "before" / f"{name}-0")
@@ -156,7 +156,7 @@ def test_what_a_broker_does_not_start_with(corpus, tmp_path, evidence):
 
 
 @pytest.mark.parametrize(("name", "topics"), [("txn", ["idem", "tx", "tx2"]), ("upgraded", ["upgraded"])])
-def test_what_a_broker_left_when_it_stopped_stays(corpus, tmp_path, name, topics, evidence):
+def test_recover_without_the_marker_keeps_all_files_of_a_clean_stop(corpus, tmp_path, name, topics, evidence):
     """Without the marker, so that all is recovered: only what is stale goes; a second run has nothing to do."""
     root, directories, before = left_by_broker(corpus / name, tmp_path / name, topics)
     lines = [lines_of(root, topic) for topic in topics]

@@ -225,7 +225,7 @@ def data(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "action"), CASES, ids=[f"{name}-{action.value}" for name, action in CASES])
-def test_a_refusal_changes_nothing(data, name, action):
+def test_each_refusal_leaves_all_files_as_they_were(data, name, action):
     after = ()
     if action in (Action.UNDO, Action.PURGE):
         code, said = called("roll", data / "t-0", "--force", *(() if name == "clock" else YEAR_2040))

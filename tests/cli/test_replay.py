@@ -71,7 +71,7 @@ def test_a_partitioner_puts_keys_where_producers_look(disk, cluster):  # noqa: F
     assert (code, check(out.splitlines())) == (0, {"kafkalog.replayed/1", "kafkalog.summary/1"})
 
 
-def test_objects_have_their_schemas(disk, cluster):  # noqa: F811
+def test_json_objects_of_replay_fit_their_schemas(disk, cluster):  # noqa: F811
     code, out, err = kafkalog(*words(disk, "--create", "--groups", "--dry-run", "--format", "json"))
     assert (code, check(out.splitlines())) == (0, {"kafkalog.planned-replay/1", "kafkalog.summary/1"})
     assert check(err.splitlines()) == {"kafkalog.warning/1"}
@@ -80,7 +80,7 @@ def test_objects_have_their_schemas(disk, cluster):  # noqa: F811
     assert (code, check(out.splitlines())) == (0, kinds)
 
 
-def test_a_refused_record(disk, cluster):  # noqa: F811
+def test_replay_stops_a_partition_at_a_record_that_the_cluster_refuses(disk, cluster):  # noqa: F811
     cluster.refuses = lambda one: one == sent(6)
     code, out, err = kafkalog(*words(disk, "--create", "--topic", "orders", "--partition", "0"))
     assert code == 1
@@ -107,7 +107,7 @@ def test_a_partition_that_waits_for_a_refused_record(disk, cluster):  # noqa: F8
         (("--topic", "nothing"), 10, "Topics here"),
     ],
 )
-def test_mistakes(disk, cluster, more, code, text):  # noqa: F811
+def test_replay_refuses_wrong_options_before_it_sends(disk, cluster, more, code, text):  # noqa: F811
     found, out, err = kafkalog(*words(disk, *more))
     assert (found, out) == (code, "")
     assert text in err

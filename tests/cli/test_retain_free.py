@@ -69,7 +69,7 @@ def log_dir_on(where, corpus):
     return root
 
 
-def test_on_a_disk_with_no_byte_left(full_disk, corpus):
+def test_free_bytes_removes_the_oldest_segments_on_a_disk_with_no_byte_left(full_disk, corpus):
     root = log_dir_on(full_disk, corpus)
     fill(full_disk)
     argv = ["retain", root, *DELETES, *NOW, "--free-bytes"]
@@ -103,7 +103,7 @@ def test_on_a_disk_with_no_byte_left(full_disk, corpus):
     assert logs_in(root) == left
 
 
-def test_a_disk_that_stays_full(full_disk, corpus):
+def test_free_bytes_ends_with_13_on_a_disk_that_stays_full(full_disk, corpus):
     root = log_dir_on(full_disk, corpus)
     fill(full_disk)
     code, out, err = kafkalog("retain", root, *DELETES, *NOW, "--free-bytes", "1GiB", "--format", "json")
@@ -129,12 +129,12 @@ def free_by_dry_run(root, *argv):
     return {each["topic"]: each["removed"] for each in map(json.loads, out.splitlines()[:-1])}
 
 
-def test_the_active_segment_stays(root):
+def test_free_bytes_keeps_the_active_segment(root):
     found = free_by_dry_run(root, *DELETES)
     assert found == {"old": [0, 33, 64], "older": [0, 32, 61], "__consumer_offsets": []}
 
 
-def test_nothing_at_or_above_the_high_watermark(root):
+def test_free_bytes_keeps_segments_at_or_above_the_high_watermark(root):
     checkpoint = root / "replication-offset-checkpoint"
     checkpoint.write_text(checkpoint.read_text().replace("old 0 120", "old 0 63"))
     assert free_by_dry_run(root, *DELETES)["old"] == [0]
@@ -142,7 +142,7 @@ def test_nothing_at_or_above_the_high_watermark(root):
     assert free_by_dry_run(root, *DELETES)["old"] == [0, 33]
 
 
-def test_compacted_and_unknown_topics_stay(corpus, root):
+def test_free_bytes_keeps_compacted_topics_and_topics_of_unknown_policy(corpus, root):
     nothing = {"old": [], "older": [], "__consumer_offsets": []}
     assert free_by_dry_run(root, "--config", "cleanup.policy=compact,delete") == nothing
     assert free_by_dry_run(root) == {"__consumer_offsets": []}, "no source says which policy the others have"
@@ -157,7 +157,7 @@ def test_compacted_and_unknown_topics_stay(corpus, root):
     assert err.count("skipped: the metadata log") + err.count("skipped: marked for deletion (-delete)") == 3
 
 
-def test_floors(root):
+def test_keep_bytes_and_keep_ms_limit_what_free_bytes_removes(root):
     sizes = [(root / "old-0" / f"{base:020d}.log").stat().st_size for base in (0, 33, 64, 98)]
     for keep, removed in (
         (sum(sizes), []),
@@ -176,7 +176,7 @@ def test_floors(root):
     assert free_by_dry_run(root, *DELETES, "--keep-ms", age - 1)["old"] == [0, 33]
 
 
-def test_what_is_deleted_already_goes_first(memory):
+def test_free_bytes_unlinks_deleted_files_before_segments(memory):
     limit = ("--config", "retention.ms=60000000")
     kafkalog("retain", "/data/old-0", *NOW, *DELETES, *limit, "--delay", "7d", fs=memory)
     logs = [entry.path for entry in memory.list_directory("/data/old-0") if entry.path.endswith(".log.deleted")]
@@ -189,12 +189,12 @@ def test_what_is_deleted_already_goes_first(memory):
     assert memory.status(f"/data/older-0/{0:020d}.log") is not None
 
 
-def test_what_has_other_names_frees_nothing(root, tmp_path):
+def test_free_bytes_counts_no_segment_with_a_second_link(root, tmp_path):
     os.link(root / "old-0" / f"{33:020d}.log", tmp_path / "backup")
     assert free_by_dry_run(root, *DELETES)["old"] == [0]
 
 
-def test_options_that_do_not_go_together(root):
+def test_free_bytes_refuses_options_that_contradict_it(root):
     for argv in (["--free-bytes", "1", "--explain"], ["--free-bytes", "x"], ["--keep-ms", "1"], ["--keep-bytes", "1"]):
         assert kafkalog("retain", root, *argv)[0] == 2
 
@@ -234,7 +234,7 @@ def test_nothing_is_written_before_the_first_segment_went(memory):
     assert memory.status(f"/data/older-0/{0:020d}.index") is None
 
 
-def test_a_lock_for_which_there_is_no_room_stands_in_nobodys_way(memory):
+def test_free_bytes_works_where_there_is_no_room_for_the_lock_file(memory):
     class Full(RecordingFilesystem):
         """No name can be made until something has gone."""
 
@@ -254,7 +254,7 @@ def test_a_lock_for_which_there_is_no_room_stands_in_nobodys_way(memory):
     assert [entry for entry in memory.list_directory("/data/older-0/.kafkalog") if entry.is_directory]
 
 
-def test_a_record_for_which_there_never_is_room_is_told_once(memory):
+def test_a_run_record_without_room_is_reported_once(memory):
     class Full(RecordingFilesystem):
         """No file can be written, whatever goes."""
 
@@ -271,7 +271,7 @@ def test_a_record_for_which_there_never_is_room_is_told_once(memory):
         assert line.lower().count("no space left") == line.count("-0: ") == 1, line
 
 
-def test_whatever_fails_the_others_go_on(memory):
+def test_free_bytes_goes_on_with_other_partitions_after_a_failure(memory):
     """Each unlink fails once: what fails ends its partition, and every log that is left is one without a gap."""
     number = 1
     while True:
@@ -295,7 +295,7 @@ def test_whatever_fails_the_others_go_on(memory):
 @pytest.mark.parametrize(
     "targets", [["old-0"], ["old-0", "older-0"], [""], ["__consumer_offsets-0"], ["old-0", "__consumer_offsets-0"]]
 )
-def test_a_lock_that_a_broker_holds_is_told_by_its_own_code(root, targets):
+def test_free_bytes_ends_with_11_where_a_broker_holds_every_lock(root, targets):
     """Each target ends alike; five would say that some were done."""
     if targets == [""]:
         for internal in root.glob("__*"):
@@ -332,7 +332,7 @@ def test_an_interruption_while_waiting_for_a_lock_leaves_no_partition_out(root):
     assert summary["partitions"] == len(names)
 
 
-def test_metrics_are_written(corpus, tmp_path):
+def test_free_bytes_writes_its_metrics_file(corpus, tmp_path):
     """They were forgotten: planning is a dry run, and that was taken for the whole command."""
     root, target = log_dir_on(tmp_path, corpus), tmp_path / "retain.prom"
     wanted = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize + (1 << 40)

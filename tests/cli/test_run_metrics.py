@@ -23,12 +23,12 @@ COMMAND_LINES: dict[str, tuple[tuple, dict]] = {
 }
 
 
-def test_all_commands_with_metrics_are_here():
+def test_each_command_with_metrics_has_a_case():
     assert {name for name in COMMANDS if "--metrics" in options_of(name)} == set(COMMAND_LINES)
 
 
 @pytest.mark.parametrize("name", COMMAND_LINES)
-def test_all_that_was_counted(corpus, tmp_path, name):
+def test_the_metrics_file_has_the_counts_of_the_run(corpus, tmp_path, name):
     writable_copy(corpus / "txn" / "data", tmp_path / "data")
     (verb, partition, *options), wanted = COMMAND_LINES[name]
     target = tmp_path / "run.prom"

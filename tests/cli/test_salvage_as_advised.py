@@ -35,7 +35,7 @@ def salvaged(command, fs=None):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "make"), ALL)
-def test_the_salvage_of_a_finding(corpus, tmp_path, monkeypatch, kind, make):
+def test_the_salvage_command_of_each_finding_copies_all_good_records(corpus, tmp_path, monkeypatch, kind, make):
     if kind is FindingKind.LOCKED:
         return
     monkeypatch.chdir(tmp_path)
@@ -51,7 +51,7 @@ def test_the_salvage_of_a_finding(corpus, tmp_path, monkeypatch, kind, make):
 
 
 @pytest.mark.parametrize("base", [-1, -7])
-def test_a_batch_that_begins_below_zero(tmp_path, monkeypatch, base):
+def test_salvage_leaves_out_a_batch_with_a_negative_base_offset(tmp_path, monkeypatch, base):
     """A broker does not start with it, so the copy is made without it."""
     monkeypatch.chdir(tmp_path)
     log = sound() / LOG

@@ -26,7 +26,7 @@ def batch(number):
 @pytest.mark.parametrize("kind", DAMAGE)
 @pytest.mark.parametrize("following", [6, 7, 10, None])
 @pytest.mark.parametrize("damaged", [(0,), (1,), (2,), (3,), (4,), (0, 1), (1, 2), (2, 3), (1, 3)])
-def test_what_is_not_copied_is_reported(tmp_path, kind, following, damaged):
+def test_salvage_reports_every_offset_of_a_swap_log_that_it_does_not_copy(tmp_path, kind, following, damaged):
     folder = tmp_path / "t-0"
     folder.mkdir()
     parts = [DAMAGE[kind](batch(at)) if at in damaged else batch(at) for at in range(5)]

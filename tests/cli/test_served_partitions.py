@@ -29,7 +29,7 @@ def set_aside(log_dir, mark):
 
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_answer_is_that_without_the_directory(command, mark, log_dir):
+def test_commands_answer_alike_with_and_without_a_directory_that_brokers_ignore(command, mark, log_dir):
     argv = (command[0], "logs", *command[1:])
     wanted = kafkalog(*argv)
     assert wanted.code == 0
@@ -38,7 +38,7 @@ def test_the_answer_is_that_without_the_directory(command, mark, log_dir):
 
 
 @pytest.mark.parametrize("mark", MARKS)
-def test_its_own_path_is_taken_and_is_in_the_message(mark, log_dir):
+def test_a_directory_that_brokers_ignore_is_read_when_named_by_its_path(mark, log_dir):
     """A topic whose only directory is set aside is not found, and the message has the path that is."""
     aside = set_aside(log_dir, mark)
     shutil.rmtree(log_dir / "v2-none-0")
@@ -49,7 +49,7 @@ def test_its_own_path_is_taken_and_is_in_the_message(mark, log_dir):
 
 
 @pytest.mark.parametrize("mark", MARKS)
-def test_the_library_leaves_it_out(mark, log_dir):
+def test_the_library_leaves_out_a_directory_that_brokers_ignore(mark, log_dir):
     def found():
         return [(one.topic, one.partition, one.offset) for one in kl.find([log_dir], regex=".")]
 

@@ -32,14 +32,14 @@ def without_start(monkeypatch):
     monkeypatch.setitem(sys.modules, "kafkalog_cli.spark.sessions", None)
 
 
-def test_without_pyspark(monkeypatch, tmp_path):
+def test_sql_without_pyspark_names_the_extra_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())
     assert sql(tmp_path, "select 1") == (1, "", "kafkalog: Spark needs pyspark: pip install 'kafkalog-cli[spark]'\n")
     code, out, err = sql(tmp_path, "select 1", "--format", "json")
     assert (code, out, json.loads(err)["exit_code"]) == (1, "", 1)
 
 
-def test_what_is_wrong_is_said_before_spark_starts(without_start, tmp_path):
+def test_sql_refuses_mistakes_before_spark_starts(without_start, tmp_path):
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(b"")
     assert sql("/no/such/place", "select 1")[0] == 10

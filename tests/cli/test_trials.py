@@ -78,7 +78,7 @@ def refused_writers(trial, told, prefix=None):
     assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == done.returncode == 1
 
 
-def test_a_read_only_directory(trial):
+def test_readers_answer_and_writers_change_nothing_in_a_read_only_directory(trial):
     expected = answers_of_readers(trial)
     for path in [trial.data, *trial.data.rglob("*")]:
         path.chmod(path.stat().st_mode & ~0o222)
@@ -98,7 +98,7 @@ def test_a_read_only_directory(trial):
             path.chmod(0o755)
 
 
-def test_a_read_only_file_system(corpus, disk, tmp_path):
+def test_writers_on_a_read_only_file_system_change_nothing(corpus, disk, tmp_path):
     trial = Trial(corpus, disk, tmp_path)
     expected = answers_of_readers(trial)
     before = tree(trial.data)
@@ -115,7 +115,7 @@ def test_a_read_only_file_system(corpus, disk, tmp_path):
     assert tree(trial.data) == before
 
 
-def test_a_full_file_system(corpus, disk, tmp_path):
+def test_writers_on_a_full_file_system_change_nothing(corpus, disk, tmp_path):
     """Nothing of a broker's is changed; undo and purge are no exception, but purge needs no room."""
     trial = Trial(corpus, disk, tmp_path)
     expected = answers_of_readers(trial)
@@ -159,7 +159,7 @@ STEPS = ((False, 3), (True, 4))
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ROOM)
-def test_no_room_at_many_a_call(corpus, tmp_path, name, evidence):
+def test_writers_that_run_out_of_room_at_any_call_leave_a_complete_log(corpus, tmp_path, name, evidence):
     """ENOSPC where room is taken: 13, nothing of a broker's is lost, and once there is room the command goes through."""
     tried = 0
     for for_ever, step in STEPS:

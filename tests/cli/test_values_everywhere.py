@@ -86,7 +86,7 @@ def test_find_looks_into_decoded_values(orders):
     assert out == f"orders-0:{wanted[0]}\norders-1:{wanted[1]}\n"
 
 
-def test_the_library(orders, log_dir):
+def test_the_library_decodes_values_with_schemas_and_reports_what_it_cannot(orders, log_dir):
     for number in (0, 1):
         place = orders.root / f"orders-{number}"
         data, errors = read(place)

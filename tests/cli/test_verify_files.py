@@ -24,7 +24,7 @@ def log_dir(corpus, tmp_path):
     return copy
 
 
-def test_every_file_alone(log_dir):
+def test_verify_of_each_file_of_a_partition_alone_finds_what_verify_of_the_partition_finds(log_dir):
     partition = log_dir / "crash-torn-0"
     files = [*partition.iterdir(), *(log_dir / name for name in ROOT_FILES)]
     for path in files:
@@ -65,7 +65,7 @@ def test_a_file_in_its_own_directory(log_dir, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [".lock", "server.properties", "passwd"])
-def test_a_file_that_is_none_of_these(log_dir, name):
+def test_verify_of_a_file_of_no_known_kind_ends_with_10(log_dir, name):
     (log_dir / name).touch()
     code, out, err = kafkalog(log_dir / name)
     assert (code, out) == (10, "")

@@ -72,7 +72,7 @@ def valid_junit(text, schemas):
     return ET.fromstring(text.encode())
 
 
-def test_junit_of_each_case(cases, junit_schemas):
+def test_junit_reports_satisfy_their_schema_and_have_each_finding(cases, junit_schemas):
     failed = 0
     for case in cases:
         code, text, _ = verify(case, "--report", "junit")
@@ -97,7 +97,7 @@ def test_junit_of_each_case(cases, junit_schemas):
     assert failed > 10
 
 
-def test_sarif_of_each_case(cases, sarif_schema):
+def test_sarif_reports_satisfy_their_schema_and_have_each_finding(cases, sarif_schema):
     seen = 0
     for case in cases:
         code, text, _ = verify(case, "--report", "sarif")
@@ -142,7 +142,7 @@ def annotations(text):
             yield name, pairs, message
 
 
-def test_annotations_of_each_case(cases):
+def test_annotations_have_each_finding(cases):
     seen = 0
     for case in cases:
         found = list(annotations(verify(case, "--report", "github")[1]))
@@ -171,7 +171,7 @@ def test_annotations_of_fine_partitions_are_one_line(corpus):
     assert (checked, bad) == (fine + bad, 2), "the partition, and the checkpoints of its log directory"
 
 
-def test_odd_names(odd, junit_schemas, sarif_schema):
+def test_reports_escape_control_characters_of_names(odd, junit_schemas, sarif_schema):
     (suite,) = valid_junit(verify(odd, "--report", "junit")[1], junit_schemas)
     assert int(suite.get("failures")) == 1
     document = json.loads(verify(odd, "--report", "sarif")[1])
@@ -219,7 +219,7 @@ def test_quiet_leaves_infos_out(corpus):
     assert json.loads(verify(case, "--report", "sarif", "--quiet")[1])["runs"][0]["results"] == []
 
 
-def test_a_target_that_is_not_there(corpus, tmp_path, junit_schemas, sarif_schema):
+def test_a_missing_path_is_a_failure_of_its_report(corpus, tmp_path, junit_schemas, sarif_schema):
     for paths, code in (([corpus / "v2-none" / "data", "/no/such"], 5), (["/no/such"], 10)):
         files = [f"junit={tmp_path}/x.xml", f"sarif={tmp_path}/x.sarif"]
         done = verify(*paths, "--report", "github", "--report", files[0], "--report", files[1])
@@ -236,7 +236,7 @@ def test_a_target_that_is_not_there(corpus, tmp_path, junit_schemas, sarif_schem
         assert "/no/such" in invocation["toolExecutionNotifications"][0]["message"]["text"]
 
 
-def test_a_run_that_fails_as_a_whole(corpus, tmp_path, junit_schemas):
+def test_reports_of_a_run_that_fails_as_a_whole_have_its_error(corpus, tmp_path, junit_schemas):
     code, *_ = verify(corpus / "v2-none" / "data", "--against", "/no/such", "--report", f"junit={tmp_path}/x.xml")
     assert code == 10
     (suite,) = valid_junit((tmp_path / "x.xml").read_text(), junit_schemas)
@@ -265,7 +265,7 @@ def test_many_findings_are_counted(corpus, monkeypatch, junit_schemas, sarif_sch
         (["junit=a", "sarif=./a"], "--report sarif=./a: another report goes to ./a"),
     ],
 )
-def test_wrong_reports(corpus, words, reason):
+def test_report_refuses_unknown_and_contradicting_values(corpus, words, reason):
     code, out, err = verify(corpus / "v2-none" / "data", *(f"--report={word}" for word in words))
     assert (code, out) == (2, "")
     assert reason in err
@@ -291,7 +291,7 @@ def test_a_report_that_cannot_be_written(corpus, tmp_path):
     assert "the report cannot be written: No such file or directory" in err
 
 
-def test_comparisons_are_cases(corpus, tmp_path, junit_schemas):
+def test_a_comparison_with_a_replica_is_a_case_of_the_junit_report(corpus, tmp_path, junit_schemas):
     case = corpus / "crash-asis" / "before" / "crash-asis-0"
     shutil.copytree(case, tmp_path / "crash-asis-0")
     (suite,) = valid_junit(verify(case, "--against", tmp_path, "--report", "junit", "--quiet")[1], junit_schemas)

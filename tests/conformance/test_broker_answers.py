@@ -80,7 +80,7 @@ def test_a_time_index_that_lost_its_tail_hides_records(root):
     assert largest(root) == (5, "same")  # one entry says 50: the first batch needs none
 
 
-def test_what_the_broker_makes_anew_or_has_in_memory_is_right(root):
+def test_indexes_that_a_broker_rebuilds_at_its_start_give_no_other_answer(root):
     segment(root, 0, [0, 10, 20, 30])
     segment(root, 4, [40, 50, 60])
     for base in (0, 4):
@@ -116,7 +116,7 @@ def test_only_one_segment_is_looked_into(root):
     assert by_time(root, 300) == (2, -1)
 
 
-def test_a_position_that_lies_leads_a_broker_astray_and_is_told(root):
+def test_lookup_time_reports_that_a_wrong_index_position_misleads_a_broker(root):
     segment(root, 0, [0, 10, 20, 30], interval=0)
     index = path(root, 0, ".index")
     size = len(batch_v2([R(0, 0)]))
@@ -211,7 +211,7 @@ def call(*argv):
     return kafkalog(*argv, now_ms=lambda: BASE_TIME_MS + 20_000)
 
 
-def test_both_outputs_tell_what_a_broker_would_say(root):
+def test_lookup_time_gives_the_answer_of_a_broker_in_text_and_json(root):
     segment(root, 0, [0, 10, 20, 30])
     segment(root, 4, [40])
     cut(path(root, 0, ".timeindex"), 12)

@@ -105,7 +105,7 @@ def entries(description):
     return {part.value: [tuple(one) for one in of_part.values()] for part, of_part in description.entries.items()}
 
 
-def test_all_parts_at_a_point(data):
+def test_cluster_at_an_offset_has_every_kind_of_entry_of_then(data):
     found = kl.cluster(data, at=len(RECORDS))
     assert entries(found) == {
         "brokers": [(1, 5, directory(9), False, False, "r1", ("PLAINTEXT://h:9092",), (directory(1),))],
@@ -126,7 +126,7 @@ def test_all_parts_at_a_point(data):
     assert found.metadata.registry.next_producer_id == 3000
 
 
-def test_removals_leave_nothing(data):
+def test_cluster_lists_nothing_that_a_later_record_removed(data):
     found = kl.cluster(data)
     left = entries(found)
     assert [left[part] for part in ("brokers", "acls", "scram-users", "quotas", "tokens")] == [[]] * 5
@@ -159,7 +159,7 @@ def test_a_point_after_a_snapshot_is_read_from_it_and_an_earlier_point_is_not(da
     assert [len(entries(early)[part]) for part in ("brokers", "topics", "partitions")] == [1, 1, 0]
 
 
-def test_differences(data):
+def test_cluster_since_an_offset_lists_added_changed_and_removed_entries(data):
     changes = {(one.part.value, one.name): one for one in kl.cluster(data, since=len(RECORDS)).changes}
     assert {name: one.change for name, one in changes.items()} == {
         ("brokers", "1"): "removed",
@@ -178,7 +178,7 @@ def test_differences(data):
     assert kl.cluster(data, since=1 << 40).changes == ()
 
 
-def test_partitions_out_of_their_place(data):
+def test_cluster_reports_partitions_on_disk_that_the_metadata_does_not_place_there(data):
     found = {Path(one.path).name: one.reason for one in kl.cluster(data).misplaced}
     assert found == {
         "a-1": "the topic does not have this partition",
@@ -228,7 +228,7 @@ def test_a_broker_that_migrated_is_not_called_one_of_zookeeper(data):
     assert f"{data}: node 1 of cluster abc (meta.properties of ZooKeeper)\n" in out.getvalue().decode()
 
 
-def test_a_damaged_log_is_told(data):
+def test_cluster_reports_damage_of_the_metadata_log_and_ends_with_4(data):
     log = data / "__cluster_metadata-0" / f"{FIRST}.log"
     content = bytearray(log.read_bytes())
     content[200] ^= 0xFF
@@ -248,7 +248,7 @@ def test_a_log_that_begins_later_has_no_state_before(data):
     assert run(["cluster", str(data), "--at", "2023-11-14"], Environment(stdout=io.BytesIO(), stderr=err)) == 10
 
 
-def test_text_and_json(data):
+def test_cluster_prints_state_and_changes_as_text(data):
     out = io.BytesIO()
     assert run(["cluster", str(data), "--at", str(len(RECORDS))], Environment(stdout=out)) == 0
     text = out.getvalue().decode()

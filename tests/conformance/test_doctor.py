@@ -181,7 +181,7 @@ def test_the_right_command_is_named_and_helps(name, kafka):
         assert after[-1]["exit_code"] == 0, of_type(after, "finding")
 
 
-def test_at_least_ten_ways():
+def test_the_ways_to_break_a_log_directory_are_at_least_ten():
     assert len(WAYS) >= 10
     assert len({command for _, _, command, *_ in WAYS.values()}) >= 8
 

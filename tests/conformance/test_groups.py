@@ -40,7 +40,7 @@ def data_log(log_dir, topic="orders", partition=0, count=10):
     coordinator_partition_at(log_dir, partition, [batch_v2(records)], topic)
 
 
-def test_offsets_lag_and_expiry(tmp_path):
+def test_groups_prints_offsets_lag_and_expiry(tmp_path):
     data_log(tmp_path)
     coordinator_partition_at(
         tmp_path, 0,
@@ -74,7 +74,7 @@ def test_offsets_lag_and_expiry(tmp_path):
     assert kafkalog("groups", *argv)[0] == 2
 
 
-def test_a_group_that_is_not_there(tmp_path):
+def test_groups_of_an_unknown_group_ends_with_10(tmp_path):
     coordinator_partition_at(tmp_path, 3, commits((commit_key("billing"), commit(4))))
     code, out, err = kafkalog("groups", tmp_path, "--group", "bling")
     assert (code, out) == (10, "")
@@ -106,7 +106,7 @@ def test_the_best_copy_is_taken_and_named(tmp_path):
     assert groups_of(one, two)[1]["g"]["offsets"][0]["current_offset"] == 4
 
 
-def test_of_equal_copies_the_undamaged_one_is_taken(tmp_path):
+def test_of_two_copies_of_the_coordinator_groups_reads_the_undamaged_one(tmp_path):
     records = [(commit_key("g"), commit(offset)) for offset in range(4)]
     for name in ("one", "two"):
         coordinator_partition_at(tmp_path / name, 0, commits(*records))
@@ -150,7 +150,7 @@ def test_missing_first_segments_are_reported(tmp_path):
     assert (code, sorted(found), told) == (3, ["g"], ["missing-records"])
 
 
-def test_an_offset_in_an_open_transaction(tmp_path):
+def test_groups_marks_an_offset_in_an_open_transaction_as_pending(tmp_path):
     data = [
         *commits((commit_key("g"), commit(1))),
         batch_v2([R(1, NOON, commit_key("g"), commit(8))], producer=(7, 0, 0), bits=TRANSACTIONAL),
@@ -279,7 +279,7 @@ def test_groups_of_a_real_broker_fit_their_schema(corpus, schema, case):
         ]
 
 
-def test_names_of_topics_without_a_metadata_log(corpus, tmp_path):
+def test_groups_names_topics_by_partition_metadata_without_a_metadata_log(corpus, tmp_path):
     """partition.metadata has the ids too."""
     source = corpus / "internal" / "data"
     for name in ("__consumer_offsets-0", "in-a-0", "in-a-1", "in-b-0"):
@@ -289,7 +289,7 @@ def test_names_of_topics_without_a_metadata_log(corpus, tmp_path):
     assert group["coordinator"]["belongs_in"] is None
 
 
-def test_the_library(corpus):
+def test_the_library_gives_the_groups_and_offsets_of_the_command(corpus):
     data = corpus / "internal" / "data"
     run = kl.groups(data, groups=["sg-1"])
     assert [(one.group_id, one.state.value) for one in run.results] == [("sg-1", "Empty")]

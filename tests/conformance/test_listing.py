@@ -214,7 +214,7 @@ def test_garbage_is_a_fault_of_its_file(log_dir, name, data, kind):
         assert (Path(name).name, kind) in listing(log_dir, *options).faults
 
 
-def test_what_bears_a_data_files_name_and_is_none(log_dir):
+def test_ls_reports_links_pipes_and_directories_named_like_data_files(log_dir):
     partition = log_dir / "t-0"
     (partition / "00000000000000000005.log").mkdir()
     (partition / "00000000000000000006.log").symlink_to("nowhere")
@@ -224,7 +224,7 @@ def test_what_bears_a_data_files_name_and_is_none(log_dir):
     assert len(found.segments) == 1
 
 
-def test_strange_names_at_the_root(log_dir):
+def test_ls_lists_entries_of_unexpected_names_at_the_root(log_dir):
     (log_dir / "lost+found").mkdir()
     (log_dir / "notes.txt").touch()
     (log_dir / "replication-offset-checkpoint.tmp").write_bytes(b"0\n1\nt 0 9\n")

@@ -18,7 +18,7 @@ def is_known(root):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_only_a_regular_file_counts(tmp_path, name):
+def test_only_a_regular_meta_properties_makes_a_directory_a_log_directory(tmp_path, name):
     for kind in ("directory", "link to a file", "link to a directory", "link to nothing", "regular"):
         root = tmp_path / kind / "parent"
         root.mkdir(parents=True)

@@ -88,7 +88,7 @@ def log_dir(path, rng, kinds, damage):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_of_the_data_is_in_the_copy(kind, tmp_path):
+def test_a_metadump_contains_no_key_value_or_header(kind, tmp_path):
     rng = random.Random(f"{kind} 2")
     source = log_dir(tmp_path / "logs", rng, [kind], "none")
     made = metadump(source, tmp_path / "out")
@@ -117,7 +117,7 @@ def test_nothing_of_the_data_is_in_the_copy(kind, tmp_path):
 
 @pytest.mark.parametrize("damage", ["torn", "flip", "zeros"])
 @pytest.mark.parametrize("seed", range(8))
-def test_damage_is_the_same_damage(damage, seed, tmp_path):
+def test_verify_finds_in_a_metadump_the_damage_of_its_source(damage, seed, tmp_path):
     rng = random.Random(f"{damage} {seed}")
     source = log_dir(tmp_path / "logs", rng, [(2, codec) for codec in range(5)], damage)
     metadump(source, tmp_path / "out")
@@ -135,7 +135,7 @@ def batches_of_entries(index):
     return [log[at : at + 8] for at in positions if at < len(log)]
 
 
-def test_what_real_brokers_wrote(corpus, tmp_path):
+def test_verify_finds_in_a_metadump_of_broker_logs_what_it_finds_in_them(corpus, tmp_path):
     """The findings are the same. Index entries point at the same batches, where sizes have changed too."""
     batches = moved = 0
     for number, data in enumerate(sorted({path.parent.parent for path in corpus.rglob("*.log")})[::5]):
@@ -162,7 +162,7 @@ def test_what_real_brokers_wrote(corpus, tmp_path):
     assert moved > 3
 
 
-def test_a_copy_is_complete_or_not_there(tmp_path, monkeypatch):
+def test_a_metadump_that_fails_leaves_no_part_of_a_copy(tmp_path, monkeypatch):
     source = log_dir(tmp_path / "logs", random.Random(1), [(2, 0)], "none")
     (source / "replication-offset-checkpoint").write_text("0\n1\norders 0 5\n")
     code, message = refused(source, source / "copy")
@@ -177,7 +177,7 @@ def test_a_copy_is_complete_or_not_there(tmp_path, monkeypatch):
     assert (code, "already exists" in message) == (14, True)
 
 
-def test_names_are_hashed_on_request(corpus, tmp_path):
+def test_metadump_hashes_topic_names_if_the_option_is_given(corpus, tmp_path):
     shop = corpus / "internal" / "data"
     assert metadump(shop, tmp_path / "out", "--hash-names").names_hashed
     assert {kind for _, kind, *_ in found(tmp_path / "out")} == {kind for _, kind, *_ in found(shop)}

@@ -27,7 +27,7 @@ def copied(tmp_path, *values, hash_names=True):
     return raw, kafkalog("cluster", tmp_path / "out")[1]
 
 
-def test_scram_credentials(tmp_path):
+def test_metadump_hides_scram_salts_and_keys(tmp_path):
     secrets = {"salt": b"SALT-OF-ALICE", "storedKey": b"STORED-KEY", "serverKey": b"SERVER-KEY"}
     fields = {"name": "alice-the-admin", "mechanism": 1, "iterations": 4096, **secrets}
     raw, shown = copied(tmp_path, value("UserScramCredentialRecord", **fields),
@@ -40,7 +40,7 @@ def test_scram_credentials(tmp_path):
 
 @pytest.mark.parametrize(("resource", "name"), [
     (2, "salaries"), (3, "payroll-group"), (4, "kafka-cluster"), (5, "tx-payroll"), (6, "token-1"), (7, "user-x")])  # fmt: skip
-def test_access_control_lists(tmp_path, resource, name):
+def test_metadump_hides_principals_hosts_and_resources_of_acls(tmp_path, resource, name):
     fields = {"id": topic_id(3), "resourceType": resource, "resourceName": name, "patternType": 3, "host": "10.11.12.13",
               "principal": "User:CN=carol,OU=payroll", "operation": 3, "permissionType": 3}  # fmt: skip
     raw, shown = copied(tmp_path, value("AccessControlEntryRecord", **fields))
@@ -59,7 +59,7 @@ def test_an_acl_for_everybody_stays_one(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["user", "client-id", "ip"])
-def test_quotas(tmp_path, kind):
+def test_metadump_hides_entity_names_of_quotas(tmp_path, kind):
     entity = [{"entityType": kind, "entityName": "dave.example.com"}, {"entityType": kind, "entityName": None}]
     raw, shown = copied(tmp_path, value("ClientQuotaRecord", entity=entity[:1], key="producer_byte_rate", value=1024.0,
                                         remove=False),
@@ -71,7 +71,7 @@ def test_quotas(tmp_path, kind):
     assert "1024" in shown
 
 
-def test_delegation_tokens(tmp_path):
+def test_metadump_hides_owners_renewers_and_ids_of_delegation_tokens(tmp_path):
     fields = {"owner": "User:erin", "requester": "User:frank", "renewers": ["User:grace", "User:heidi"],
               "tokenId": "TOKEN-ID-IVAN", "issueTimestamp": 1, "maxTimestamp": 2, "expirationTimestamp": 3}  # fmt: skip
     raw, _ = copied(tmp_path, value("DelegationTokenRecord", **fields),
@@ -86,7 +86,7 @@ def test_delegation_tokens(tmp_path):
     ("listener.name.x.ssl.key.password", "-1234", False), ("sasl.jaas.config", 'x required password="judy";', False),
     ("ssl.truststore.location", "/home/judy/trust.jks", False), ("my.plugin.pin", "secret-pin", False),
     ("my.plugin.secret", "true", False), ("num.io.threads", "8", True), ("log.cleaner.enable", "false", True)])  # fmt: skip
-def test_settings_of_brokers(tmp_path, name, text, stays):
+def test_metadump_hides_values_of_broker_settings_that_are_not_known_to_be_harmless(tmp_path, name, text, stays):
     raw, _ = copied(tmp_path, value("ConfigRecord", resourceType=4, resourceName="1", name=name, value=text))
     assert (text.encode() in raw) == stays
     assert name.encode() in raw
@@ -94,7 +94,7 @@ def test_settings_of_brokers(tmp_path, name, text, stays):
 
 @pytest.mark.parametrize(("name", "text", "stays"), [
     ("cleanup.policy", "compact,delete", True), ("retention.ms", "1000", True), ("my.topic.note", "of judy", False)])  # fmt: skip
-def test_settings_of_topics(tmp_path, name, text, stays):
+def test_metadump_hides_topic_names_and_unknown_settings_of_topics(tmp_path, name, text, stays):
     raw, _ = copied(tmp_path, value("ConfigRecord", resourceType=2, resourceName="salaries", name=name, value=text))
     assert (text.encode() in raw) == stays
     assert b"salaries" not in raw

@@ -67,7 +67,7 @@ def log_dir(tmp_path):
     return tmp_path
 
 
-def test_states_in_the_logs(log_dir):
+def test_transactions_prints_the_state_of_each_transaction_in_the_logs(log_dir):
     code, ids, logs = found_in(log_dir)
     assert {name: one["state"] for name, one in ids.items()} == {"a": "committed", "b": "open", "c": "open"}
     assert (ids["b"]["times_out_at_ms"], ids["b"]["age_ms"]) == (BASE_TIME_MS + 60_000, 90_000)
@@ -138,7 +138,7 @@ def test_a_transaction_that_is_prepared_is_not_hanging(tmp_path):
     assert (code, ids["b"]["state"], logs["t", 0, 2]["state"]) == (0, "committing", "open")
 
 
-def test_nothing_at_all(tmp_path):
+def test_transactions_without_any_transaction_says_so(tmp_path):
     data(tmp_path, 0, 1, ended=[1])
     assert called("transactions", tmp_path) == (0, "no transactions\n", "")
     assert called("transactions", tmp_path / "nowhere")[0] == 10
@@ -156,7 +156,7 @@ def test_the_best_copies_of_two_log_directories(tmp_path):
     assert set(logs) == {("t", 0, 2), ("t", 0, 5)}
 
 
-def test_damage_and_control_characters(tmp_path):
+def test_transactions_reports_damage_and_escapes_control_characters(tmp_path):
     hostile = "id\x1b[2J\n"
     batches = commits(transaction(hostile, 2, ONGOING, 0, topic="x\x07"), transaction("b", 3, ONGOING, 0))
     coordinator_partition_at(tmp_path, 0, batches, STATE)

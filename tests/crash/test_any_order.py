@@ -306,12 +306,12 @@ def run_machine(runs, group):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_any_order(group, evidence):
+def test_appends_damage_power_cuts_and_commands_in_any_order_agree_with_a_list_of_records(group, evidence):
     assert set(LOGS) <= set(FIXTURES)
     evidence("R12", run_machine(RUNS_OF_A_GROUP, group), GROUPS)
 
 
-def test_a_bug_is_found(monkeypatch):
+def test_an_undo_that_restores_nothing_is_found_by_commands_in_any_order(monkeypatch):
     """An undo that takes nothing back."""
     plant_bug(monkeypatch, "restore in an undo", lambda *_: None)
     with pytest.raises(AssertionError):

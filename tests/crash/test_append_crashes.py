@@ -29,7 +29,7 @@ IMAGES, FAULTS_A_CASE = 12, 10
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), APPENDS, ids=ids(APPENDS))
-def test_a_power_cut_after_any_call(writer, fixture):
+def test_a_power_cut_after_any_call_of_append_loses_no_earlier_record(writer, fixture):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
     found = matrix.images()
     assert matrix.counts["points"] > 20
@@ -43,7 +43,7 @@ def test_a_power_cut_after_any_call(writer, fixture):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), APPENDS, ids=ids(APPENDS))
-def test_calls_that_fail(writer, fixture):
+def test_append_whose_call_fails_loses_no_earlier_record(writer, fixture):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
     found = candidates(writer, fixture)
     chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
@@ -52,7 +52,7 @@ def test_calls_that_fail(writer, fixture):
 
 
 @pytest.mark.parametrize("fixture", ["sound", "committed"])
-def test_what_was_synced_is_there(fixture):
+def test_records_below_a_written_recovery_point_survive_any_power_cut(fixture):
     """A recovery point is written when all below it is on the disk: no power cut takes any of that."""
     disk, points = APPEND_AND_FLUSH.disk(fixture), set()
 
@@ -69,7 +69,7 @@ def test_what_was_synced_is_there(fixture):
     assert len(points) > 3
 
 
-def test_a_run_that_was_cut_off_is_not_taken_back_by_the_next(monkeypatch):
+def test_a_later_command_keeps_the_records_of_an_append_that_was_cut_off(monkeypatch):
     """What came before the crash stays, and so does what a later command does; undo then refuses the earlier run."""
     disk = APPEND_AND_ROLL.disk("sound")
     images = [image for image in WriterMatrix(APPEND_AND_ROLL, "sound").images() if not image.is_over]
@@ -107,7 +107,7 @@ def test_an_index_that_comes_before_its_log_is_noticed(monkeypatch):
             matrix.look(image)
 
 
-def test_another_time_it_is_the_same(monkeypatch):
+def test_a_second_append_of_the_same_records_writes_the_same_bytes(monkeypatch):
     trees = []
     for _ in range(2):
         disk = APPEND_AND_ROLL.disk("sound").image(KEPT)

@@ -105,7 +105,7 @@ def verified(command):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_signal_at_any_call(command, number, evidence):
+def test_a_signal_at_any_call_of_append_ends_it_at_a_safe_point(command, number, evidence):
     calls = at_work(command)
     found = [interrupted(command, number, n) for n in calls[:: len(calls) // PLACES]]
     assert len(set(found)) > 1, "never in the middle"

@@ -90,7 +90,7 @@ def matrix(wrap=lambda fs: fs):
     return len(found), recorder
 
 
-def test_power_cuts():
+def test_a_power_cut_never_leaves_a_clean_shutdown_file_beside_an_unverified_log():
     count, recorder = matrix()
     print(f"{len(recorder.changes)} calls, {count} images")
     assert count > 500
@@ -123,7 +123,7 @@ def test_dropped_syncs_and_swapped_renames_are_caught(mutant):
 
 
 @pytest.mark.full
-def test_faults():
+def test_a_failed_call_never_leaves_a_clean_shutdown_file_beside_an_unverified_log():
     for fs in every_fault(with_marker):
         disk = fs.below
         try:
@@ -144,7 +144,7 @@ def test_a_directory_without_a_marker_never_gets_one():
     assert disk.tree(ROOT) == before
 
 
-def test_the_last_of_several_runs_gives_it_back():
+def test_the_last_of_several_runs_restores_the_clean_shutdown_file():
     disk = with_marker()
     assert hold_marker(disk, ROOT, "one", ["t-0", "t-1"])
     assert hold_marker(disk, ROOT, "two", ["u-0"])
@@ -157,7 +157,7 @@ def test_the_last_of_several_runs_gives_it_back():
     assert disk.status(HELD) is None
 
 
-def test_a_run_that_lost_records_or_crashed_keeps_it_away():
+def test_a_run_that_lost_records_or_crashed_keeps_the_clean_shutdown_file_away():
     disk = with_marker()
     hold_marker(disk, ROOT, "lossy", ["t-0", "t-1"])
     assert not release_marker(disk, ROOT, "lossy", ["t-1"])
@@ -182,7 +182,7 @@ def test_a_brokers_own_marker_counts_more_than_one_that_waits():
 
 
 @pytest.mark.parametrize("bad", [b"", b"{}", b"[]", b'{"content":"!"}', b"\xff", b"null"])
-def test_what_cannot_be_read_is_not_given_back(bad):
+def test_an_unreadable_held_marker_is_not_restored(bad):
     disk = partition()
     disk.add(HELD, bad)
     assert read_held_marker(disk, ROOT) is None
@@ -221,7 +221,7 @@ def _hold_and_release(root, number, wrong):
         release_marker(fs, root, run_id, names)
 
 
-def test_several_processes(tmp_path):
+def test_several_processes_hold_and_release_one_marker_without_loss(tmp_path):
     (tmp_path / ".kafka_cleanshutdown").write_bytes(CONTENT)
     (tmp_path / ".kafka_cleanshutdown").chmod(0o640)
     context = multiprocessing.get_context("fork")
@@ -237,7 +237,7 @@ def test_several_processes(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == [".kafka_cleanshutdown", ".lock"]
 
 
-def test_on_a_real_disk(tmp_path):
+def test_a_marker_on_a_real_disk_comes_back_with_its_bytes_and_mode(tmp_path):
     path = tmp_path / ".kafka_cleanshutdown"
     path.write_bytes(b"")
     path.chmod(0o604)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.crash.log_directories import PARTITION, records
-from tests.crash.told import candidates
+from tests.crash.messages import candidates
 from tests.crash.writers import NOW_MS, RECOVER, SETTINGS, TRUNCATE, TRUNCATE_FULLY, TRUNCATE_IN_A_BATCH, kafkalog
 from tests.support.effort import DIAL
 from tests.support.watched_fs import FailingFilesystem
@@ -21,7 +21,7 @@ STEPS = "repeat the command, and then `kafkalog recover /log/t-0`"
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=[f"{writer.name}-{name}" for writer, name in CASES])
-def test_the_named_commands_end_well(writer, fixture):
+def test_the_commands_named_after_a_half_done_discard_complete_it(writer, fixture):
     undisturbed = writer.disk(fixture)
     if writer.act(undisturbed).code:
         pytest.skip("it has nothing to do here")

@@ -104,7 +104,7 @@ def test_a_run_on_a_full_disk_changes_nothing(partition, small_disk, free_kib):
     assert tree(partition) == before
 
 
-def test_undo_on_a_full_disk_is_told_and_completed_later(partition, small_disk):
+def test_undo_on_a_full_disk_ends_with_13_and_completes_when_there_is_room(partition, small_disk):
     before = tree(partition)
     apply(RealFilesystem(), str(partition), changes_of(partition), run=INFO)
     codes = []
@@ -120,7 +120,7 @@ def test_undo_on_a_full_disk_is_told_and_completed_later(partition, small_disk):
     assert tree(partition) == before
 
 
-def test_purge_needs_no_room(partition, small_disk):
+def test_purge_on_a_full_disk_works_without_room(partition, small_disk):
     apply(RealFilesystem(), str(partition), changes_of(partition), run=INFO)
     fill(small_disk, 0)
     used = os.statvfs(small_disk).f_bavail
@@ -128,7 +128,7 @@ def test_purge_needs_no_room(partition, small_disk):
     assert os.statvfs(small_disk).f_bavail - used >= 150 * KIB // os.statvfs(small_disk).f_frsize
 
 
-def test_a_disk_that_is_read_only(partition, small_disk):
+def test_a_run_on_a_read_only_disk_changes_nothing(partition, small_disk):
     apply(RealFilesystem(), str(partition), changes_of(partition), run=INFO)
     before = tree(partition.parent, with_own=True)
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)

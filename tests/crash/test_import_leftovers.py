@@ -46,7 +46,7 @@ def places(fs):
 
 @pytest.mark.full
 @pytest.mark.parametrize("with_empty", [False, True])
-def test_a_power_cut_after_any_call(with_empty):
+def test_a_power_cut_after_any_call_of_purge_of_import_leftovers_leaves_what_another_purge_removes(with_empty):
     """Both commands tell what is left; purge takes the one and never the other, and the next import goes on."""
     disk, images = empty_disk(with_empty=with_empty), []
     run(RecordingFilesystem(disk, lambda _: images.extend(disk.images())))
@@ -81,7 +81,7 @@ def test_a_power_cut_after_any_call(with_empty):
 
 
 @pytest.mark.full
-def test_calls_of_purge_that_fail():
+def test_a_failed_call_of_purge_leaves_import_leftovers_that_another_purge_removes():
     """What it could not remove is as it was before for all others, and goes with the next purge."""
     disk, images = empty_disk(), []
     run(RecordingFilesystem(disk, lambda _: images.extend(disk.images())))
@@ -96,7 +96,7 @@ def test_calls_of_purge_that_fail():
     assert len(codes) > 1
 
 
-def test_one_that_a_broker_was_started_on():
+def test_verify_and_ls_report_staged_partitions_lost_when_a_broker_was_started():
     image = committed_image()
     (placed,) = seen(image)
     for name in staged(image):
@@ -113,7 +113,7 @@ def test_one_that_a_broker_was_started_on():
     assert f"an import was cut off after its commit; still to come: -; lost: {', '.join(lost)}" in text
 
 
-def test_of_a_committed_import_what_waits_is_verified():
+def test_verify_checks_partitions_of_a_committed_import_that_are_still_staged():
     """As any other; what is no partition of anybody's is not looked into."""
     image = committed_image()
     (name,) = [one for one, path in places(image).items() if path == "orders-1"]
@@ -133,7 +133,7 @@ def test_of_a_committed_import_what_waits_is_verified():
     assert name not in found["import-staged"]
 
 
-def test_a_record_that_is_none():
+def test_a_damaged_import_record_is_reported():
     """Nobody knows what is wanted: nothing goes."""
     image = committed_image()
     with image.open_write(RECORD) as file:
@@ -164,7 +164,7 @@ def later(path):
     return max(one.stat().st_ctime_ns for one in path.rglob("*")) // 1_000_000 + 61_000
 
 
-def test_purge_says_what_goes(real):
+def test_purge_prints_the_files_and_bytes_of_import_leftovers_that_it_removes(real):
     names = sorted(path.name for path in real.iterdir() if is_staged(path.name))
     now_ms = later(real)
     fs = RealFilesystem()
@@ -182,7 +182,7 @@ def test_purge_says_what_goes(real):
     assert [path for path in real.iterdir() if is_staged(path.name)] == []
 
 
-def test_by_its_mere_name(real, monkeypatch):
+def test_a_directory_is_no_import_leftover_by_its_name_alone(real, monkeypatch):
     """The record and the lock are those of the working directory: what a committed import waits for stays."""
     names = [path.name for path in real.iterdir() if is_staged(path.name)]
     waiting, stale = sorted(names, key=lambda name: name.startswith("kafkalog-rows"))
@@ -197,7 +197,7 @@ def test_by_its_mere_name(real, monkeypatch):
     assert [path.name for path in real.iterdir() if is_staged(path.name)] == [waiting]
 
 
-def test_an_import_at_work_is_left_alone(real):
+def test_purge_leaves_a_running_import_alone(real):
     names = sorted(path.name for path in real.iterdir() if is_staged(path.name))
     (real / ".lock").touch()
     with held_by_another_process(real / ".lock", "LOCK_EX", 1, IMPORT_BYTE):
@@ -210,7 +210,7 @@ def test_an_import_at_work_is_left_alone(real):
     assert sorted(path.name for path in real.iterdir() if is_staged(path.name)) == names
 
 
-def test_a_dataframe_that_was_committed_is_told_without_inputs():
+def test_a_committed_dataframe_import_is_reported_without_inputs():
     disk = empty_disk()
     name = staged_name("t", 0, "run", "0")
     disk.add(f"{ROOT}/{name}/{0:020d}.log", b"")

@@ -142,7 +142,7 @@ def test_no_room_changes_nothing_and_says_so():
 
 
 @pytest.mark.parametrize("free_bytes", [380, 379])
-def test_what_is_cut_off_is_kept_up_to_the_room_that_there_is(monkeypatch, free_bytes):
+def test_the_copy_of_cut_bytes_is_limited_to_the_size_of_a_segment(monkeypatch, free_bytes):
     """More than a segment can have is a hole, which is not copied for days; the cut is of 500 - 120 bytes."""
     monkeypatch.setattr(journal, "MAX_SEGMENT_BYTES", 0)
     disk = partition()
@@ -197,7 +197,7 @@ def test_a_plan_that_contradicts_itself_is_a_bug(changes):
     refused(changes, None, ValueError)
 
 
-def test_content_of_another_size_than_told_is_a_bug():
+def test_content_of_another_size_than_planned_is_a_bug():
     class Short(Bytes):
         size_bytes = 5
 
@@ -225,7 +225,7 @@ def test_nothing_to_do_leaves_no_trace():
     assert disk.tree("/") == before
 
 
-def test_what_an_earlier_crash_left_before_its_manifest_is_removed():
+def test_a_run_removes_files_that_a_crash_left_before_its_manifest():
     disk = partition()
     recorder = RecordingFilesystem(disk)
     images = []
@@ -399,7 +399,7 @@ def test_zeros_are_kept_as_holes():
     assert len(disk.tree(OWN)[f"{OWN}/{RUN.run_id}/0000.cut"][0]) == 9019
 
 
-def test_the_manifest_tells_what_was_before_and_after():
+def test_the_manifest_has_the_files_before_and_after_the_run():
     disk = partition()
     manifest = run_plan(disk, PLANS["cut"], facts={"reason": "a test"})
     found = read_manifest(disk, PARTITION, RUN.run_id)
@@ -488,14 +488,14 @@ def test_a_run_that_kept_nothing_is_undone_only_where_nothing_was_done(name, mat
     assert contents(untouched) == steps(())[0]
 
 
-def test_checkpoints_that_are_not_there_any_more_are_told():
+def test_undo_refuses_where_the_log_directory_of_its_checkpoints_is_gone():
     disk = partition()
     manifest = run_plan(disk, PLANS["cut"])
     with pytest.raises(Refused, match="it is not in a log directory"):
         check_undo(disk, PARTITION, manifest, None)
 
 
-def test_a_change_by_somebody_else_during_an_undo_is_told():
+def test_undo_reports_a_change_by_another_process_while_it_works():
     class Meddled(WatchedFilesystem):
         def after(self, call):
             if call.name == "rename" and call.to.endswith("50.log"):
@@ -507,7 +507,7 @@ def test_a_change_by_somebody_else_during_an_undo_is_told():
         undo(Meddled(disk), PARTITION, manifest, ROOT)
 
 
-def test_a_change_by_somebody_else_while_files_are_written_is_told():
+def test_a_run_reports_a_change_by_another_process_while_it_writes():
     class Meddled(WatchedFilesystem):
         def status(self, path):
             return None if path.endswith(".new") else super().status(path)
@@ -518,7 +518,7 @@ def test_a_change_by_somebody_else_while_files_are_written_is_told():
     assert the_tree(disk).keys() == the_tree(partition()).keys()
 
 
-def test_a_file_that_gets_shorter_while_it_is_kept_is_told():
+def test_a_run_reports_a_file_that_gets_shorter_while_its_bytes_are_kept():
     class Meddled(WatchedFilesystem):
         def before(self, call):
             if call.name == "open_read" and call.path.endswith("00.log"):

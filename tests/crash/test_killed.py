@@ -152,7 +152,9 @@ def kill_at_times(name, evidence, kill):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_killed_at_any_time(group, whole, tmp_path, evidence):
+def test_a_real_process_killed_at_any_time_leaves_a_log_that_undo_or_a_second_run_completes(
+    group, whole, tmp_path, evidence
+):
     kill_at_times(group, evidence, lambda n, share: kill_at(tmp_path / f"log-{n}", share, whole))
 
 
@@ -189,7 +191,7 @@ def kill_a_change_at(root, writer, share, length_s):
 
 @pytest.mark.full
 @pytest.mark.parametrize("writer", CHANGERS, ids=[writer.name for writer in CHANGERS])
-def test_a_change_that_is_killed(writer, tmp_path, evidence):
+def test_a_killed_writer_process_leaves_the_log_as_before_or_after(writer, tmp_path, evidence):
     write(tmp_path / "whole", LOGS)
     argv = [str(tmp_path / "whole") if word == ROOT else word for word in writer.argv]
     code, length_s = end(process([*argv, "--quiet"]))
@@ -231,7 +233,7 @@ def kill_an_append_at(root, lines, share, length_s):
 
 
 @pytest.mark.full
-def test_an_append_that_is_killed(tmp_path, evidence):
+def test_a_killed_append_process_keeps_whole_batches(tmp_path, evidence):
     lines = tmp_path / "lines"
     lines.write_bytes(b"\n".join(APPENDED))
     write(tmp_path / "whole", LOGS)

@@ -77,7 +77,7 @@ def look(writer, disk, where):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), KILLED, ids=ids(KILLED))
-def test_nothing_is_left(writer, fixture, evidence):
+def test_a_killed_writer_and_then_the_same_command_undo_or_purge_leaves_no_file_of_kafkalog(writer, fixture, evidence):
     disk, images = writer.disk(fixture), []
     recorder = RecordingFilesystem(disk, lambda call: images.append((call[:3], disk.image(KEPT))))
     assert writer.act(recorder).code in writer.codes

@@ -91,7 +91,7 @@ def read(fs, reader):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_reader_of_a_log_that_changes(reader, change, evidence):
+def test_a_reader_reports_no_corruption_of_a_log_that_changes_at_any_call(reader, change, evidence):
     counting = Changing(live_disk(), 0, None)
     assert read(counting, reader).code == 0
     calls = range(1, counting.count + 1)[:: 1 if DIAL.scale > 1 else EVERY]
@@ -310,7 +310,7 @@ def read_wide(fs, reader, disk):
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "step by step"])
 @pytest.mark.parametrize("disk", ["killed", "committed"])
 @pytest.mark.parametrize("done", DONE)
-def test_a_reader_beside_a_broker_at_work(done, disk, at_once, evidence):
+def test_a_reader_beside_a_busy_broker_reports_no_corruption(done, disk, at_once, evidence):
     """Every reader; nothing is corruption, nothing is an internal error, and nothing fails but for what is gone."""
     readers = [reader for reader in WIDE_READERS if (reader, disk) != ("dump-index txnindex", "killed")]
     base, steps, tried = busy_disk(disk), DONE[done](disk), 0

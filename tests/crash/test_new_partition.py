@@ -19,7 +19,7 @@ FIXTURES = MAKE.fixtures
 
 @pytest.mark.full
 @pytest.mark.parametrize("fixture", FIXTURES)
-def test_a_power_cut_after_any_call(fixture):
+def test_a_power_cut_after_any_call_of_a_new_partition_leaves_all_or_nothing_of_it(fixture):
     matrix = WriterMatrix(MAKE, fixture)
     found = matrix.images()
     assert len(found) > 40
@@ -28,7 +28,7 @@ def test_a_power_cut_after_any_call(fixture):
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
-def test_all_of_it_is_taken_back(fixture):
+def test_undo_of_a_new_partition_removes_its_directory_and_checkpoint_lines(fixture):
     """The directory, its line, the marker."""
     disk = MAKE.disk(fixture)
     before = own_tree(disk)
@@ -39,7 +39,7 @@ def test_all_of_it_is_taken_back(fixture):
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
-def test_a_power_cut_while_it_is_taken_back(fixture):
+def test_a_power_cut_during_undo_of_a_new_partition_leaves_what_a_second_undo_completes(fixture):
     """What made it is undone, or it is there; never a part of it. A second undo ends where the first would have."""
     disk = MAKE.disk(fixture)
     before = own_tree(disk)
@@ -65,7 +65,7 @@ def test_a_power_cut_while_it_is_taken_back(fixture):
         assert all(f"{NEW}." in path and "-delete" in path for path in left), left  # a broker removes it
 
 
-def test_a_power_cut_while_a_first_segment_is_taken_back():
+def test_a_power_cut_during_undo_of_a_first_segment_leaves_what_a_second_undo_completes():
     """In a directory that a broker left without a log: what was there stays, and a second undo ends as the first."""
     disk = MAKE.disk("sound")
     disk.add(f"{NEW}/partition.metadata", f"version: 0\ntopic_id: {NEW_ID}".encode())
@@ -106,7 +106,7 @@ class NoRoom(RecordingFilesystem):
 
 
 @pytest.mark.parametrize("for_ever", [False, True])
-def test_no_room_for_a_file(for_ever):
+def test_a_new_partition_without_room_for_a_file_is_not_made(for_ever):
     """Of the partition, or of the run in it: what said that nothing was changed left no partition behind."""
     unchanged = kept = 0
     for n in range(1, 50):
@@ -141,7 +141,7 @@ def test_no_room_for_a_file(for_ever):
     assert bool(kept) == for_ever
 
 
-def test_an_id_that_comes_late_is_noticed(monkeypatch):
+def test_a_topic_id_written_after_the_log_is_found_by_power_cuts(monkeypatch):
     """As if its name were not on the disk before the log's is."""
     plant_bug(monkeypatch, "sync the directory of a new partition", lambda *_: None)
     with pytest.raises(AssertionError):  # noqa: PT012

@@ -72,7 +72,7 @@ MOST_ALIVE = {COMPACT: 9 / 10}
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("mutant", [DropSync, SwapRenames])
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_each_is_found(writer, fixture, mutant, evidence):
+def test_a_dropped_sync_or_swapped_rename_of_any_writer_is_found_by_power_cuts(writer, fixture, mutant, evidence):
     whole = WriterMatrix(writer, fixture, known_good(writer, fixture))
     for image in whole.images():
         whole.look(image)

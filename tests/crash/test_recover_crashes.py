@@ -69,7 +69,7 @@ def batches(fs: MemoryFilesystem, name: str) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("name", "options"), CASES, ids=lambda value: value if isinstance(value, str) else "".join(value)
 )
-def test_a_power_cut_at_any_call(corpus, name, options):
+def test_a_power_cut_at_any_call_of_recover_leaves_what_another_recover_completes(corpus, name, options):
     """What is found is what was or what was planned; a second recover ends as the first would have, a third idles."""
     counts = Counter()
     whole = load(corpus, name)

@@ -120,7 +120,7 @@ PARTS = len(SIGNALS) * (len(COMMANDS) + APPENDS)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_signal_at_any_call(command, number, evidence):
+def test_a_signal_at_any_call_of_a_writer_ends_it_at_a_safe_point(command, number, evidence):
     calls = expected(command)[2]
     found = [interrupted(command, number, n) for n in calls[:: len(calls) // PLACES]]
     if command in OF_ONE:
@@ -144,7 +144,7 @@ def test_a_command_that_stops_where_it_is_is_noticed(monkeypatch):
             interrupted("recover", signal.SIGINT, n)
 
 
-def test_nohup_is_obeyed(tmp_path):
+def test_a_sighup_that_is_ignored_by_nohup_stays_ignored(tmp_path):
     """A SIGHUP that is ignored stays ignored."""
     code = """
         import signal
@@ -158,6 +158,6 @@ def test_nohup_is_obeyed(tmp_path):
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=root, check=True)
 
 
-def test_records_are_what_they_were():
+def test_records_are_as_before_after_a_writer_was_interrupted():
     """What is compared above has records."""
     assert sum(map(len, all_records(expected("recover")[1]).values())) > 100

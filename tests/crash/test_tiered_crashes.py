@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.crash.log_directories import PARTITION, ROOT
-from tests.crash.told import READ_ONLY, Told, candidates
+from tests.crash.messages import READ_ONLY, CheckedMessage, candidates
 from tests.crash.writer_matrix import WriterMatrix, own_tree
 from tests.crash.writers import (
     APPEND,
@@ -79,7 +79,7 @@ def check_remote(disk, where):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_a_power_cut_after_any_call(writer, fixture, evidence):
+def test_a_power_cut_after_any_call_on_a_tiered_log_leaves_before_or_after(writer, fixture, evidence):
     matrix = WriterMatrix(writer, fixture)
     found = matrix.images()
     for image in found:
@@ -95,16 +95,16 @@ def test_a_power_cut_after_any_call(writer, fixture, evidence):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_calls_that_fail(writer, fixture):
+def test_a_failed_call_on_a_tiered_log_leaves_what_its_message_says(writer, fixture):
     found = candidates(writer, fixture)
     chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
     for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * DIAL.scale, len(found))):
-        told = Told(writer, fixture, fault, for_ever, n)
+        told = CheckedMessage(writer, fixture, fault, for_ever, n)
         told.check()
         check_remote(told.disk, told.where)
 
 
-def test_like_a_broker_all_the_way(evidence):
+def test_recover_of_a_tiered_log_leaves_the_files_that_a_broker_leaves(evidence):
     """A broker keeps the line of the log start and the snapshot at the first segment (UnifiedLog with remote logs)."""
     writer = tiered(LIKE_BROKER)
     matrix = WriterMatrix(writer, "tiered")
@@ -116,7 +116,7 @@ def test_like_a_broker_all_the_way(evidence):
 
 
 @pytest.mark.parametrize(("writer", "fixture"), REFUSED, ids=ids(REFUSED))
-def test_what_is_refused_changes_nothing_when_calls_fail_too(writer, fixture):
+def test_a_refused_writer_changes_nothing_on_a_tiered_log_when_a_call_fails(writer, fixture):
     disk = writer.disk(fixture)
     before = own_tree(disk)
     outcome = writer.act(disk)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.crash.log_directories import END, PARTITION, RECOVERY_POINT, contents, logs
-from tests.crash.told import READ_ONLY, Told, candidates
+from tests.crash.messages import READ_ONLY, CheckedMessage, candidates
 from tests.crash.writer_matrix import WriterMatrix, expected
 from tests.crash.writers import SETTINGS, Kind, Left, Writer, ids
 from tests.support import watched_fs
@@ -55,7 +55,7 @@ def end_at(disk, offset):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_what_stays(writer, fixture):
+def test_truncate_leaves_the_batches_below_the_offset_and_their_index_entries(writer, fixture):
     offset, disk = int(writer.argv[3]), writer.disk(fixture)
     end = end_at(disk, offset)
     want, before = expected(writer, fixture), contents(disk)
@@ -79,7 +79,7 @@ def test_what_stays(writer, fixture):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_a_power_cut_after_any_call(writer, fixture, evidence):
+def test_a_power_cut_after_any_call_of_truncate_leaves_before_or_after(writer, fixture, evidence):
     matrix = WriterMatrix(writer, fixture)
     found = matrix.images()
     last = [image for image in found if image.is_over]
@@ -93,15 +93,15 @@ def test_a_power_cut_after_any_call(writer, fixture, evidence):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_calls_that_fail(writer, fixture):
+def test_a_failed_call_of_truncate_leaves_what_its_message_says(writer, fixture):
     found = candidates(writer, fixture)
     chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
     for fault, for_ever, n in chance.sample(found, min(FAULTS_A_CASE * DIAL.scale, len(found))):
-        Told(writer, fixture, fault, for_ever, n).check()
+        CheckedMessage(writer, fixture, fault, for_ever, n).check()
 
 
 @pytest.mark.parametrize("fixture", PLACES)
-def test_to_the_end(fixture):
+def test_truncate_to_the_log_end_removes_no_record(fixture):
     """No record goes; where a broker was killed, the last indexes lose their zeros."""
     writer = truncates(END)
     disk = writer.disk(fixture)

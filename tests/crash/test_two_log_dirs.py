@@ -105,7 +105,7 @@ def records(found):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ACTS)
-def test_a_power_cut_after_any_call(name, evidence):
+def test_a_power_cut_after_any_call_in_two_log_directories_leaves_each_before_or_after(name, evidence):
     both, disk, images = Both(ACTS[name]), two_directories(), []
     both.act(
         RecordingFilesystem(
@@ -121,7 +121,7 @@ def test_a_power_cut_after_any_call(name, evidence):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ACTS)
-def test_calls_that_fail(name, evidence):
+def test_a_failed_call_in_one_log_directory_does_not_stop_work_in_the_other(name, evidence):
     """What fails in one log directory is no reason to leave the other as it was."""
     both, chance, tried = Both(ACTS[name]), random.Random(f"{name} {DIAL.scale}"), 0
     for fault in ("EIO", "ENOSPC"):

@@ -28,7 +28,7 @@ A_CHANGE = 7
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_a_power_cut_after_any_call(writer, fixture, evidence):
+def test_a_power_cut_after_any_call_of_a_writer_leaves_before_or_after(writer, fixture, evidence):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
     found = matrix.images()
     counts = matrix.counts
@@ -57,7 +57,7 @@ FIRST, FIRST_OF_A_CHANGE, SECOND = 3, 1, 20
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), NESTED_CASES, ids=ids(NESTED_CASES))
-def test_a_power_cut_while_a_power_cut_is_put_right(writer, fixture, evidence):
+def test_a_second_power_cut_during_the_repair_of_the_first_leaves_before_or_after(writer, fixture, evidence):
     chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
     matrix = WriterMatrix(writer, fixture)
     firsts = [image for image in matrix.images() if not image.is_over]

@@ -89,7 +89,7 @@ def files(tree):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_calls_that_fail(writer, fixture, evidence):
+def test_a_failed_call_of_a_writer_leaves_before_or_after_and_a_true_message(writer, fixture, evidence):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
     found = candidates(writer, fixture)
     chance = random.Random(f"{writer.name} {fixture} {DIAL.scale}")
@@ -166,7 +166,7 @@ def syncs_of(writer, fixture):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), SYNC_CASES, ids=ids(SYNC_CASES))
-def test_syncs_that_fail(writer, fixture, evidence):
+def test_after_a_failed_sync_a_writer_renames_links_and_syncs_nothing(writer, fixture, evidence):
     matrix = WriterMatrix(writer, fixture, known_good(writer, fixture))
     syncs = syncs_of(writer, fixture)
     for n in syncs:
@@ -196,7 +196,7 @@ def test_a_failed_sync_that_is_swallowed_is_noticed(name, monkeypatch):
 
 
 @pytest.mark.full
-def test_a_run_that_is_not_taken_back_is_noticed(monkeypatch):
+def test_a_failed_change_that_is_not_restored_is_found_by_faults(monkeypatch):
     writer = WRITERS[0]
     plant_bug(monkeypatch, "take back a change that failed", lambda *_: None)
     with pytest.raises(AssertionError):  # noqa: PT012

@@ -44,7 +44,7 @@ def dump(*argv):
 @pytest.mark.parametrize("how", ["compressed", "key length"])
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("bad", [0, 1, 2])
-def test_offsets_before_it_are_right(a_set, bad):
+def test_read_gives_right_offsets_before_a_damaged_inner_message(a_set, bad):
     code, out, errors = dump("--deep-iteration", str(a_set / f"{0:020d}.log"))
     assert code == 1
     printed = [line.split()[2] for line in out.splitlines() if line.startswith("| offset:")]

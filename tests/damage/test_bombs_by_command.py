@@ -90,7 +90,7 @@ def log_dir(folder: Path, topic: str, bomb: bytes) -> Path:
 
 
 @pytest.mark.parametrize(("topic", "name"), CASES)
-def test_commands(topic, name, tmp_path, evidence):
+def test_commands_on_a_compression_bomb_stay_within_the_memory_limit(topic, name, tmp_path, evidence):
     path = log_dir(tmp_path / "logs", topic, BOMBS[name](topic))
     done = peaks([[command, str(path), *options] for command, *options in COMMANDS[topic]])
     most = MOST_MEBIBYTES + (30 if "largest window" in name else 0)  # Python's own are more than 30, with typer 0.29
@@ -100,7 +100,7 @@ def test_commands(topic, name, tmp_path, evidence):
 
 @pytest.mark.parametrize("work", ["coordinator_tables", "read"])
 @pytest.mark.parametrize(("topic", "name"), [case for case in CASES if case[0] != DATA])
-def test_tasks_of_spark(topic, name, work, tmp_path, evidence):
+def test_spark_tasks_on_a_compression_bomb_stay_within_the_memory_limit(topic, name, work, tmp_path, evidence):
     """Tasks of `sql` that read tables of coordinators or records."""
     mebibytes, said = work_of_spark(work, log_dir(tmp_path / "logs", topic, BOMBS[name](topic)), tmp_path / "out")
     most = MOST_MEBIBYTES + (20 if "largest window" in name else 0)
@@ -108,7 +108,7 @@ def test_tasks_of_spark(topic, name, work, tmp_path, evidence):
     evidence("R52", 1, TESTS)
 
 
-def test_records_around_a_match(tmp_path, evidence):
+def test_find_with_records_around_a_match_stays_within_the_memory_limit(tmp_path, evidence):
     """`find` keeps the places of the records before a match, not the records."""
     large = batch(0, [record(0, b"k", bytes(100 * MEBIBYTE))], codec=GZIP)
     log = b"".join(at.to_bytes(8, "big") + large[8:] for at in range(1, 7))  # the CRC does not cover the base offset
@@ -131,7 +131,7 @@ def many(topic: str, count: int, keys: int, partition: int = 0) -> dict[str, byt
 
 
 @pytest.mark.parametrize("command", ["groups", "groups --history", "transactions"])
-def test_more_keys_than_fit_into_memory(command, monkeypatch, evidence):
+def test_compact_refuses_more_keys_than_fit_into_its_memory(command, monkeypatch, evidence):
     """With the limit of 256 MiB, 1,500,000 transactional ids were refused at 155 MiB. They took 1,466 MiB before."""
     lower_limit(monkeypatch, "bytes of a coordinator's keys", MEBIBYTE)
     name, *options = command.split()

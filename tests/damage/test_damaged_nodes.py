@@ -69,7 +69,7 @@ def test_the_root_of_a_volume_names_the_log_directory_in_it(tmp_path):
         assert (code != 0, f"There is a log directory in it: {volume}/kafka-log0" in err) == (True, True), err
 
 
-def test_a_second_directory_of_a_node_is_held_against_the_metadata_log_in_the_first(tmp_path):
+def test_a_second_log_directory_is_compared_with_the_metadata_log_in_the_first(tmp_path):
     data = node("static", tmp_path)
     other = tmp_path / "second"
     other.mkdir()

@@ -54,7 +54,7 @@ def touched(begin, end):
     ("begin", "end"), [(0, BLOCK), (5 * BLOCK, 6 * BLOCK), (5 * BLOCK, 9 * BLOCK), (0, BLOCK * 10)]
 )
 @pytest.mark.parametrize("options", [(), ("--deep-iteration",)])
-def test_an_unreadable_range_in_mid_file(fs, begin, end, options):
+def test_an_unreadable_range_within_a_log_is_reported_and_the_rest_printed(fs, begin, end, options):
     fs.fail_read(PATH, begin, end)
     before, behind = touched(begin, end)
     done = dump(fs, *options)
@@ -73,7 +73,7 @@ def test_an_unreadable_tail_is_tail_damage(fs):
     assert (done.code, positions(done)) == (ExitCode.WARNINGS, touched(begin, 0)[0])
 
 
-def test_a_fault_that_passes_is_none(fs):
+def test_a_read_fault_that_does_not_recur_is_not_reported(fs):
     fs.fail_read(PATH, 5 * BLOCK, 6 * BLOCK, times=1)
     done = dump(fs, "--strict")
     assert (done.code, done.errors, len(positions(done))) == (ExitCode.OK, "", 100)
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_opened_ends_no_run(fs, error):
     assert PATH in done.errors
 
 
-def test_a_directory_that_cannot_be_listed(fs):
+def test_a_directory_that_cannot_be_listed_is_a_failure(fs):
     fs.refuse_open("/t-0")
     assert run_command(["dump-log", "/t-0"], fs).code == ExitCode.FAILURE
     # Whether there are later segments is not known then: the file itself is dumped all the same.
@@ -107,7 +107,7 @@ def test_a_directory_that_cannot_be_listed(fs):
 
 
 @pytest.mark.parametrize("left", [0, 1, BLOCK, LOG.starts[50], LOG.starts[50] + 30])
-def test_a_file_that_shrinks(fs, left):
+def test_a_file_that_shrinks_while_it_is_read_is_reported(fs, left):
     log = many_batches(400)
     fs.files[PATH] = log.data
     fs.change_while_read(PATH, log.data[:left], begin=len(log.data) - 1)
@@ -153,7 +153,7 @@ def test_a_batch_that_is_being_written_is_no_corruption(fs):
     ],
     ids=lambda argv: " ".join(argv[:3])[:30],
 )
-def test_every_file_may_be_unreadable(path, argv):
+def test_any_unreadable_file_ends_no_run(path, argv):
     disk = FaultyFilesystem(FILES)
     whole = run_command(argv, FaultyFilesystem(FILES))
     injection = disk.fail_read(path, 0, 1 << 40)

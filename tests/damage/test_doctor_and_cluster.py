@@ -55,7 +55,7 @@ def log_dir(path, records=1):
     return path
 
 
-def test_links_and_fifos_everywhere(tmp_path):
+def test_doctor_and_cluster_end_where_any_file_is_a_link_or_pipe(tmp_path):
     """Nothing outside is read, and nothing waits for a writer that never comes."""
     secret = tmp_path / "secret"
     secret.write_text("password=hunter2\n")
@@ -82,7 +82,7 @@ def test_links_and_fifos_everywhere(tmp_path):
 
 
 @pytest.mark.full
-def test_bombs(tmp_path):
+def test_doctor_inspect_and_cluster_stay_within_the_memory_limit_at_bombs_and_huge_holes(tmp_path):
     """Small files that want to become large, and large files that are holes."""
     place = log_dir(tmp_path / "logs")
     records = [made_record(at, b"k", b"a" * (55 << 20)) for at in range(2)]
@@ -116,7 +116,7 @@ def test_a_batch_of_metadata_that_claims_too_much(tmp_path):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(6))
-def test_damaged_metadata(tmp_path, seed):
+def test_cluster_and_doctor_answer_for_randomly_damaged_metadata(tmp_path, seed):
     """Random flips, cuts and doubled parts of a log that a controller could write, and of its snapshot."""
     chance = random.Random(seed)
     place = log_dir(tmp_path / "logs")
@@ -151,7 +151,7 @@ def damaged(chance, data):
     return bytes(data)
 
 
-def test_many_partitions(tmp_path):
+def test_doctor_shortens_lists_of_many_partitions(tmp_path):
     """60 directories that the cluster does not know, and 400 partitions that are not on the disk."""
     place = log_dir(tmp_path / "logs")
     data = batch_v2([R(0, 1_700_000_000_000)])
@@ -172,7 +172,7 @@ def test_many_partitions(tmp_path):
         assert f"51 {what}: --format json has all" in out
 
 
-def test_the_harness_sees_memory(tmp_path):
+def test_the_memory_measurement_sees_400_mebibytes_read_at_once(tmp_path):
     """A command that reads 400 MiB at once is over the limit, so that a test above can fail."""
     (tmp_path / "lines").write_bytes(gzip.compress(b"x"))
     done = subprocess.run([sys.executable, "-c", "x = b'a' * (400 << 20); import resource;"

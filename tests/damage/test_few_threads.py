@@ -22,7 +22,7 @@ def given(request, monkeypatch):
     return request.param
 
 
-def test_verify_of_several_partitions(given, tmp_path):
+def test_verify_of_several_partitions_works_where_no_thread_can_start(given, tmp_path):
     """It ended with an internal error."""
     for number in range(5):
         partition = tmp_path / f"t-{number}"

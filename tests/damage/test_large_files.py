@@ -29,7 +29,7 @@ def counted(evidence):
 @pytest.mark.parametrize("suffix", ENTRIES)
 @pytest.mark.parametrize("segment", [FIRST, SECOND])
 @pytest.mark.parametrize("name", WRITERS)
-def test_writers_beside_large_indexes(name, segment, suffix, tmp_path):
+def test_writers_beside_huge_indexes_stay_within_the_memory_limit(name, segment, suffix, tmp_path):
     """Each works, or refuses and changes nothing. The file has an entry at its end, so that all of it seems in use."""
     (tmp_path / "in.ndjson").write_text('{"value":"v"}\n')
     path = partition(tmp_path / "logs" / "t-0")
@@ -48,7 +48,7 @@ def test_writers_beside_large_indexes(name, segment, suffix, tmp_path):
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["append", "truncate", "compact"])
-def test_as_many_producers_as_are_held_in_memory(name, tmp_path):
+def test_writers_take_a_state_of_as_many_producers_as_the_limit(name, tmp_path):
     """2,000,000 of them, as a broker takes them; the state at the end has them all."""
     (tmp_path / "in.ndjson").write_text('{"value":"v"}\n')
     path = partition(tmp_path / "logs" / "t-0")
@@ -61,7 +61,7 @@ def test_as_many_producers_as_are_held_in_memory(name, tmp_path):
 
 
 @pytest.mark.full
-def test_more_producers_than_are_held_in_memory(tmp_path):
+def test_truncate_refuses_a_state_of_more_producers_than_the_limit(tmp_path):
     path = partition(tmp_path / "logs" / "t-0")
     (path / f"{SECOND}.snapshot").write_bytes(snapshot(MOST_PRODUCERS + 2))
     ((code, mebibytes),) = peaks([command("truncate", path)])

@@ -121,7 +121,7 @@ def test_a_size_that_ends_the_chain_of_a_seven_file(size, kind):
         (INT32, "invalid-record", 3),
     ],
 )
-def test_a_record_count_that_lies(codec, count, kind, given):
+def test_a_wrong_record_count_is_a_fault_of_its_batch(codec, count, kind, given):
     records = [record(i, b"key", b"value") for i in range(3)]
     data = GOOD + batch(1, records, codec=codec, count=count) + BEHIND
     outcome = small_behind(data)
@@ -188,7 +188,7 @@ def test_a_record_that_lies_ends_its_batch_only(lie, codec):
         ("ten bytes of a long", b"\xff" * 9 + b"\1", -(1 << 63)),
     ],
 )
-def test_odd_varints_that_kafka_reads(name, bytes_of_varint, value):
+def test_varints_longer_than_needed_are_read_as_kafka_reads_them(name, bytes_of_varint, value):
     del name
     is_long = len(bytes_of_varint) == 10
     fields = (bytes_of_varint, b"\0") if is_long else (b"\0", bytes_of_varint)
@@ -226,7 +226,7 @@ def test_offsets_and_timestamps_wrap_as_in_java():
         ({"value_size": INT32}, b"key", b"", []),
     ],
 )
-def test_a_message_whose_lengths_lie(magic, sizes, key, value, faults):
+def test_a_message_with_wrong_lengths_is_a_fault(magic, sizes, key, value, faults):
     good = message(0, b"k", b"v", magic=magic)
     lying = message(1, b"key", b"value", magic=magic, **sizes)
     outcome = small_behind(good + lying + good)
@@ -238,7 +238,7 @@ def test_a_message_whose_lengths_lie(magic, sizes, key, value, faults):
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("size", [-1, 0, 13, INT32, 500])
-def test_an_inner_message_whose_size_lies(magic, size):
+def test_an_inner_message_with_a_wrong_size_is_a_fault(magic, size):
     inner = message(0, None, b"one", magic=magic) + message(1, None, b"two", magic=magic, size=size)
     lying = message(1, None, PACK[GZIP](inner), magic=magic, attributes=GZIP)
     good = wrapper(0, [(None, b"v")], magic=magic, codec=GZIP)
@@ -250,7 +250,7 @@ def test_an_inner_message_whose_size_lies(magic, size):
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\x1f\x8b"])
-def test_a_compressed_message_without_a_set(value):
+def test_a_compressed_message_without_a_set_is_a_fault(value):
     for magic in (0, 1):
         outcome = small_behind(message(0, None, value, magic=magic, attributes=GZIP))
         assert [fault.kind for fault in outcome.record_faults] in (["invalid-inner-message"], ["decompression-failed"])

@@ -94,31 +94,31 @@ def replicas() -> tuple[None, bytes]:
         ("__cluster_metadata-0", replicas, "--cluster-metadata-decoder"),
     ],
 )
-def test_a_record_of_an_internal_topic_with_many_numbers(topic, make, decoder, tmp_path):
+def test_dump_log_of_an_internal_record_with_many_numbers_stays_within_the_memory_limit(topic, make, decoder, tmp_path):
     path = partition(tmp_path, topic, **{LOG: batch(0, [record(0, *make())], codec=GZIP)})
     assert_small(("dump-log", decoder, path), ("read", path, "--format", "json"))
 
 
-def test_a_large_value_that_is_redacted(tmp_path):
+def test_dump_log_of_a_large_redacted_value_stays_within_the_memory_limit(tmp_path):
     path = partition(tmp_path, "t-0", **{LOG: batch(0, [record(0, b"k", b"\xff" * LARGE)], codec=GZIP)})
     hashes = ("--redact", "keys,values=hash")
     assert_small((*DUMP, *hashes, path), (*DUMP, *hashes, "--format", "json", path))
 
 
-def test_a_large_key_of_a_marker(tmp_path):
+def test_dump_log_of_a_marker_with_a_large_key_stays_within_the_memory_limit(tmp_path):
     marker = record(0, struct.pack(">hh", 0, 0) + bytes(LARGE), struct.pack(">hi", 0, 5))
     log = batch(0, [marker], codec=SNAPPY, producer=(9, 1, -1), attributes=TRANSACTIONAL | CONTROL)
     path = partition(tmp_path, "t-0", **{LOG: log})
     assert_small((*DUMP, path), (*DUMP, "--format", "json", path))
 
 
-def test_a_large_payload_of_07(tmp_path):
+def test_dump_log_of_a_large_message_of_0_7_stays_within_the_memory_limit(tmp_path):
     inner = xerial(seven(b"\xc3\xa9" * (LARGE // 2)), MEBIBYTE)
     path = partition(tmp_path, "t-0", **{SEVEN: seven(inner, codec=SNAPPY)})
     assert_small((*DUMP, path))
 
 
-def test_a_snapshot_of_very_many_producers(tmp_path):
+def test_commands_at_a_snapshot_of_very_many_producers_stay_within_the_memory_limit(tmp_path):
     many = 1_200_000
     entry = struct.pack(">qhiqiqiq", 1, 0, 5, 0, 0, 1, -1, -1)
     body = struct.pack(">i", many) + entry * many
@@ -127,7 +127,7 @@ def test_a_snapshot_of_very_many_producers(tmp_path):
     assert_small(("ls", path), ("read", "--isolation", "read_committed", path))
 
 
-def test_checkpoints_of_very_many_lines(tmp_path):
+def test_commands_at_checkpoints_of_very_many_lines_stay_within_the_memory_limit(tmp_path):
     many = 2_500_000
     path = partition(tmp_path, "t-0", **{LOG: SMALL, "leader-epoch-checkpoint": b"0\n%d\n" % many + b"0 0\n" * many})
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"):

@@ -80,7 +80,7 @@ def places(tmp_path_factory):
 
 @pytest.mark.parametrize("place", ["wide", "deep"])
 @pytest.mark.parametrize("command", READERS, ids=" ".join)
-def test_readers(command, place, places, tmp_path):
+def test_readers_of_large_logs_stay_within_the_memory_limit(command, place, places, tmp_path):
     name, *options = [word.replace("=report", f"={tmp_path}/report") for word in command]
     ((code, mebibytes),) = peaks([(name, str(places[place]), *options)])
     assert code in (0, 3)
@@ -89,7 +89,7 @@ def test_readers(command, place, places, tmp_path):
 
 @pytest.mark.parametrize("place", ["wide", "deep"])
 @pytest.mark.parametrize("name", WRITERS)
-def test_writers_undo_and_purge(name, place, places, tmp_path):
+def test_writers_undo_and_purge_of_large_logs_stay_within_the_memory_limit(name, place, places, tmp_path):
     """Each command, then what undoes its run, or removes what it keeps."""
     log_dir = tmp_path / "logs"
     shutil.copytree(places[place], log_dir)
@@ -110,7 +110,7 @@ def test_writers_undo_and_purge(name, place, places, tmp_path):
         assert mebibytes < MOST_MEBIBYTES, runs
 
 
-def test_demo(tmp_path):
+def test_demo_stays_within_the_memory_limit(tmp_path):
     ((code, mebibytes),) = peaks([("demo", str(tmp_path / "logs"))])
     assert code == 0
     assert mebibytes < MOST_MEBIBYTES, mebibytes

@@ -39,7 +39,7 @@ def log_of(records: int, value_bytes: int, codec: int = 0) -> bytes:
     return batch(0, values, codec=codec, base_ms=START_MS)
 
 
-def test_many_partitions(tmp_path):
+def test_a_merge_by_time_of_500_partitions_stays_within_the_memory_limit(tmp_path):
     code, mebibytes = merged(tmp_path, [log_of(8, 8 << 10, GZIP)] * 500)
     assert code == 0
     assert mebibytes < MOST_MEBIBYTES, mebibytes
@@ -54,7 +54,9 @@ def test_many_partitions(tmp_path):
         (2, 50, (), ExitCode.OK),
     ],
 )
-def test_large_batches(count, value_mebibytes, options, expected, tmp_path):
+def test_a_merge_by_time_of_large_batches_stays_within_the_memory_limit_or_is_refused(
+    count, value_mebibytes, options, expected, tmp_path
+):
     code, mebibytes = merged(tmp_path, [log_of(1, value_mebibytes * MEBIBYTE, GZIP)] * count, *options)
     assert code == expected
     assert mebibytes < MOST_MEBIBYTES, mebibytes

@@ -42,7 +42,7 @@ def open_snapshot(count: int) -> bytes:
         ("read", "--isolation", "read_committed"),
     ],
 )
-def test_a_snapshot_of_very_many_open_transactions(command, tmp_path):
+def test_commands_at_a_snapshot_of_very_many_open_transactions_stay_within_the_memory_limit(command, tmp_path):
     path = tmp_path / "t-0"
     path.mkdir()
     (path / LOG).write_bytes(b"".join(batch(at, [record(0, b"k", b"v")], producer=(at, 0, 0)) for at in range(3)))
@@ -54,7 +54,7 @@ def test_a_snapshot_of_very_many_open_transactions(command, tmp_path):
     assert mebibytes < MOST_MEBIBYTES, mebibytes
 
 
-def test_a_segment_of_very_many_batches_that_must_be_split(tmp_path):
+def test_recover_of_a_segment_of_very_many_batches_that_it_splits_stays_within_the_memory_limit(tmp_path):
     """Its last offset is above what an index can express, so that a broker splits it (KAFKA-6264)."""
     path = tmp_path / "t-0"
     path.mkdir()
@@ -69,7 +69,7 @@ def test_a_segment_of_very_many_batches_that_must_be_split(tmp_path):
     assert mebibytes < 100, mebibytes
 
 
-def test_a_segment_of_very_many_transactions(tmp_path):
+def test_commands_at_a_segment_of_very_many_transactions_stay_within_the_memory_limit(tmp_path):
     """A record and its marker take 150 bytes, so that a segment of a gigabyte has seven million."""
     np = pytest.importorskip("numpy")
     path, many = tmp_path / "t-0", 2_000_000

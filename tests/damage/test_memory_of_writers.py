@@ -24,7 +24,7 @@ def counted(evidence):
     evidence("R9", 1, BOMBS)
 
 
-def test_replicas_with_different_large_batches(tmp_path):
+def test_verify_against_a_replica_with_large_batches_stays_within_the_memory_limit(tmp_path):
     if not sys.platform.startswith("linux"):
         pytest.skip("peak memory is in KiB on Linux")
     for name, first in (("a", b"x"), ("b", b"y")):
@@ -49,7 +49,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_a_line_of_an_input(name, tmp_path):
+def test_append_and_import_of_a_long_line_stay_within_the_memory_limit(name, tmp_path):
     if not sys.platform.startswith("linux"):
         pytest.skip("peak memory is in KiB on Linux")
     line, expected = LINES[name]
@@ -72,7 +72,7 @@ def test_quotes_and_commas_within_a_value_are_not_values(tmp_path):
 
 
 @pytest.mark.parametrize(("count", "is_refused"), [(20, False), (21, True)])
-def test_a_log_of_more_producers_than_are_held_in_memory(count, is_refused, tmp_path, monkeypatch):
+def test_append_refuses_a_log_of_more_producers_than_the_limit(count, is_refused, tmp_path, monkeypatch):
     """Of the limit itself, test_large_files.py has cases: each producer takes some 500 bytes."""
     (tmp_path / "t-0").mkdir()
     many = b"".join(batch(number, [record(0, None, None)], producer=(number, 0, 0)) for number in range(count))
@@ -84,7 +84,7 @@ def test_a_log_of_more_producers_than_are_held_in_memory(count, is_refused, tmp_
 
 
 @pytest.mark.parametrize(("command", "form"), [("append", "ndjson"), ("import", "ndjson"), ("import", "parquet")])
-def test_an_input_of_many_large_values(command, form, tmp_path):
+def test_import_of_many_large_values_stays_within_the_memory_limit(command, form, tmp_path):
     """Of 400 MiB; each batch of a log has a few of them."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     if not sys.platform.startswith("linux"):

@@ -105,7 +105,7 @@ def check(folder: Path, label: str) -> int:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", LOGS)
-def test_damaged_logs(tmp_path: Path, name: str) -> None:
+def test_no_finding_of_a_damaged_log_has_a_negative_offset_or_position(tmp_path: Path, name: str) -> None:
     seen = 0
     for seed in range(SEEDS):
         chance = random.Random(f"{name} {seed}")
@@ -118,7 +118,7 @@ def test_damaged_logs(tmp_path: Path, name: str) -> None:
     assert seen > 10 * SEEDS
 
 
-def test_damaged_logs_of_seven(tmp_path: Path) -> None:
+def test_no_finding_of_a_damaged_log_of_0_7_has_a_negative_position(tmp_path: Path) -> None:
     good = b"".join(seven_message(b"value %d" % at) for at in range(4))
     for seed in range(SEEDS):
         chance = random.Random(seed)
@@ -130,7 +130,7 @@ def test_damaged_logs_of_seven(tmp_path: Path) -> None:
         check(folder, f"seven {seed}")
 
 
-def test_damaged_files_beside_the_log(tmp_path: Path) -> None:
+def test_no_finding_of_a_damaged_file_beside_a_log_has_a_negative_offset_or_position(tmp_path: Path) -> None:
     """The entries are as the files have them; what is said of the files has no place below 0."""
     for seed in range(SEEDS * 4):
         chance = random.Random(seed)

@@ -73,7 +73,7 @@ def odd_files(directory):
 
 
 @pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-def test_a_directory_of_odd_files(partition, argv):
+def test_readers_of_a_directory_of_pipes_links_and_devices_end_and_change_nothing(partition, argv):
     odd_files(partition)
     before = everything(partition.parent)
     code, _, _ = command(*argv, partition)
@@ -82,7 +82,7 @@ def test_a_directory_of_odd_files(partition, argv):
 
 
 @pytest.mark.parametrize("argv", COMMANDS[:4], ids=" ".join)
-def test_each_odd_file_by_its_name(partition, argv):
+def test_readers_given_a_pipe_link_or_device_name_it_and_change_nothing(partition, argv):
     odd_files(partition)
     before = everything(partition.parent)
     for path in sorted(partition.iterdir()):
@@ -109,7 +109,7 @@ def test_each_odd_file_by_its_name(partition, argv):
         ("00000000000000000008.log", "not a regular file"),
     ],
 )
-def test_the_message_says_what_it_is(partition, name, reason):
+def test_the_message_about_a_special_file_says_what_it_is(partition, name, reason):
     odd_files(partition)
     code, out, errors = command("dump-log", "--files", partition / name)
     assert code == ExitCode.FAILURE
@@ -125,7 +125,7 @@ def test_a_file_without_any_right(partition):
 
 
 @pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-def test_a_read_only_directory(partition, argv):
+def test_readers_work_in_a_read_only_directory(partition, argv):
     (partition / LOG).chmod(0o400)
     partition.chmod(0o500)
     before = everything(partition.parent)
@@ -155,7 +155,7 @@ ODD_NAMES = {
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ODD_NAMES)
 @pytest.mark.parametrize("argv", [*COMMANDS, ("lookup-offset",), ("lookup-time",)], ids=" ".join)
-def test_odd_names_of_directories(tmp_path, name, argv):
+def test_dump_log_reads_a_log_below_a_directory_with_an_unusual_name(tmp_path, name, argv):
     directory = tmp_path / "logs" / ODD_NAMES[name]
     directory.mkdir(parents=True)
     (directory / LOG).write_bytes(GOOD)
@@ -212,7 +212,7 @@ def test_nothing_of_a_file_name_reaches_a_terminal_raw(tmp_path, name, content):
 
 
 @pytest.mark.parametrize("name", ["..", ".", "...", "....log", "..log"])
-def test_dots(tmp_path, name, monkeypatch):
+def test_paths_with_dots_are_the_directories_they_lead_to(tmp_path, name, monkeypatch):
     inner = tmp_path / "logs" / "topic-0"
     inner.mkdir(parents=True)
     (inner / LOG).write_bytes(GOOD)
@@ -228,7 +228,7 @@ def test_dots(tmp_path, name, monkeypatch):
 
 @pytest.mark.parametrize("path", ["", "/", "nowhere", "x" * 255, "x" * 256, "x/" * 3000, "a\0b", "\udcff", "-", "*"])
 @pytest.mark.parametrize("argv", [("dump-log",), ("dump-log", "--files"), ("dump-index",), ("ls",)], ids=" ".join)
-def test_paths_that_lead_nowhere(tmp_path, monkeypatch, path, argv):
+def test_a_path_that_leads_nowhere_ends_with_10(tmp_path, monkeypatch, path, argv):
     monkeypatch.chdir(tmp_path)
     code, _, errors = command(*argv, path)
     assert code in ((ExitCode.FAILURE,) if "--files" in argv else (ExitCode.NOT_FOUND, ExitCode.USAGE)), errors

@@ -37,7 +37,7 @@ def sampled_bits(log: SmallLog) -> list[int]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: options[-1])
-def test_what_is_left_out_is_told(log: SmallLog, options: tuple[str, ...]) -> None:
+def test_read_reports_damage_wherever_it_leaves_records_out(log: SmallLog, options: tuple[str, ...]) -> None:
     whole = records(read(log, log.data, *options))
     told = 0
     for bit in sampled_bits(log):
@@ -54,7 +54,7 @@ def test_what_is_left_out_is_told(log: SmallLog, options: tuple[str, ...]) -> No
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
-def test_a_log_that_was_cut_off(log: SmallLog) -> None:
+def test_read_of_a_log_that_was_cut_off_prints_the_whole_batches(log: SmallLog) -> None:
     """Every batch before the cut is shown."""
     by_entry = [records(read(log, log.data[:end], "--format", "json")) for end in log.starts]
     rng = random.Random(log.name)
@@ -65,7 +65,7 @@ def test_a_log_that_was_cut_off(log: SmallLog) -> None:
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["in the middle", "at the end"])
-def test_a_magic_that_clients_refuse(*, last: bool) -> None:
+def test_read_reports_a_batch_of_a_magic_that_clients_refuse(*, last: bool) -> None:
     """A batch of magic 7 with a right CRC: a broker takes it, and a client says `Invalid magic found in record: 7`."""
     entries = [batch(at, [record(0, b"k", b"value %d" % at)], magic=7 if at else 2) for at in (0, 1)]
     entries += [] if last else [batch(2, [record(0, b"k", b"value 2")])]

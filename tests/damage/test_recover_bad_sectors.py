@@ -64,7 +64,7 @@ def torn(directory, extra=b"\x01" * TORN_BYTES):
 
 @pytest.mark.parametrize("where", ["start", "middle", "end", "in the torn bytes"])
 @pytest.mark.parametrize("mode", [(), ("--discard",), ("--indexes-only",), ("--like-broker",)])
-def test_what_cannot_be_read_is_not_cut(tmp_path, where, mode):
+def test_recover_refuses_to_cut_a_log_that_cannot_be_read(tmp_path, where, mode):
     source = torn(tmp_path / "t-0")
     size = (source / LAST).stat().st_size
     begin = {"start": 0, "middle": 1000, "end": size - TORN_BYTES - 30, "in the torn bytes": size - 2}[where]
@@ -150,7 +150,7 @@ def test_a_small_file_that_cannot_be_read(corpus, tmp_path, name):
 
 
 @pytest.mark.parametrize(("base", "is_clean"), [("0", True), ("0", False), ("120", False)])
-def test_like_a_broker_at_every_byte(tmp_path, base, is_clean):
+def test_recover_of_a_log_with_an_unreadable_byte_does_what_a_broker_does(tmp_path, base, is_clean):
     """A finding that says so, and no changes; after a clean stop, where it does not read there, it sees nothing."""
     source = partition(tmp_path / "t-0")
     if is_clean:

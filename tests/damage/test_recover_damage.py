@@ -69,7 +69,7 @@ def places(log: SmallLog) -> list[int]:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_truncations(log, evidence):
+def test_recover_of_a_log_cut_at_any_byte_keeps_the_whole_batches_before_it(log, evidence):
     for cut in places(log):
         check_recovered(log, log.data[:cut], cut)
     evidence("R8", len(places(log)), PARTS)
@@ -77,7 +77,7 @@ def test_truncations(log, evidence):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_zeros_from_a_byte_on(log, evidence):
+def test_recover_of_a_log_with_zeros_from_any_byte_on_keeps_the_whole_batches_before_it(log, evidence):
     for cut in places(log):
         check_recovered(log, log.data[:cut] + bytes(len(log.data) - cut), cut)
     evidence("R8", len(places(log)), PARTS)

@@ -78,7 +78,7 @@ def test_the_table_has_every_case(corpus):
     assert kinds == NOTHING | REFUSED | CUT | MADE_ANEW | TAKEN_AWAY | PUT_IN_PLACE
 
 
-def test_damaged_cases(corpus, tmp_path):
+def test_recover_of_each_damaged_case_leaves_nothing_to_repair_and_every_good_record(corpus, tmp_path):
     """What is planned for each, that it leads to a partition with nothing left to do, and that no record goes."""
     for name in cases(corpus):
         kind = name.partition("-")[2]
@@ -99,7 +99,7 @@ def test_damaged_cases(corpus, tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 500, b"\xa5" * 61, None], ids=["empty", "zeros", "garbage", "half"])
 @pytest.mark.parametrize("name", ["log", "index", "timeindex", "snapshot", "txnindex"])
-def test_what_is_deleted_may_be_damaged(corpus, tmp_path, name, content):
+def test_recover_ignores_damage_in_files_marked_deleted(corpus, tmp_path, name, content):
     """A broker removes the files when it starts: damage in them is no reason to refuse, nor to repair anything."""
     target = copied(corpus / "clean-asis" / "before" / "clean-asis-0", tmp_path)
     log = min(target.glob("*.log")).read_bytes()
@@ -221,7 +221,7 @@ def test_a_damaged_swap_that_is_the_only_copy(corpus, tmp_path):
     assert not found.changes
 
 
-def test_torn_tail_of_kafka_0_7(corpus, tmp_path):
+def test_recover_cuts_the_torn_tail_of_a_log_of_0_7(corpus, tmp_path):
     target = copied(corpus / "format-0.7" / "data" / "torn-0", tmp_path)
     found = plan(target)
     assert [(cut["position"], cut["size_bytes"]) for cut in found.cut] == [(542, 22)]
@@ -240,7 +240,7 @@ def batches(count, base=0):
 
 
 @pytest.mark.full
-def test_every_cut_and_every_zeroed_tail(tmp_path):
+def test_recover_keeps_the_good_records_before_every_cut_and_zeroed_tail(tmp_path):
     """At each byte of the last segment: exactly the whole batches before it stay, and the result is sound."""
     directory = tmp_path / "t-0"
     directory.mkdir()

@@ -66,7 +66,7 @@ def test_a_changed_field_of_an_aborted_transaction_is_noticed(transactions, name
         assert list(report.entries)[slot].detail
 
 
-def test_what_is_said_of_aborted_transactions(transactions):
+def test_verify_reports_each_wrong_field_of_an_aborted_transaction_with_the_log_fact(transactions):
     name = "00000000000000000094.txnindex"
     first, second = aborted((transactions / name).read_bytes())
     for entries, verdict, detail in [
@@ -195,7 +195,7 @@ def test_a_changed_field_of_a_producer_with_a_batch_is_noticed(transactions, nam
         assert report.exit_code == 4
 
 
-def test_what_is_said_of_producers(transactions):
+def test_verify_reports_each_wrong_field_of_a_producer_with_the_log_fact(transactions):
     name = "00000000000000000092.snapshot"
     entries = producers((transactions / name).read_bytes())
     third = next(entry for entry in entries if entry[0] == 3)

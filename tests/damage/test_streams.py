@@ -71,7 +71,7 @@ def test_closed_pipes_on_both_streams(large):
     "command", ["dump-log {}", "dump-log --print-data-log {}", "dump-log --format json {}", "--version", "dump-log --help", "--help",
                 "ls {0.parent}", "read {0.parent}", "read -f %o {0.parent}", "find {0.parent}", "dump-index {0.parent}", "lookup-offset {0.parent} 5", "lookup-time {0.parent} --latest"]
 )  # fmt: skip
-def test_a_full_disk_is_13(large, command):
+def test_output_on_a_full_disk_ends_with_13(large, command):
     done = shell(f"{KAFKALOG} {command.format(large)} > /dev/full")
     assert done.returncode == ExitCode.NO_SPACE
     errors = [line for line in done.stderr.splitlines() if not line.endswith("rebuilds it")]  # ls of a bare log

@@ -46,7 +46,7 @@ def shown(out):
     return [line for line in map(json.loads, out.splitlines()) if line["type"] == "record"]
 
 
-def test_read_leaves_it_out_and_says_so(partition):
+def test_read_leaves_out_a_record_with_a_missing_value_and_reports_it(partition):
     code, out, err = kafkalog("read", partition, "--format", "ndjson")
     assert (code, [line["offset"] for line in shown(out)]) == (4, [0, 2, 3, 4])
     assert "a message is shorter than the length of its value: offset 1 is left out" in err
@@ -64,7 +64,7 @@ def test_lookups_show_no_empty_value(partition):
     assert "shorter than the length of its value" in out + err
 
 
-def test_the_library_raises_or_leaves_it_out(partition):
+def test_the_library_raises_or_leaves_out_a_record_with_a_missing_value(partition):
     log = kl.open_partition(partition)
     with pytest.raises(kl.DamagedLog, match="offset 1 is left out"):
         list(log.records())
@@ -81,7 +81,7 @@ def test_compact_does_not_write_an_empty_value(partition):
     assert before == {path.name: path.read_bytes() for path in partition.iterdir() if path.suffix == ".log"}
 
 
-def test_compact_may_drop_it_as_a_broker_does(partition):
+def test_compact_may_drop_a_record_with_a_missing_value_as_a_broker_does(partition):
     """A newer record of its key is known: nothing asks for the value."""
     magic = (partition / f"{3:020}.log").read_bytes()[16]
     (partition / f"{3:020}.log").write_bytes(message(3, magic, b"k1", b"later"))

@@ -76,7 +76,7 @@ def test_the_undamaged_log_has_no_damage(log):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, **ids)
-def test_one_bit_in_every_sixteenth_byte_is_seen_or_on_the_list(log):
+def test_verify_finds_one_flipped_bit_in_every_sixteenth_byte_or_it_is_listed(log):
     rng = random.Random(log.name)
     bits = [8 * byte + rng.randrange(8) for byte in range(rng.randrange(16), len(log.data), 16)]
     assert unseen_of(log, DIAL.some(bits)) <= unseen_bits(kind_of(log))
@@ -86,14 +86,14 @@ def test_one_bit_in_every_sixteenth_byte_is_seen_or_on_the_list(log):
 @pytest.mark.slow
 @pytest.mark.parametrize("eighth", EIGHTHS)
 @pytest.mark.parametrize("log", LOGS, **ids)
-def test_every_bit_is_seen_or_on_the_list(log, eighth, evidence):
+def test_verify_finds_every_flipped_bit_of_a_log_or_it_is_listed(log, eighth, evidence):
     bits = DIAL.some(range(eighth, 8 * len(log.data), len(EIGHTHS)))
     assert unseen_of(log, bits) <= unseen_bits(kind_of(log))
     evidence("R7", len(bits), PARTS)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in UNSEEN if unseen_bits(kind)])
-def test_the_list_has_no_bit_that_is_always_seen(kind):
+def test_verify_misses_each_listed_bit_in_some_log(kind):
     unseen = set()
     for log in LOGS:
         if kind_of(log) == kind:
@@ -103,7 +103,7 @@ def test_the_list_has_no_bit_that_is_always_seen(kind):
 
 
 @pytest.mark.parametrize("log", LOGS, **ids)
-def test_the_normal_level_sees_every_bit_that_a_crc_covers(log):
+def test_verify_at_level_normal_finds_every_flipped_bit_that_a_crc_covers(log):
     """Without a look into the records; a bit of a header that no CRC covers may need one."""
     rng = random.Random(log.name + "normal")
     tried = Tried(log, "normal")

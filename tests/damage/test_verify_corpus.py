@@ -97,7 +97,7 @@ def is_sound(case):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("level", EVERY)
-def test_nothing_is_said_of_a_sound_log(corpus, level):
+def test_verify_finds_nothing_in_the_sound_logs_of_the_corpus(corpus, level):
     tried = 0
     for case in sorted(path for path in corpus.iterdir() if is_sound(path.name)):
         for state in STATES:
@@ -110,7 +110,7 @@ def test_nothing_is_said_of_a_sound_log(corpus, level):
 
 
 @pytest.mark.parametrize("level", EVERY)
-def test_what_a_broker_left_after_a_crash_is_sound_but_for_what_it_keeps(corpus, level):
+def test_verify_finds_nothing_in_logs_that_a_broker_recovered_but_for_what_brokers_keep(corpus, level):
     """It keeps a batch with an odd magic or epoch, and what it did not look at after a clean stop."""
     kept = {"crash-flip-magic", "crash-flip-epoch", "crash-flip-offset", "crash-gap"}
     for case in sorted(corpus.glob("crash-*")):
@@ -139,7 +139,7 @@ def transaction_indexes(corpus):
     return sorted(path for path in (corpus / "txn" / "data").glob("*/*.txnindex") if path.stat().st_size)
 
 
-def test_aborted_transactions_that_no_index_has(corpus, tmp_path):
+def test_verify_finds_aborted_transactions_missing_from_the_index(corpus, tmp_path):
     tried = 0
     for path in transaction_indexes(corpus):
         size = path.stat().st_size

@@ -81,7 +81,7 @@ def with_size(data: bytes, size: int) -> bytes:
 @pytest.mark.parametrize(
     "size", [-(1 << 31), -1, 0, 1, 13, 14, 20, 48, 49, len(SECOND) - 13, len(SECOND) - 11, INT32 - 12, INT32]
 )
-def test_a_length_that_lies(size):
+def test_verify_finds_a_wrong_length_of_a_batch(size):
     """Before other batches it is corruption, in the last batch a tail."""
     middle = found_in({LOG: FIRST + with_size(SECOND, size) + THIRD, **BESIDE})
     of_log = [one for one in middle if one.path.endswith(LOG) and one.position is not None]
@@ -98,7 +98,7 @@ def test_a_length_that_lies(size):
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, ZSTD])
 @pytest.mark.parametrize("count", [-(1 << 31), -1, 1, 2, 4, 1_000_001, INT32])
-def test_a_record_count_that_lies(codec, count):
+def test_verify_finds_a_wrong_record_count(codec, count):
     records = [record(i, b"key", b"value") for i in range(3)]
     lying = batch(1, records, codec=codec, count=count, max_ms=START_MS)
     assert kinds_in(FIRST + lying + good(4), **EPOCHS) & {"record-count", "invalid-record"}
@@ -106,7 +106,7 @@ def test_a_record_count_that_lies(codec, count):
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize("lie", LIES)
-def test_a_record_that_lies(lie, codec):
+def test_verify_finds_a_record_with_wrong_lengths(lie, codec):
     lying = batch(1, [record(0, b"a", b"b"), LIES[lie]], codec=codec, max_ms=START_MS)
     assert kinds_in(FIRST + lying + good(3), **EPOCHS) == {"invalid-record"}
 
@@ -127,14 +127,14 @@ def test_records_outside_of_their_batch_or_out_of_order():
         ((0, 1, 1 << 62), "offset-outside-segment"),
     ],
 )
-def test_offsets_that_lie(offsets, kind):
+def test_verify_finds_offsets_that_do_not_ascend(offsets, kind):
     assert kind in kinds_in(b"".join(map(good, offsets)), **EPOCHS)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("base", [-1, -2, -10, -(1 << 63)])
 @pytest.mark.parametrize("before", [[], [0]])
-def test_a_batch_that_begins_below_zero(level, base, before):
+def test_verify_finds_a_batch_with_a_negative_base_offset(level, base, before):
     """No CRC covers the base offset. Batches before it leave room for its last offset, which is above theirs."""
     records = [record(at, b"k", b"v") for at in range(20)]
     log = b"".join(map(good, before)) + batch(base, records, max_ms=START_MS) + good(20)
@@ -159,14 +159,14 @@ def test_a_last_offset_that_overflows_32_bits():
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("key_size", [INT32, 9])
-def test_a_message_whose_key_length_lies(magic, key_size):
+def test_verify_finds_a_message_with_a_wrong_key_length(magic, key_size):
     lying = message(1, b"key", b"value", magic=magic, key_size=key_size)
     log = message(0, b"k", b"v", magic=magic) + lying + message(2, b"k", b"v", magic=magic)
     assert "invalid-record" in kinds_in(log)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_an_inner_message_whose_crc_or_size_lies(magic):
+def test_verify_finds_an_inner_message_with_a_wrong_crc_or_size(magic):
     for options in ({"crc": 7}, {"size": 13}, {"size": 0}, {"size": -1}):
         inner = message(0, None, b"one", magic=magic, **options) + message(1, None, b"two", magic=magic)
         lying = message(1, None, PACK[GZIP](inner), magic=magic, attributes=GZIP)
@@ -208,7 +208,7 @@ WRONG, INEXACT = "offset-index-wrong", "offset-index-inexact"
         (b"\xff" * 64, {WRONG}),
     ],
 )
-def test_an_offset_index_that_lies(data, kinds):
+def test_verify_finds_a_wrong_entry_of_an_offset_index(data, kinds):
     found = found_in({LOG: WHOLE, **BESIDE, INDEX: data})
     of_index = {one.kind for one in found if one.path.endswith(INDEX)}
     if data == index((2, SIZE)):  # brokers of 2.0 to 4.0 wrote that for two batches in one call
@@ -231,7 +231,7 @@ def test_an_offset_index_that_lies(data, kinds):
         b"\xff" * 60,
     ],
 )
-def test_a_time_index_that_lies(data):
+def test_verify_finds_a_wrong_entry_of_a_time_index(data):
     found = found_in({LOG: WHOLE, **BESIDE, TIME_INDEX: data})
     kinds = {one.kind for one in found if one.path.endswith(TIME_INDEX)}
     assert kinds
@@ -243,7 +243,7 @@ def test_a_time_index_that_lies(data):
     [b"0\n2\n3 0\n", b"0\n-1\n", b"0\n99999999999999999999\n3 0\n", b"7\n1\n3 0\n", b"0\n1\n3\n", b"0\n1\n3 -1\n", b"0\n1\n4 0\n",
      b"0\n1\n3 9\n", b"0\n2\n3 0\n2 1\n", b"\xff\xfe", b"0\n1\n3 0"[:3]],
 )  # fmt: skip
-def test_leader_epochs_that_lie(data):
+def test_verify_finds_leader_epochs_that_contradict_the_log(data):
     found = found_in({LOG: WHOLE, **BESIDE, "leader-epoch-checkpoint": data})
     assert {one.kind for one in found} & {"leader-epochs-wrong"}
 
@@ -251,7 +251,7 @@ def test_leader_epochs_that_lie(data):
 @pytest.mark.parametrize(
     "data", [b"", b"\0", b"\0\1", b"\0\1\0\0\0\0\x7f\xff\xff\xff", b"\0\2" + bytes(8), b"\xff" * 200]
 )
-def test_a_producer_snapshot_that_lies(data):
+def test_verify_finds_a_producer_snapshot_that_contradicts_the_log(data):
     found = found_in({LOG: WHOLE, **BESIDE, f"{3:020}.snapshot": data})
     assert {one.kind for one in found} <= {"producer-snapshot-wrong", "producer-snapshot-inexact"}
     assert found
@@ -267,7 +267,7 @@ def test_large_garbage_is_looked_at_in_linear_time():
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize(("place", "size"), [("key", -2), ("value", -7)])
-def test_a_length_below_null(place: str, size: int, codec: int) -> None:
+def test_verify_finds_a_length_below_minus_1(place: str, size: int, codec: int) -> None:
     """Java's consumer takes it as null, so no record is lost. One of several such records of a batch is reported."""
     key_and_value = varint(size) + b"\x02v" if place == "key" else b"\x02k" + varint(size)
     odd = b"\0" + varint(0) + b"%c" + key_and_value + b"\0"

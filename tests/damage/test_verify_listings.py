@@ -23,7 +23,7 @@ class Counting(WatchedFilesystem):
 
 
 @pytest.mark.parametrize(("options", "listings"), [((), 1), (("--format", "json"), 2)])
-def test_the_calls_about_a_partition(options, listings):
+def test_verify_lists_and_opens_a_partition_a_fixed_number_of_times(options, listings):
     """The progress of JSON output needs the size of all partitions before the first, so one listing more."""
     fs = Counting(live_disk())
     outcome = kafkalog(fs, "verify", "--level", "quick", *options, ROOT, now_ms=NOW_MS)

@@ -183,7 +183,7 @@ def findings_in(files: dict[str, bytes]) -> list[tuple[str, int | None]]:
     return [(one.kind, one.position) for one in log]
 
 
-def test_odd_times_of_records_are_told_beside_those_of_batches() -> None:
+def test_verify_reports_wrong_timestamps_of_records_beside_those_of_batches() -> None:
     """Of one kind, in other batches; those of a batch that is told itself are not told again."""
     far = START_MS * 1000
     odd = [RECORDS[0]._replace(timestamp=far)]
@@ -196,7 +196,7 @@ def test_odd_times_of_records_are_told_beside_those_of_batches() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_messages(magic: int) -> None:
+def test_verify_finds_every_change_of_a_message_that_keeps_its_crc_right(magic: int) -> None:
     good = b"".join(message(one, magic) for one in RECORDS[:3])
     changed, silent = check(good, of_messages(magic))
     assert (changed > 20, silent) == (True, [])
@@ -204,14 +204,14 @@ def test_messages(magic: int) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("magic", "codec"), [*product((0, 1), (1, 2, 3))])
-def test_message_sets(magic: int, codec: int) -> None:
+def test_verify_finds_every_change_inside_a_compressed_set_with_right_crcs(magic: int, codec: int) -> None:
     good = message_set(RECORDS, magic, codec) + message(R(9, START_MS + 9, b"k", b"v"), magic)
     changed, silent = check(good, of_sets(magic, codec))
     assert (changed > 150, silent) == (True, [])
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_batches(codec: int) -> None:
+def test_verify_finds_every_change_of_a_batch_with_a_right_crc(codec: int) -> None:
     good = batch_v2(RECORDS, codec) + batch_v2([R(9, START_MS + 9, b"k", b"v")])
     changed, silent = check(good, of_batches(codec))
     assert (changed > 100, silent) == (True, [])
@@ -222,7 +222,7 @@ def seven(payload: bytes, codec: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("codec", [1, 2])
-def test_sets_of_seven(codec: int) -> None:
+def test_verify_finds_every_cut_of_a_compressed_set_of_0_7(codec: int) -> None:
     entries = [seven(b"value %d" % at) for at in range(4)]
     whole = b"".join(entries)
     bodies = [whole[:-cut] for cut in range(1, len(whole) + 1)]

@@ -94,7 +94,7 @@ def disk(tmp_path):
     return log_dir(tmp_path / "disk")
 
 
-def test_a_sound_directory(disk):
+def test_verify_finds_nothing_in_a_sound_log_directory_at_any_level(disk):
     partition(disk)
     for level in LEVELS:
         assert told(disk, level=level) == []
@@ -123,7 +123,7 @@ def test_replicas_and_ids_that_fit(disk, tmp_path):
         (topic(1, "topic"), None, "partition-metadata-missing"),
     ],
 )
-def test_what_a_broker_would_set_aside(disk, tmp_path, records, own, kind):
+def test_verify_reports_a_partition_that_a_broker_would_set_aside(disk, tmp_path, records, own, kind):
     partition(disk, of=own)
     log = metadata_log(tmp_path / "meta", *records)
     assert [found for found, _ in told(disk, metadata=log)] == [kind]
@@ -275,7 +275,7 @@ def test_two_directories_with_one_topic_id(disk):
         (None, [("shutdown-markers-differ", "two/.kafka_cleanshutdown")]),
     ],
 )
-def test_markers_of_one_broker_say_the_same(tmp_path, stop, expected):
+def test_verify_reports_clean_shutdown_files_of_one_broker_that_differ(tmp_path, stop, expected):
     one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", directory=2, stop=stop)
     partition(one)
     partition(two, "topic-1")
@@ -285,7 +285,7 @@ def test_markers_of_one_broker_say_the_same(tmp_path, stop, expected):
     assert told(one, two) == []
 
 
-def test_one_directory_id_twice(tmp_path):
+def test_verify_reports_two_log_directories_with_one_directory_id(tmp_path):
     one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", node=2)
     partition(one)
     partition(two, "topic-1")
@@ -349,7 +349,7 @@ def test_leftovers_and_what_a_start_does_with_them(disk):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_names(disk, level):
+def test_verify_reports_files_of_unexpected_names(disk, level):
     folder = partition(disk)
     (folder / "server.log").write_bytes(b"")
     (folder / "notes.txt").write_bytes(b"")
@@ -396,7 +396,7 @@ GOOD = batch_v2(R2)
          "invalid-control-record", "invalid-control-record"),
     ],
 )  # fmt: skip
-def test_what_only_records_tell(disk, batch, normal, deep):
+def test_verify_at_level_deep_reports_damage_that_only_records_show(disk, batch, normal, deep):
     written = ten_batches()
     written[2] = (batch, 5, BASE_TIME_MS)
     folder = partition(disk, written=written)
@@ -407,7 +407,7 @@ def test_what_only_records_tell(disk, batch, normal, deep):
     assert {one.position for one in found} == {sum(len(data) for data, _, _ in written[:2])}
 
 
-def test_messages_inside_a_set(disk):
+def test_verify_reports_damage_of_messages_inside_a_set(disk):
     from tests.support.logs import message_set
 
     records = [R(i, BASE_TIME_MS + i, b"k", b"value") for i in range(3)]
@@ -448,7 +448,7 @@ def test_in_parallel_the_order_is_the_same(disk):
     assert [result.partition for result in chosen] == [3, 5]
 
 
-def test_nothing_fits(disk):
+def test_verify_of_a_topic_that_is_not_there_ends_with_10(disk):
     partition(disk)
     (failed,) = verify(disk, more=("--topic", "other"))
     assert failed.kind == "NothingSelected"
@@ -459,7 +459,7 @@ def test_nothing_fits(disk):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_sector_that_cannot_be_read(disk, level):
+def test_verify_reports_a_sector_that_cannot_be_read(disk, level):
     """Read around where batches behind it can be: 4 KiB of a log of 40 KiB."""
     written = ten_batches(value=b"v" * 2000)
     folder = partition(disk, written=written)
@@ -474,7 +474,7 @@ def test_a_sector_that_cannot_be_read(disk, level):
         assert result.log_end_offset == 20
 
 
-def test_a_log_that_cannot_be_opened(disk):
+def test_verify_reports_a_log_that_cannot_be_opened(disk):
     folder = partition(disk)
     fs = FaultyFilesystem(below=RealFilesystem())
     fs.refuse_open(str(folder / f"{0:020}.log"))

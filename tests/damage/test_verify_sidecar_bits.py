@@ -49,14 +49,14 @@ def flipped(data: bytes, bit: int) -> bytes:
     return bytes(damaged)
 
 
-def test_every_file_is_tried(files):
+def test_every_kind_of_file_beside_a_log_is_tried(files):
     assert {name for name, data in files.items() if data and not name.endswith(".log")} == set(UNSEEN)
     assert bad(verified(files, "deep")) == set()
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", UNSEEN)
-def test_every_bit_is_seen_or_on_the_list(files, name, evidence):
+def test_verify_finds_every_flipped_bit_of_a_file_beside_the_log_or_it_is_listed(files, name, evidence):
     listed = {8 * byte + bit for byte, bits in UNSEEN[name].items() for bit in bits}
     bits = range(8 * len(files[name]))
     unseen = {bit for bit in bits if not bad(verified({**files, name: flipped(files[name], bit)}))}

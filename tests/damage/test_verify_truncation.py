@@ -96,26 +96,26 @@ def windows(log: SmallLog, step: int) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_truncations(log):
+def test_verify_finds_a_log_cut_at_sampled_bytes(log):
     truncations(log, 1 if log.name in ALL_BYTES else 9)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_zeros_from_a_byte_on(log):
+def test_verify_finds_zeros_from_sampled_bytes_to_the_end(log):
     zeros(log, 1 if log.name in ALL_BYTES else 9)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_a_window_of_zeros(log):
+def test_verify_finds_zeroed_windows_within_a_log(log):
     windows(log, 3 if log.name in ALL_BYTES else 17)
 
 
 @pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_every_byte(log):
+def test_verify_finds_a_log_cut_or_zeroed_at_every_byte(log):
     with deadline(300):
         truncations(log, 1)
         zeros(log, 1)
@@ -124,7 +124,7 @@ def test_every_byte(log):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_a_truncated_log_is_told_as_one_torn_tail_that_begins_with_the_last_good_entry(log):
+def test_verify_reports_a_truncated_log_as_one_torn_tail_from_the_last_good_entry(log):
     for cut in range(1, len(log.data), 29):
         start = max(start for start in log.starts if start <= cut)
         found = damage_of(verified({**beside(log), log.file_name: log.data[:cut]}))
@@ -132,7 +132,7 @@ def test_a_truncated_log_is_told_as_one_torn_tail_that_begins_with_the_last_good
 
 
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_zeros_behind_the_log(log):
+def test_verify_reports_zeros_after_the_last_batch_as_a_tail(log):
     for size in (1, 16, 17, 18, 61, 4096):
         data = log.data + bytes(size)
         found = damage_of(verified({**beside(log), log.file_name: data}))
@@ -144,7 +144,7 @@ def test_zeros_behind_the_log(log):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 @pytest.mark.parametrize("size", [HEADER_BYTES, 61])
-def test_one_zeroed_header(log, size):
+def test_verify_reports_one_zeroed_header_as_a_zeroed_range(log, size):
     for entry, start in enumerate(log.starts[:-1]):
         end = min(start + size, log.starts[entry + 1])
         data = log.data[:start] + bytes(end - start) + log.data[end:]
@@ -156,7 +156,7 @@ def test_one_zeroed_header(log, size):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
-def test_the_quick_level_tells_torn_chains_alike(log):
+def test_verify_at_level_quick_reports_torn_chains_like_level_normal(log):
     """It looks at no CRC of the chain, so that only what breaks the chain counts."""
     for cut in range(0, len(log.data), 11):
         found = damage_of(verified({log.file_name: log.data[:cut]}, "quick"))

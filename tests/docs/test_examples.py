@@ -67,7 +67,7 @@ def test_examples_of_a_page_are_found():
         examples_of("a.md", "```console\n$ rm -r /\n```\n")
 
 
-def test_what_is_shown_is_compared():
+def test_the_comparison_of_shown_and_printed_lines_finds_differences():
     shown = ("one", "...", "two, 12 ms")
     assert is_shown(shown, ["one", "two, 3.4 s"])
     assert is_shown(shown, ["one", "more", "and more", "two, 1:03 min"])

@@ -7,11 +7,11 @@ from tests.docs.consoles import ROOT
 README = (ROOT / "README.md").read_text()
 
 
-def test_it_is_short():
+def test_the_readme_has_less_than_120_lines():
     assert len(README.splitlines()) < 120
 
 
-def test_two_commands_are_marked():
+def test_the_readme_marks_the_setup_and_the_test_command():
     marked = re.findall(r"^<!-- (.*) -->\n```sh\n(.+)\n```$", README, re.MULTILINE)
     assert [name for name, _ in marked] == ["main command", "test command"]
     assert README.count("<!--") == 2

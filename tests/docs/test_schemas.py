@@ -56,7 +56,7 @@ def test_one_file_for_each_name_in_the_code():
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_schema_is_one(name):
+def test_each_schema_file_is_a_valid_json_schema(name):
     schema = SCHEMAS[name]
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -65,7 +65,7 @@ def test_a_schema_is_one(name):
     assert {"schema", "type"} <= set(schema["required"]) <= set(schema["properties"])
 
 
-def test_look_ups(corpus):
+def test_json_of_lookups_fits_its_schema(corpus):
     partition = str(corpus / "txn" / "data" / "tx-0")
     questions = [["--latest"], ["--earliest"], ["--max-timestamp"], ["1700000000000"], ["--latest", "--before", "3"]]
     for argv in (["lookup-offset", partition, "20"], *(["lookup-time", partition, *words] for words in questions)):
@@ -76,7 +76,7 @@ def test_look_ups(corpus):
 
 
 @pytest.mark.parametrize("dry_run", [["--dry-run"], []])
-def test_changes_of_logs(corpus, tmp_path, dry_run):
+def test_json_of_each_writer_fits_its_schema(corpus, tmp_path, dry_run):
     seen = set()
     shutil.copytree(corpus / "retention" / "before", tmp_path / "data")
     limits = ["--config", "retention.ms=60000000", "--config", "retention.bytes=8000"]

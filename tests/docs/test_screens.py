@@ -46,7 +46,7 @@ def test_a_picture_is_current(name, tmp_path):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", generator.SCREENS)
-def test_words_are_whole(name):
+def test_no_line_of_a_picture_is_wider_than_its_terminal(name):
     """The terminal breaks a line that is too long; only a typed command may be broken, and progress is cut."""
     printed = generator.shown_by(generator.SCREENS[name]).split("\n")
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in printed]

@@ -34,7 +34,7 @@ while not is_last:
 SECONDS = 300
 
 
-def test_its_commands_print_the_records(tmp_path):
+def test_commands_of_the_serve_page_print_the_records(tmp_path):
     """The page's lines, but for the path, the port and the topic of docs/example, with a client of Python for Java's."""
     pytest.importorskip("kafka")
     block = re.search(r"```sh\n(.*?)```", PAGE, re.DOTALL)[1]
@@ -71,7 +71,7 @@ def _default_port():
     return re.search(r"--port .*?\[default: (\d+)\]", kafkalog("serve", "--help").out, re.DOTALL)[1]
 
 
-def test_its_apis_are_those_of_the_server():
+def test_the_serve_page_lists_the_apis_of_the_server():
     rows = re.findall(r"^\| ((?:[A-Z]\w+(?:, )?)+) \| ([0-9 to,]+) \|", PAGE, re.MULTILINE)
     shown = {}
     for names, versions in rows:

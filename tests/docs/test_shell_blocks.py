@@ -85,7 +85,7 @@ def on_the_disk(word):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("page", sorted({page for page, words in CALLS if words[0] not in LATER}))
-def test_commands_run(page, disk, tmp_path, monkeypatch):
+def test_each_command_of_a_shell_block_runs_without_a_usage_error(page, disk, tmp_path, monkeypatch):
     """In their order, on a fresh copy: no usage error, nothing that is not there, and nothing that fails."""
     shutil.copytree(disk, tmp_path, dirs_exist_ok=True)
     (tmp_path / "docs").symlink_to(ROOT / "docs")
@@ -100,10 +100,10 @@ def test_commands_run(page, disk, tmp_path, monkeypatch):
         assert b"internal error" not in err.getvalue(), words
 
 
-def test_there_are_many():
+def test_the_pages_have_more_than_80_shell_commands():
     assert len(CALLS) > 80
 
 
-def test_calls_are_found():
+def test_calls_of_a_page_are_found_in_its_shell_blocks():
     page = "```sh\n# kafkalog no\nsudo /opt/kafkalog verify /a \\\n  --level deep | cat\nkafkalog sql x 'a | b' > c\n```\nkafkalog no\n"
     assert list(calls_of(page)) == [["verify", "/a", "--level", "deep"], ["sql", "x", "a | b"]]

@@ -49,7 +49,7 @@ def test_exit_codes_are_all_there():
     assert [int(code) for code in codes] == [code.value for code in ExitCode]
 
 
-def test_pods_are_whole():
+def test_pods_of_the_kubernetes_page_mount_each_declared_volume():
     pods = [
         yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", (DOCS / "kubernetes.md").read_text(), re.S)
     ]

@@ -44,7 +44,7 @@ def rows(path, query, *options):
     return rows_of(path, query, *DUCKDB, *options)
 
 
-def test_answers(shop):
+def test_duckdb_answers_queries_over_records_batches_and_groups(shop):
     assert rows(shop, "select key, count(*) from orders group by key order by key nulls first") == [
         (None, 1), (b"a", 2), (b"b", 1), (b"c", 1),
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def test_the_documented_queries_are_answered(corpus):
         assert code in (0, 3), (query, err)
 
 
-def test_counting_decompresses_nothing(tmp_path):
+def test_duckdb_count_decompresses_nothing(tmp_path):
     folder = log_of_unreadable_records(tmp_path)
     check_counting_decompresses_nothing(folder, *DUCKDB, offset='"offset"')
     with pytest.raises(DamagedLog):
@@ -157,7 +157,7 @@ def test_a_topic_may_be_called_like_a_number(tmp_path):
         ("select value_struct.id from orders", 2, "there is no schema orders-value"),
     ],
 )  # fmt: skip
-def test_errors(shop, query, code, said):
+def test_duckdb_mistakes_are_one_line_with_a_documented_code(shop, query, code, said):
     found, out, err = sql(shop, query)
     assert (found, out) == (code, "")
     assert said in err
@@ -181,13 +181,13 @@ def test_options_of_spark_are_refused(shop):
         )
 
 
-def test_without_duckdb(shop, monkeypatch):
+def test_sql_without_duckdb_names_the_extra_to_install(shop, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "duckdb" else object())
     code, _, err = sql(shop, "select 1")
     assert (code, err) == (1, "kafkalog: --engine duckdb needs duckdb: pip install 'kafkalog-cli[duckdb]'\n")
 
 
-def test_parquet(shop, tmp_path):
+def test_duckdb_writes_rows_to_parquet(shop, tmp_path):
     import pyarrow.parquet as pq
 
     path = tmp_path / "rows.parquet"
@@ -207,7 +207,7 @@ def test_rows_beyond_the_limit(shop):
     assert (code, out.split(), "more than these 2 rows" in err) == (0, ["n", "0", "1"], True)
 
 
-def test_the_library(shop):
+def test_the_library_returns_rows_of_duckdb_and_raises_its_errors(shop):
     reader = kl.sql(shop, "select key, count(*) n from orders group by key order by n desc, key limit 1")
     assert reader.read_all().to_pylist() == [{"key": b"a", "n": 2}]
     assert kl.sql([shop], "select 1 where false").read_all().to_pylist() == []
@@ -220,7 +220,7 @@ def test_the_library(shop):
 
 
 @pytest.mark.full
-def test_random_queries(tmp_path):
+def test_random_duckdb_queries_answer_like_sqlite(tmp_path):
     """`python -m tests.spark.sql_fuzz --engine duckdb` asks 2,000."""
     tally = fuzz_sql(None, tmp_path, seed=11, count=60, ways=("duckdb",), asked_of=AskedOfDuckDB)
     assert not tally.different
@@ -254,7 +254,7 @@ def test_interrupts_end_a_query(shop, tmp_path, waits):
     assert (child.returncode, out, err) == (130, b"", b"")
 
 
-def test_it_starts_no_java(tmp_path):
+def test_duckdb_starts_no_java(tmp_path):
     """The example of the documentation, in a process of its own, without a Java to find."""
     argv = [sys.executable, "-m", "kafkalog_cli", "sql", *DUCKDB, str(DOCS / "example"), "select count(*) n from mixed"]
     done = subprocess.run(

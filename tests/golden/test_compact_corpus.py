@@ -90,7 +90,7 @@ def compacted(log_dir, topic, config, now_ms):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage[0])
-def test_the_log_that_the_broker_left(corpus, tmp_path, name, stage):
+def test_compact_leaves_the_log_that_the_broker_left(corpus, tmp_path, name, stage):
     before, after, log_name = stage
     case = corpus / name
     log_dir = writable_copy(case / before, tmp_path / "data")

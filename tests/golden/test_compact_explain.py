@@ -35,7 +35,7 @@ def explained(log_dir, topic, config, key):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("stage", ["before", "before2"])
-def test_each_record_of_a_key(corpus, tmp_path, stage):
+def test_explain_lists_each_record_of_a_key_with_its_fate(corpus, tmp_path, stage):
     reasons = Counter()
     for name in ("compact-edge", "compact-tx"):
         log_dir = writable_copy(corpus / name / stage, tmp_path / name)
@@ -56,7 +56,7 @@ def test_each_record_of_a_key(corpus, tmp_path, stage):
     assert set(reasons) >= {"last-of-its-key", "superseded", "transaction-aborted", "not-cleanable"}, reasons
 
 
-def test_for_people(corpus, tmp_path):
+def test_explain_prints_a_key_as_text(corpus, tmp_path):
     writable_copy(corpus / "compact-tx" / "before", tmp_path / "data")
     options = ("compact", tmp_path / "data" / "cmp-tx-0", "--config", "cleanup.policy=compact", "--now", NOW_MS)
     code, out, _ = kafkalog(*options, "--dry-run", "--explain", "key-00012")

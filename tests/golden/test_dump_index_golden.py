@@ -57,7 +57,7 @@ def test_everything_that_a_healthy_broker_left_is_right(corpus, name):
             assert wrong not in out
 
 
-def test_the_styles_of_both_brokers(corpus):
+def test_dump_index_recognises_the_index_styles_of_both_brokers(corpus):
     styles = {}
     for case in sorted(corpus.iterdir()):
         if case.name in HEALTHY:
@@ -111,7 +111,7 @@ def test_entries_and_mismatches_are_those_of_the_real_tool(corpus, name):
 WRONG_AFTER_A_START = {"crash-flip-offset", "crash-flip-magic"}
 
 
-def test_what_a_broker_made_of_a_crash_is_right_again(corpus):
+def test_dump_index_finds_nothing_wrong_in_indexes_that_a_broker_recovered(corpus):
     cases = sorted(case for case in corpus.glob("crash-*") if case.name not in WRONG_AFTER_A_START)
     assert len(cases) > 20
     for case in cases:
@@ -133,7 +133,7 @@ def test_what_a_broker_made_of_a_crash_is_right_again(corpus):
         ("clean-bad-index-size", "00000000000000000000.index", "not a multiple of 8"),
     ],
 )
-def test_what_a_clean_start_leaves_wrong_is_still_named(corpus, case, file, words):
+def test_dump_index_reports_index_damage_that_a_clean_start_leaves(corpus, case, file, words):
     code, out, _ = dump_index(corpus / case / "after")
     assert code in (WARN, CORRUPT)
     assert any(words in line for path, lines in files_of(out).items() if path.endswith(file) for line in lines), out

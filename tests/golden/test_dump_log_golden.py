@@ -86,7 +86,7 @@ def case(request, corpus, monkeypatch):
     return folder
 
 
-def test_every_recorded_command(case):
+def test_dump_log_prints_the_recorded_output_of_the_real_tool(case):
     before = everything(case)
     tried = 0
     for folder in (case / "expected", case / "expected-extra"):
@@ -114,7 +114,7 @@ FEW = 4
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["v2-mixed", "txn", "v0", "upgraded", "internal", "compact-tx", "crash-zero-tail"])
-def test_the_installed_command(corpus, monkeypatch, name):
+def test_the_installed_command_prints_the_recorded_output_of_the_real_tool(corpus, monkeypatch, name):
     """A few through a process of its own: the entry point, the real streams."""
     case = corpus / name
     monkeypatch.chdir(case)

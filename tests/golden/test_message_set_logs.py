@@ -65,7 +65,7 @@ def test_compaction_of_segments_that_begin_inside_a_set_is_kafkas(cases, case, t
         assert (done / path.name).read_bytes() == path.read_bytes()
 
 
-def test_what_kafkas_cleaner_leaves_is_no_damage(cases):
+def test_verify_finds_no_damage_in_a_batch_that_the_cleaner_converted_from_a_set(cases):
     """A batch v2 that begins below the name of its segment: it was a message set."""
     folder = cases / "compact-called-damaged" / "kafka" / "t-0"
     begins = {path.name: next(iter(read_batches(path.read_bytes())), None) for path in folder.glob("*.log")}

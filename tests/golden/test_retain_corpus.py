@@ -74,7 +74,7 @@ def gone(result):
 
 @pytest.mark.parametrize("topic", sorted(WENT))
 @pytest.mark.parametrize("more", [(), ("--explain",)])
-def test_the_files_that_the_broker_left(corpus, log_dir, topic, more):
+def test_retain_leaves_the_files_that_the_broker_left(corpus, log_dir, topic, more):
     case = corpus / "retention"
     before = contents(log_dir)
     result = retained(log_dir, topic, configs(case)[topic], times("retention.log"), *more)
@@ -88,7 +88,7 @@ def test_the_files_that_the_broker_left(corpus, log_dir, topic, more):
 
 
 @pytest.mark.parametrize("topic", sorted(WENT))
-def test_twice_is_as_once(corpus, log_dir, topic):
+def test_a_second_retain_changes_nothing(corpus, log_dir, topic):
     config = configs(corpus / "retention")[topic]
     retained(log_dir, topic, config, times("retention.log"))
     before = contents(log_dir / f"{topic}-0")
@@ -96,7 +96,7 @@ def test_twice_is_as_once(corpus, log_dir, topic):
     assert contents(log_dir / f"{topic}-0") == before
 
 
-def test_after_the_delay_they_go(corpus, log_dir):
+def test_deleted_files_are_unlinked_after_the_delay(corpus, log_dir):
     config = configs(corpus / "retention")["ret-time"]
     retained(log_dir, "ret-time", config, times("retention.log"))
     later_ms = times("retention.log") + int(config["file.delete.delay.ms"])
@@ -105,7 +105,7 @@ def test_after_the_delay_they_go(corpus, log_dir):
     assert not [name for name in contents(log_dir / "ret-time-0") if name.endswith(".deleted")]
 
 
-def test_without_a_delay_they_go_at_once(corpus, log_dir):
+def test_deleted_files_are_unlinked_at_once_without_a_delay(corpus, log_dir):
     config = {**configs(corpus / "retention")["ret-size"], "file.delete.delay.ms": "0"}
     retained(log_dir, "ret-size", config, times("retention.log"))
     names = contents(log_dir / "ret-size-0")
@@ -113,7 +113,7 @@ def test_without_a_delay_they_go_at_once(corpus, log_dir):
     assert not [name for name in names if name.endswith(".deleted") or name.startswith("0" * 20)]
 
 
-def test_delete_records(corpus, log_dir):
+def test_delete_records_writes_the_log_start_that_the_broker_wrote(corpus, log_dir):
     case = corpus / "retention"
     settings = [word for pair in configs(case)["ret-records"].items() for word in ("--config", "=".join(pair))]
     code, (result, _), _ = json_of(

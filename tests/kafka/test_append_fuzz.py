@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are mad
 CASES = int(os.environ.get("KAFKALOG_TEST_APPEND_CASES") or DIAL.part(120))
 
 
-def test_the_same_files(real_logs, settled, tmp_path, capsys):
+def test_append_writes_the_files_of_the_real_log_classes(real_logs, settled, tmp_path, capsys):
     tally, different = Counter(), []
     for seed in range(CASES):
         case = make_append(seed, settled)

@@ -100,7 +100,7 @@ def out_of_order(one, topic):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_what_we_wrote_is_served(outcome, topic):
+def test_a_broker_serves_the_records_that_append_wrote(outcome, topic):
     ours, served = outcome.ours[topic], outcome.served[topic]
     assert len(ours.uncommitted) == 40 * len(CODECS) + 4 * 9 + 20 + 60 * (topic == "written")
     assert len(ours.committed) == len(ours.uncommitted) - 2 * 9 - 20
@@ -108,14 +108,14 @@ def test_what_we_wrote_is_served(outcome, topic):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_a_broker_goes_on_behind_it(outcome, topic):
+def test_a_broker_appends_after_the_records_that_append_wrote(outcome, topic):
     after, before = outcome.after[topic], outcome.served[topic]
     assert after.uncommitted[: len(before.uncommitted)] == before.uncommitted
     assert len(after.uncommitted) == len(before.uncommitted) + 8
     assert outcome.ends[topic] == Lines(after.uncommitted, after.committed)
 
 
-def test_the_broker_says_nothing_of_it(outcome):
+def test_a_broker_logs_no_complaint_about_appended_logs(outcome):
     assert outcome.told == {}
 
 

@@ -102,7 +102,7 @@ def outcome(real_kafka, tmp_path_factory):
 
 
 @pytest.mark.parametrize("topic", ["back", "other"])
-def test_every_record_is_served_as_it_was(outcome, topic):
+def test_a_broker_serves_every_imported_record_as_it_was(outcome, topic):
     """At its offset; of transactions too, which are plain records now."""
     before = outcome.before["back"].uncommitted
     assert len(before) > 190
@@ -111,7 +111,7 @@ def test_every_record_is_served_as_it_was(outcome, topic):
     assert outcome.results[topic].done[0].proof.records == len(before)
 
 
-def test_with_new_offsets(outcome):
+def test_an_import_with_new_offsets_is_served_with_ascending_offsets(outcome):
     def records(lines):
         return [line.split("\t", 1)[1] for line in lines]
 
@@ -121,19 +121,19 @@ def test_with_new_offsets(outcome):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_a_broker_goes_on_behind_it(outcome, topic):
+def test_a_broker_appends_after_imported_records(outcome, topic):
     after, before = outcome.after[topic].uncommitted, outcome.served[topic].uncommitted
     assert (after[: len(before)], len(after)) == (before, len(before) + 8)
 
 
-def test_ids_and_epochs(outcome):
+def test_imported_topics_have_topic_ids_and_leader_epochs_of_the_broker(outcome):
     ids = {topic: result.plan.ids[topic] for topic, result in outcome.results.items()}
     assert {one.said_by for one in ids.values()} == {"the metadata log"}
     assert len({one.topic_id for one in ids.values()}) == len(TOPICS)
     assert outcome.epochs["other"].split("\n")[2].startswith("0 ")
 
 
-def test_the_broker_says_nothing_of_it(outcome):
+def test_a_broker_logs_no_complaint_about_imported_logs(outcome):
     assert {topic: text for topic, text in outcome.told.items() if topic != "back"} == {}
 
 

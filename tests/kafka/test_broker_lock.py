@@ -118,13 +118,13 @@ def test_java_keeps_writers_out(log_dir, class_path, evidence):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_each_of_them_has_something_to_do(log_dir, name):
+def test_each_writer_of_the_lock_tests_changes_a_log(log_dir, name):
     before = contents(log_dir.path)
     assert kafkalog(*log_dir.arguments(WRITERS[name])).code == 0
     assert contents(log_dir.path) != before
 
 
-def test_waiting_for_java_in_vain(log_dir, class_path, evidence):
+def test_a_writer_that_waits_in_vain_for_the_lock_of_java_ends_with_11(log_dir, class_path, evidence):
     with java_lock(class_path, log_dir.path) as java:
         before = everything(log_dir.path)
         for name in ("recover", "undo", "purge"):
@@ -138,7 +138,7 @@ def test_waiting_for_java_in_vain(log_dir, class_path, evidence):
     evidence("R17", 3, 4)
 
 
-def test_waiting_until_java_lets_go(log_dir, class_path):
+def test_a_writer_waits_until_java_releases_its_lock(log_dir, class_path):
     with java_lock(class_path, log_dir.path) as java:
         command = [sys.executable, "-m", "kafkalog_cli", "recover", "--wait", str(SECONDS), str(log_dir.path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT) as waiting:
@@ -164,12 +164,12 @@ def test_readers_work_and_leave_no_trace(log_dir, class_path, evidence):
     evidence("R17", len(READERS), 4)
 
 
-def test_ls_tells_who_has_the_lock(log_dir, class_path):
+def test_ls_names_the_process_that_has_the_lock(log_dir, class_path):
     with java_lock(class_path, log_dir.path) as java:
         assert str(java.pid) in kafkalog("ls", log_dir.path).out
 
 
-def test_our_lock_keeps_java_out_and_lets_ours_in(log_dir, class_path, evidence):
+def test_a_lock_of_kafkalog_keeps_java_out_and_other_writers_in(log_dir, class_path, evidence):
     with our_lock(log_dir.path), our_lock(log_dir.path):
         with java_lock(class_path, log_dir.path) as java:
             assert java.pid is None

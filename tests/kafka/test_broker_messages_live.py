@@ -62,7 +62,7 @@ def is_one_of(text, constant):
 
 
 @pytest.mark.parametrize("text", [text for text in ALL if not text.until], ids=lambda text: text.text[:50])
-def test_kafka_says_it(text, constants):
+def test_the_classes_of_kafka_contain_each_documented_broker_message(text, constants):
     assert any(is_said(text.text, constants.get(name, [])) for name in text.where.split(", "))
 
 

@@ -177,7 +177,7 @@ def deleted(found):
 
 
 @pytest.mark.parametrize("topic", ALIKE)
-def test_the_same_segments_go(outcome, topic):
+def test_retain_deletes_the_segments_that_a_broker_deletes(outcome, topic):
     assert not deleted(outcome.before[topic])
     ours, theirs = deleted(outcome.ours[topic]), deleted(outcome.broker[topic])
     assert sorted(ours) == sorted(theirs)
@@ -188,7 +188,7 @@ def test_the_same_segments_go(outcome, topic):
         assert ours, "it should not be without any"
 
 
-def test_each_limit_is_what_it_was_taken_for(outcome):
+def test_each_retention_limit_deletes_only_in_its_own_topic(outcome):
     limits = {name: {each["limit"] for each in outcome.plans[f"{name}-0"]["removed"]} for name in ALIKE[:-1]}
     assert limits.pop("by-both") == {"size"}
     assert limits == {
@@ -215,7 +215,7 @@ def test_each_limit_is_what_it_was_taken_for(outcome):
 
 
 @pytest.mark.parametrize("topic", ALIKE)
-def test_what_is_left_is_alike(outcome, topic):
+def test_retain_leaves_the_files_that_a_broker_leaves(outcome, topic):
     """But for what each start and stop adds: an epoch, a snapshot at the log's end."""
     ours, theirs = (
         {n: d for n, d in found[topic].items() if n.endswith((".log", "index"))}

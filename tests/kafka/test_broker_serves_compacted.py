@@ -78,7 +78,7 @@ def last_of_keys(lines):
     return {line.split("\t")[2]: line for line in lines}
 
 
-def test_nearly_all_were_cleaned(result):
+def test_compact_cleans_nearly_all_compacted_logs_of_the_corpus(result):
     assert len(result.cleaned) > 20
     assert {topic for topic, found in result.cleaned.items() if not found["outcome"]} == UNTOUCHED
     assert (
@@ -86,7 +86,7 @@ def test_nearly_all_were_cleaned(result):
     )
 
 
-def test_what_is_served_is_what_we_left(result):
+def test_a_broker_serves_the_records_that_compact_left(result):
     for topic in result.cleaned:
         assert result.served[topic] == result.ours[topic], topic
 
@@ -99,5 +99,5 @@ def test_no_key_lost_its_last_value(result):
         assert all(key == "-" or line.split("\t")[3] == "-" for key, line in gone.items()), topic
 
 
-def test_the_broker_finds_nothing_to_repair(result):
+def test_a_broker_repairs_nothing_in_compacted_logs(result):
     assert result.told == {}

@@ -266,18 +266,18 @@ def test_recover_leaves_nothing_for_a_second_run(stage):
     assert {name: one["changes"] for name, one in stage.second.partitions.items() if one["changes"]} == {}
 
 
-def test_the_broker_finds_nothing_to_repair(stage):
+def test_a_broker_repairs_nothing_in_recovered_logs(stage):
     assert complaints(stage.entries, [*NAMES, *INTERNAL]) == {}
 
 
 @LATER
-def test_a_broker_would_have_told_of_the_damage(killed, indexes_repaired):
+def test_a_broker_logs_the_damage_of_logs_that_were_not_recovered(killed, indexes_repaired):
     """What the test above looks for is what a broker says: it says it where nothing was recovered, and only there."""
     assert set(killed.stage.told_untreated) == {topic.name for topic in TOPICS if topic.is_told}
     assert set(indexes_repaired.told_untreated) == {"whole", "torn", "snapshots"}
 
 
-def test_what_is_served_is_what_we_read(stage):
+def test_a_broker_serves_of_recovered_logs_what_read_prints(stage):
     for topic in NAMES:
         assert stage.served[topic] == stage.ours[topic], topic
     for topic in INTERNAL:
@@ -296,17 +296,17 @@ def test_committed_reads_are_as_before(stage):
         assert stage.served[topic].committed == stage.before[topic].committed, topic
 
 
-def test_new_records_are_taken(stage):
+def test_a_broker_takes_new_records_into_recovered_logs(stage):
     assert stage.added == dict.fromkeys(NAMES, ADDED)
 
 
 @LATER
-def test_nothing_to_do_after_the_next_clean_stop(at_the_end):
+def test_recover_has_nothing_to_do_after_the_next_clean_stop(at_the_end):
     assert (at_the_end.code, at_the_end.changed) == (0, 0), at_the_end.stderr
     assert {name: one["remarks"] for name, one in at_the_end.partitions.items() if one["remarks"]} == {}
 
 
-def test_each_damage_is_repaired(killed):
+def test_recover_repairs_each_damaged_log(killed):
     repaired = {name for name, one in killed.stage.first.partitions.items() if one["run"] is not None}
     left = {"whole", "middle", "deleted"}  # a broker unlinks what is .deleted; until then it may be wanted back
     assert repaired == {f"{name}-0" for name in NAMES if name not in left}

@@ -100,7 +100,7 @@ def recover_and_start(cases, one, client):
     return Result(cases, first, salvaged, second, ours, served, added, entries, recover(one.data))
 
 
-def test_a_second_run_has_nothing_to_do(result):
+def test_a_second_recover_of_the_corpus_has_nothing_to_do(result):
     """But for a salvaged log that ends below its high watermark: that line is lowered, as the broker would."""
     assert len(result.cases) > 20
     changed = {name for name, found in result.second.partitions.items() if found["changes"] or found["checkpoints"]}
@@ -112,7 +112,7 @@ def test_a_second_run_has_nothing_to_do(result):
     assert not any(result.second.partitions[name]["changes"] for name in changed)
 
 
-def test_the_broker_finds_nothing_to_repair(result):
+def test_a_broker_repairs_nothing_in_the_recovered_corpus(result):
     told = complaints(result.entries, result.cases)
     # The leader epoch of a batch is not under its CRC: here a valid one says 77, and the new leader has a lower one.
     epochs = told.pop(ODD_EPOCH, [])
@@ -120,15 +120,15 @@ def test_the_broker_finds_nothing_to_repair(result):
     assert all("New epoch entry" in text for text in epochs)
 
 
-def test_what_is_served_is_what_we_read(result):
+def test_a_broker_serves_of_the_recovered_corpus_what_read_prints(result):
     for case in result.cases:
         assert result.served[case] == result.ours[case], case
         assert len(result.ours[case].uncommitted) >= 50, case
 
 
-def test_new_records_are_taken(result):
+def test_a_broker_takes_new_records_into_the_recovered_corpus(result):
     assert result.added == dict.fromkeys(result.cases, ADDED)
 
 
-def test_nothing_to_do_after_the_next_clean_stop(result):
+def test_recover_of_the_corpus_has_nothing_to_do_after_the_next_clean_stop(result):
     assert (result.third.code, result.third.changed) == (0, 0), result.third.stderr

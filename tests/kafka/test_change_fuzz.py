@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are mad
 CASES = int(os.environ.get("KAFKALOG_TEST_CHANGE_CASES") or DIAL.part(200))
 
 
-def test_the_same_files(real_logs, settled, tmp_path, capsys):
+def test_changes_leave_the_files_of_the_real_log_classes(real_logs, settled, tmp_path, capsys):
     different = []
     tally = fuzz_changes(
         real_logs, settled, tmp_path, seed=1, count=CASES, show=lambda case, found: different.append(f"{case}: {found}")
@@ -31,7 +31,7 @@ def test_the_same_files(real_logs, settled, tmp_path, capsys):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_the_same_logs_where_a_broker_was_killed(real_logs, tmp_path):
+def test_changes_after_a_kill_leave_the_logs_of_the_real_log_classes(real_logs, tmp_path):
     """Ours looks at headers only, and leaves a log that a broker recovers to what it would have made of it itself."""
     killed, different = killed_logs(0, 1, real_logs, tmp_path), []
     tally = fuzz_changes(
@@ -48,7 +48,7 @@ def test_the_same_logs_where_a_broker_was_killed(real_logs, tmp_path):
     assert tally.outcomes["truncate", "changed"] > 1
 
 
-def test_differences_are_seen(settled):
+def test_the_comparison_of_changes_finds_each_difference(settled):
     case = make_change(0, settled)
     one = Changed({"a.log": b"x", "9.snapshot": b"y"}, (0, 9, 9))
     assert differences(case, one, one) == []

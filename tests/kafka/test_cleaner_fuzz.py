@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are mad
 LOGS = int(os.environ.get("KAFKALOG_TEST_CLEAN_LOGS") or DIAL.part(20))
 
 
-def test_the_same_files(real_kafka, tmp_path, capsys):
+def test_compact_leaves_the_files_of_the_real_cleaner(real_kafka, tmp_path, capsys):
     different = []
     with RealCleaner(real_kafka.class_path) as real:
         tally = fuzz_cleaner(
@@ -29,7 +29,7 @@ def test_the_same_files(real_kafka, tmp_path, capsys):
     assert tally.outcomes["cleaned"] > LOGS
 
 
-def test_differences_are_seen(tmp_path):
+def test_the_comparison_of_cleaned_logs_finds_each_difference(tmp_path):
     one = Cleaned((1, 0, 9, 0, 5, 0), 9, {"0.log": b"x", "9.snapshot": b"y"})
     ours = one._replace(numbers=one.numbers[1:])
     assert differences(ours, one, tmp_path) == []

@@ -88,7 +88,7 @@ def before_the_stop(data):
     raise AssertionError("the broker never ran")
 
 
-def test_topics_and_partitions(stopped):
+def test_cluster_lists_the_topics_and_partitions_of_the_real_tool(stopped):
     data, said = stopped
     found = objects(data, "--at", before_the_stop(data))
     topics = {one["topic"]: one for one in found["cluster-topic"]}
@@ -116,7 +116,7 @@ def test_topics_and_partitions(stopped):
     ]  # fmt: skip
 
 
-def test_settings(stopped):
+def test_cluster_lists_the_settings_of_the_real_tool(stopped):
     data, said = stopped
     found = {
         (one["resource_type"], one["resource_name"], one["name"]): one["value"]
@@ -138,7 +138,7 @@ def test_settings(stopped):
     assert real.keys() >= {("TOPIC", "payments", "cleanup.policy"), ("TOPIC", "orders", "retention.ms")}
 
 
-def test_users_quotas_acls(stopped):
+def test_cluster_lists_the_users_quotas_and_acls_of_the_real_tools(stopped):
     data, said = stopped
     found = objects(data)
     assert {(one["user"], one["mechanism"], one["iterations"]) for one in found["cluster-scram-user"]} == {
@@ -181,7 +181,7 @@ def test_users_quotas_acls(stopped):
     assert len(acls) == 2
 
 
-def test_features_and_quorum(stopped):
+def test_cluster_lists_the_features_and_quorum_of_the_real_tools(stopped):
     data, said = stopped
     found = objects(data)
     levels = {one["name"]: one["level"] for one in found["cluster-feature"]}

@@ -63,7 +63,7 @@ def ours(key):
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4])
-def test_the_same_bytes(packed, codec):
+def test_codecs_compress_to_the_bytes_of_kafka(packed, codec):
     """Of a stream without anything in it Kafka never makes a batch. Kafka's liblz4 (1.10) has levels 1 and 2 of its own."""
     keys = [key for key in packed if key[0] is codec and key[3] and (codec, key[1]) != (Codec.LZ4, 1)]
     different = [(key[1:3], len(key[3]), len(ours(key)), len(packed[key])) for key in keys if ours(key) != packed[key]]
@@ -71,7 +71,7 @@ def test_the_same_bytes(packed, codec):
     assert len(keys) >= 15 * 10
 
 
-def test_each_reads_the_other(packed):
+def test_codecs_and_kafka_decompress_what_the_other_compressed(packed):
     for key, data in packed.items():
         codec, _, magic, sample = key
         assert decompress(codec, data, magic=magic, limits=Limits()) == sample, key[:3]

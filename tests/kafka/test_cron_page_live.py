@@ -160,7 +160,7 @@ def test_beside_the_running_broker_timers_are_silent_and_no_writer_changes_anyth
     assert set(map(len, stock.ordinary_before.values())) == {5}
 
 
-def test_the_look_before_changes_nothing_and_tells_of_each_segment(place):
+def test_the_dry_run_of_the_cron_page_changes_nothing_and_lists_each_segment(place):
     before = place.files()
     done = place.do(DRY_RUN)
     assert done.returncode == 0, done

@@ -33,14 +33,14 @@ def compare(real_kafka, folder, logs, modes=MODES):
 
 
 @pytest.mark.full
-def test_well_formed_logs(real_kafka, tmp_path):
+def test_dump_log_prints_random_logs_like_the_real_tool(real_kafka, tmp_path):
     chance = random.Random(1)
     tried, failed = compare(real_kafka, tmp_path, [random_log(chance) for _ in range(60)])
     assert (tried, failed) == (300, 0)
 
 
 @pytest.mark.full
-def test_damaged_logs(real_kafka, tmp_path):
+def test_dump_log_prints_damaged_logs_like_the_real_tool(real_kafka, tmp_path):
     chance = random.Random(2)
     logs = [damaged(random_log(chance), chance) for _ in range(150)]
     tried, failed = compare(real_kafka, tmp_path, logs)
@@ -49,7 +49,7 @@ def test_damaged_logs(real_kafka, tmp_path):
 
 
 @pytest.mark.full
-def test_malformed_utf8_everywhere(real_kafka, tmp_path):
+def test_dump_log_prints_malformed_utf_8_like_the_real_tool(real_kafka, tmp_path):
     chance = random.Random(3)
     pieces = [
         bytes(chance.choice(b"a\x80\xbf\xc2\xe0\xe2\xed\xf0\xf4\xa0\x90") for _ in range(chance.randrange(1, 9)))
@@ -63,7 +63,7 @@ def test_malformed_utf8_everywhere(real_kafka, tmp_path):
 
 
 @pytest.mark.full
-def test_batches_that_are_read_in_parts(real_kafka, tmp_path):
+def test_dump_log_prints_large_batches_like_the_real_tool(real_kafka, tmp_path):
     chance, made, offset = random.Random(4), [], 5
     for at in range(40_000):
         made.append(R(offset, BASE_TIME_MS + at % 5000, b"k%d" % (at % 9) if at % 7 else None, b"%d" % at))

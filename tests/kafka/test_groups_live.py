@@ -184,7 +184,7 @@ def test_members_and_their_assignments(stopped):
     assert mine["ASSIGNMENT"] == shared["ASSIGNMENT"]
 
 
-def test_a_streams_group(stopped):
+def test_groups_prints_a_streams_group_like_the_real_tool(stopped):
     """Two members of Kafka Streams with the protocol streams (KIP-1071)."""
     data, said = stopped
     offsets = rows_of(printed("groups", data, "--group", "streaming"))
@@ -315,7 +315,7 @@ def test_producers_with_an_open_transaction(stopped):
         assert one["holds_last_stable_offset"] == is_first
 
 
-def test_the_hanging_transaction(stopped):
+def test_transactions_finds_the_hanging_transaction_of_the_real_tool(stopped):
     data, said = stopped
     (real,) = table(said["hanging"])
     (ours,) = (one for one in objects(data, "open-transaction") if one["state"] == "hanging")

@@ -22,7 +22,7 @@ TOPICS = [f"t{number:02d}" for number in range(10)]
 
 
 @pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
-def test_the_same_records(real_kafka, tmp_path, capsys):
+def test_imported_logs_load_in_the_real_loader_with_the_same_records(real_kafka, tmp_path, capsys):
     different = []
     with RealLoader(real_kafka.class_path) as real:
         tally = fuzz_imports(
@@ -41,7 +41,7 @@ def test_the_same_records(real_kafka, tmp_path, capsys):
 
 
 @pytest.mark.xdist_group("loader")
-def test_what_the_loader_changes_is_seen(real_kafka, tmp_path):
+def test_a_file_that_the_real_loader_changes_is_reported(real_kafka, tmp_path):
     case = make_case(7, is_plain=True)._replace(imported={"prove": True})
     run_case(case, tmp_path / "x")
     directory = tmp_path / "x" / "new" / "t-0"
@@ -61,7 +61,7 @@ def line_of(row):
 
 @pytest.mark.full
 @pytest.mark.xdist_group("broker")
-def test_a_broker_serves_them(real_kafka, tmp_path):
+def test_a_broker_serves_randomly_made_imports(real_kafka, tmp_path):
     """Of topics that it made: each record of a random log, at its offset, and it goes on behind them."""
     class_path, wanted = real_kafka.broker_class_path, {}
     with broker(tmp_path, class_path) as one:

@@ -43,7 +43,7 @@ def real(real_kafka):
         yield loader
 
 
-def test_damaged_partitions(real, corpus, tmp_path, capsys):
+def test_recover_leaves_of_damaged_partitions_what_the_real_loader_leaves(real, corpus, tmp_path, capsys):
     different = []
     sources = sources_for(CASES, 1, real, corpus, tmp_path)
     tally = fuzz(
@@ -97,7 +97,7 @@ def test_a_version_in_a_transaction_index_is_read_as_by_that_release(real, tmp_p
 # -- the driver
 
 
-def test_it_makes_of_a_directory_what_a_broker_made_of_it(real, corpus, tmp_path):
+def test_the_real_loader_makes_of_the_corpus_what_a_broker_made_of_it(real, corpus, tmp_path):
     tried = set()
     for path in sorted(corpus.glob("c*-*/before/c*-0")):
         name = path.parts[-3]
@@ -116,7 +116,7 @@ def test_it_makes_of_a_directory_what_a_broker_made_of_it(real, corpus, tmp_path
     assert len(tried) == 52
 
 
-def test_it_leaves_a_directory_as_it_is_while_a_broker_runs(real, corpus, tmp_path):
+def test_the_real_loader_leaves_the_files_of_a_running_broker(real, corpus, tmp_path):
     outcome = load(real, corpus / "crash-asis" / "before" / "crash-asis-0", tmp_path, is_clean=False, stops=False)
     running = contents(corpus / "crash-asis" / "running" / "crash-asis-0")
     outcome.files["leader-epoch-checkpoint"] = with_broker_epochs(
@@ -126,7 +126,7 @@ def test_it_leaves_a_directory_as_it_is_while_a_broker_runs(real, corpus, tmp_pa
     assert len(running["00000000000000000095.index"]) == 4096
 
 
-def test_the_same_twice(real, corpus, tmp_path):
+def test_random_damage_of_the_same_seed_is_loaded_alike_twice(real, corpus, tmp_path):
     count = DIAL.part(60)
     sources = sources_for(count, 7, real, corpus, tmp_path)
     for seed in range(count):
@@ -141,7 +141,7 @@ def test_the_same_twice(real, corpus, tmp_path):
     assert random_source(real, tmp_path, 5) == random_source(real, tmp_path, 5)
 
 
-def test_differences_are_seen():
+def test_the_comparison_of_loaded_logs_finds_each_difference():
     one = Outcome(None, (0, 9, 9, None), {"a.log": b"x", "9.snapshot": b"y"})
     assert differences(one, one) == []
     assert differences(one, one._replace(offsets=(0, 8, 9, None))) != []

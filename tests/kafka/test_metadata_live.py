@@ -55,7 +55,7 @@ def lines_of(metadata):
 
 
 @pytest.mark.full
-def test_random_logs(load, tmp_path):
+def test_the_metadata_of_random_logs_is_that_of_the_real_classes(load, tmp_path):
     chance = random.Random(7)
     cases, folders, facts = [], [], 0
     for at in range(400):
@@ -100,7 +100,7 @@ def test_random_logs(load, tmp_path):
     print(f"{facts} facts of {len(cases)} logs")
 
 
-def test_a_broker_s_own(load, corpus):
+def test_the_metadata_log_of_a_broker_is_read_as_by_the_real_classes(load, corpus):
     folder = corpus / "internal" / "data" / "__cluster_metadata-0"
     checkpoint, log = folder / f"{90:020d}-{1:010d}.checkpoint", folder / f"{0:020d}.log"
     ours = lines_of(read_cluster_metadata(RealFilesystem(), str(folder)))

@@ -68,7 +68,9 @@ def findings(data):
 
 
 @pytest.mark.parametrize("options", [(), ("--hash-names",)], ids=["names", "hashed-names"])
-def test_a_broker_starts_on_it_and_serves_records_of_the_same_sizes(original, real_kafka, tmp_path, evidence, options):
+def test_a_broker_starts_on_a_metadump_and_serves_records_of_the_same_sizes(
+    original, real_kafka, tmp_path, evidence, options
+):
     evidence("R59", 1, "copies")
     data = tmp_path / "data"
     done = kafkalog("metadump", *options, original.broker.data, data)

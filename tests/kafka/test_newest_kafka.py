@@ -31,7 +31,7 @@ def test_logs_print_the_same(newest_kafka, tmp_path):
     assert failed < 60
 
 
-def test_what_has_changed_since_4_2_prints_the_same(newest_kafka, tmp_path):
+def test_dump_log_prints_logs_whose_output_changed_since_4_2_like_the_newest_tool(newest_kafka, tmp_path):
     """Payloads without a key, old formats, offsets that do not follow each other, the first of them too."""
     bare = [R(at, 1, None if at % 2 else b"k", b"v" if at % 3 else None) for at in range(9)]
     backwards = [batch_v2([R(at, 1, b"k", b"v")]) for at in (7, 3, 9, 3, 5, 3, 0, 7)]

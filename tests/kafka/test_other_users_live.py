@@ -59,7 +59,7 @@ def stopped(public):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
-def test_the_broker_starts_and_deletes_a_topic_after_a_run_of(public, stopped, tmp_path, case):
+def test_the_broker_starts_and_deletes_a_topic_after_a_writer_ran_as_another_user(public, stopped, tmp_path, case):
     user, directory_mode, file_mode = CASES[case]
     class_path, name = public[1], case.replace(" ", "-").replace(",", "")
     folder = public[0] / name

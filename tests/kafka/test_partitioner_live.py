@@ -25,7 +25,7 @@ def keys():
         yield chance.randbytes(8)
 
 
-def test_the_same_partition(real_kafka):
+def test_keys_go_to_the_partitions_of_kafkas_producer(real_kafka):
     chance, cases = random.Random(3), []
     for key, _ in zip(keys(), range(COUNT), strict=False):
         cases.append((key, chance.choice(PARTITIONS)))

@@ -27,7 +27,7 @@ def lines_read(partition, isolation, *options):
 
 
 @pytest.mark.full
-def test_a_consumer_of_transactions(real_kafka, tmp_path):
+def test_read_prints_the_records_of_a_consumer_of_transactions(real_kafka, tmp_path):
     """Transactions that overlap, committed, aborted and left open, with other records between; some were deleted."""
     topics = "plain", "ended", "open", "deleted", "rolled"
     with broker(tmp_path, real_kafka.broker_class_path) as one:
@@ -65,7 +65,7 @@ def test_a_consumer_of_transactions(real_kafka, tmp_path):
 
 
 @pytest.mark.full
-def test_the_console_consumers_formatter(real_kafka, tmp_path):
+def test_read_prints_records_like_the_formatter_of_the_console_consumer(real_kafka, tmp_path):
     """Random logs of every format, byte for byte."""
     chance = random.Random(5)
     partition = tmp_path / "orders-3"

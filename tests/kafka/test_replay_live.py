@@ -275,7 +275,7 @@ SECURED = {
 """The listener is named PLAINTEXT, as the Broker of the tests has it, and speaks SASL over TLS."""
 
 
-def test_tls_and_a_password(real_kafka, corpus, tmp_path):
+def test_replay_connects_with_tls_and_a_password(real_kafka, corpus, tmp_path):
     """--command-config passes librdkafka's properties on. Without them, the cluster does not answer."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl makes the certificate")
@@ -303,7 +303,7 @@ def test_tls_and_a_password(real_kafka, corpus, tmp_path):
         assert "guess" not in refused.err
 
 
-def test_several_brokers(real_kafka, corpus, tmp_path):
+def test_replay_sends_to_leaders_on_several_brokers(real_kafka, corpus, tmp_path):
     """The partitions have their leaders on two brokers. The state of the first run ends the second at once."""
     log_dir = data_of(corpus, "v2-mixed")
     class_path = real_kafka.broker_class_path
@@ -324,7 +324,7 @@ def test_several_brokers(real_kafka, corpus, tmp_path):
             assert contents(of.data, topic, number) == contents(log_dir, topic, number)
 
 
-def test_a_compacted_topic(target, real_kafka, corpus, tmp_path):
+def test_replay_into_a_compacted_topic_keeps_the_last_value_of_each_key(target, real_kafka, corpus, tmp_path):
     """The cluster's cleaner may run meanwhile: the last value of each key is that of the disk."""
     log_dir = data_of(corpus, "txn")
     cleaning = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01, "partitions": 2}

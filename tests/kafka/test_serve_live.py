@@ -53,7 +53,7 @@ def test_the_console_consumer_on_two_damaged_copies(newest_kafka, corpus, tmp_pa
 
 
 @pytest.mark.full
-def test_offsets_and_groups(newest_kafka, corpus):
+def test_the_real_tools_get_offsets_and_groups_from_serve(newest_kafka, corpus):
     with serving(corpus / "txn" / "data") as server:
         address = ("--bootstrap-server", server.bootstrap)
         out = tool(newest_kafka, "GetOffsetShell", *address, "--topic", "tx2").decode().split()
@@ -69,7 +69,7 @@ def test_offsets_and_groups(newest_kafka, corpus):
 
 
 @pytest.mark.full
-def test_the_new_consumer_protocol(newest_kafka, corpus):
+def test_a_consumer_of_the_new_protocol_reads_from_serve(newest_kafka, corpus):
     log_dir = corpus / "txn" / "data"
     wanted = read_records(log_dir, "tx2")
     with serving(log_dir) as server:
@@ -108,7 +108,7 @@ def test_topics_that_the_server_matches(newest_kafka, corpus, tmp_path):
 
 
 @pytest.mark.full
-def test_admin_tools(newest_kafka, corpus):
+def test_the_real_admin_tools_describe_what_serve_has(newest_kafka, corpus):
     with serving(corpus / "txn" / "data") as server:
         address = ("--bootstrap-server", server.bootstrap)
         text = tool(newest_kafka, "TopicCommand", *address, "--describe", "--topic", "tx2").decode()

@@ -47,7 +47,7 @@ def test_records_of_a_newer_format_are_refused_where_they_begin(corpus):
 
 
 @pytest.mark.parametrize("size", [100, 4000])
-def test_a_batch_is_sent_whole(corpus, size):
+def test_an_old_client_gets_a_compressed_batch_whole(corpus, size):
     """A broker of 0.8 would send a part of the first batch, which its client cannot read."""
     log_dir = corpus / "v0" / "data"
     with serving(log_dir, old_clients_port=0) as server:
@@ -55,7 +55,7 @@ def test_a_batch_is_sent_whole(corpus, size):
     assert {0: found} == read_records(log_dir, "v0-mixed")
 
 
-def test_get_offsets_before(corpus, tmp_path):
+def test_an_old_client_gets_offsets_before_a_time_by_file_times(corpus, tmp_path):
     """Offsets before a time are the starts of segments by the times of their files, and the end of the log is now."""
     folder = corpus / "compact-old" / "before" / "cmp-v0-0"
     logs = sorted(folder.glob("*.log"))

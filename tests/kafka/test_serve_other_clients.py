@@ -57,7 +57,9 @@ DECODED = {"franz-go": CODECS, "sarama": CODECS, "kafkajs": {"none", "gzip"}}
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_all_records_of_the_corpus(newest_kafka, corpus, tmp_path, client, isolation, evidence):
+def test_other_clients_read_all_records_of_the_corpus_from_serve(
+    newest_kafka, corpus, tmp_path, client, isolation, evidence
+):
     """All topics of the log directories without damage, except for codecs that the client does not have."""
     jobs, wanted = [], []
     with served_corpus(corpus, isolation) as all_served:
@@ -254,7 +256,7 @@ dedicated.mode.enable.internal.rest=false
 """
 
 
-def test_javas_admin_tools(newest_kafka, corpus):
+def test_the_admin_client_of_java_gets_topics_settings_and_offsets_from_serve(newest_kafka, corpus):
     """Topics, settings, log directories and offsets are what is on the disk."""
     log_dir = corpus / "v2-mixed" / "data"
     with serving(log_dir) as server:

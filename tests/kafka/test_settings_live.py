@@ -103,7 +103,7 @@ def test_the_table_of_broker_settings(ask, topic_keys):
     ours = [behind for row in topic_keys.values() for behind in row.broker_names]
     ours += BROKER_KEYS.values()
     (real,) = ask([("broker-table", *(row.name for row in ours))])
-    # KafkaConfig has rules of its own for these, beside ConfigDef's, which `test_every_layer` tries.
+    # KafkaConfig has rules of its own for these, beside ConfigDef's, which `test_settings_of_all_layers_resolve_as_in_kafka` tries.
     own = ("log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.roll.ms", "log.roll.jitter.ms")
     own += ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")  # here it is LogConfig's
     for row, found in zip(ours, real, strict=True):
@@ -117,7 +117,7 @@ TEXTS = ["", " ", "0", "1", "-1", "-2", "+5", " 7 ", "007", "5.0", "x", "1e3", "
          "Delete", "gzip", "GZIP", "CreateTime", "createtime", "*", "1:2,3:4", "1:2,", "*,*", "a:b", "1 : 2", "1:2,1:2", "\x00\x1f5\x01", "5\u00a0", "inf", "nan"]  # fmt: skip
 
 
-def test_legal_values(ask, topic_keys):
+def test_topic_settings_are_parsed_as_by_kafka(ask, topic_keys):
     tried = [(name, text) for name in topic_keys for text in TEXTS]
     answers = ask([("parse", name, encoded(text)) for name, text in tried])
     legal = 0
@@ -186,7 +186,7 @@ def write(path, texts):
     return str(path)
 
 
-def test_every_layer(ask, topic_keys, tmp_path):
+def test_settings_of_all_layers_resolve_as_in_kafka(ask, topic_keys, tmp_path):
     chance = random.Random(4)
     cases = [random_layers(chance, topic_keys) for _ in range(400)]
     questions, static = [], []
@@ -230,7 +230,7 @@ def random_properties(chance):
     return "".join(chance.choice(words) for _ in range(chance.randrange(1, 25))).encode("latin-1")
 
 
-def test_properties(ask, tmp_path):
+def test_properties_files_are_parsed_as_by_java(ask, tmp_path):
     chance = random.Random(5)
     files = [random_properties(chance) for _ in range(3000)]
     for at, data in enumerate(files):

@@ -59,7 +59,7 @@ def compare(real_kafka, folder, chance, segments, damage):
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2])
-def test_well_formed_segments(real_kafka, tmp_path, seed):
+def test_dump_log_prints_random_index_files_like_the_real_tool(real_kafka, tmp_path, seed):
     tried, failed = compare(real_kafka, tmp_path, random.Random(seed), 40, lambda chance: [])
     assert tried == 520
     assert failed < 200
@@ -70,7 +70,7 @@ DAMAGES = [[".log"], [".index"], [".timeindex"], [".snapshot"], [".txnindex"], [
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_damaged_segments(real_kafka, tmp_path, seed):
+def test_dump_log_prints_damaged_index_files_like_the_real_tool(real_kafka, tmp_path, seed):
     tried, failed = compare(real_kafka, tmp_path, random.Random(seed), 60, lambda chance: chance.choice(DAMAGES))
     assert tried == 780
     assert 150 < failed < 600

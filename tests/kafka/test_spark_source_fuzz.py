@@ -24,7 +24,7 @@ CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES") or max(12, DIAL.p
 
 @pytest.mark.full
 @pytest.mark.usefixtures("real_kafka")
-def test_the_same_rows_and_refusals(tmp_path, capsys):
+def test_the_data_source_gives_the_rows_and_refusals_of_sparks_kafka_source(tmp_path, capsys):
     """In a process of its own: the connector's jars must be there when Java starts."""
     pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
     try:
@@ -43,7 +43,7 @@ def test_the_same_rows_and_refusals(tmp_path, capsys):
     assert re.search(r"refused [1-9]", done.stdout)
 
 
-def test_differences_are_seen():
+def test_the_comparison_of_data_sources_finds_each_difference():
     case, rows = Case(1, {"subscribe": "a"}), [("a", 0, 0, 5000, 0, b"k", None)]
     same = Outcome(rows)
     refused = Outcome(refused="no")

@@ -51,7 +51,7 @@ def test_records_of_every_format(tmp_path_factory, log):
     assert found.offsets().start == log.base_offset
 
 
-def test_the_columns_of_batches(tmp_path):
+def test_batches_have_the_documented_columns(tmp_path):
     data = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")], 3, producer=(7, 2, 11), bits=TRANSACTIONAL, epoch=5)
     data += end_marker(1, BASE_TIME_MS, (7, 2), 1)
     data += batch_v2([R(2, -1, None, None), R(3, BASE_TIME_MS, b"", b"")], bits=8, max_timestamp=BASE_TIME_MS + 9)
@@ -70,7 +70,7 @@ def test_the_columns_of_batches(tmp_path):
     ]
 
 
-def test_ranges_and_isolation(tmp_path):
+def test_records_respects_ranges_and_isolation(tmp_path):
     data = batch_v2([R(i, BASE_TIME_MS + i, b"k", b"v") for i in range(4)], producer=(7, 0, 0), bits=TRANSACTIONAL)
     data += end_marker(4, BASE_TIME_MS, (7, 0), 0)
     data += batch_v2([R(5 + i, BASE_TIME_MS + 5 + i, b"k", b"v") for i in range(4)])
@@ -93,7 +93,7 @@ def test_ranges_and_isolation(tmp_path):
         list(log.records(from_offset=10))
 
 
-def test_damage_is_raised_or_told(tmp_path):
+def test_records_raises_damage_or_passes_it_to_on_damage(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 50)]) for i in range(3)]
     bad = good[1][:-3] + b"xyz"
     log = partition(tmp_path, good[0] + bad + good[2])
@@ -107,7 +107,7 @@ def test_damage_is_raised_or_told(tmp_path):
     assert [part.num_rows for part in log.batches(on_damage=told.append)]
 
 
-def test_opening():
+def test_open_finds_the_partitions_of_a_log_directory():
     found = kl.open(ROOT / "docs" / "example")
     assert [log.topic for log in found] == ["levels", "mixed", "mixed"]
     assert found.partition("mixed", 1).partition == 1
@@ -120,7 +120,7 @@ def test_opening():
         _ = kl.nothing
 
 
-def test_the_page(monkeypatch):
+def test_the_examples_of_the_library_page_are_true(monkeypatch):
     pytest.importorskip("duckdb", reason="the extra `duckdb` is not installed: the page asks it")
     monkeypatch.chdir(ROOT)
     page = str(ROOT / "docs" / "library.md")
@@ -128,7 +128,7 @@ def test_the_page(monkeypatch):
     assert (failed, tried > 10) == (0, True)
 
 
-def test_the_import_is_cheap():
+def test_import_of_the_library_loads_nothing_heavy():
     code = "import json, sys, kafkalog_cli; print(json.dumps(sorted(sys.modules)))"
     before = "import json, sys; print(json.dumps(sorted(sys.modules)))"
     modules = [

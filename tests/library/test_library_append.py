@@ -107,7 +107,7 @@ def test_the_same_files_as_the_command(tmp_path_factory, records, codec, batch_b
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary(), pa.binary()])
-def test_types_and_slices(tmp_path, kind):
+def test_append_takes_sliced_arrays_of_any_string_and_list_type(tmp_path, kind):
     """Sliced arrays, nulls, headers under large lists and null lists that hold something."""
     values = pa.array(["cut off", "one", None, "", "four"], kind)[1:]
     pairs = pa.struct([pa.field("key", kind), pa.field("value", kind)])
@@ -134,7 +134,7 @@ def test_types_and_slices(tmp_path, kind):
     assert found.column("headers").to_pylist() == [none, none, pair, none]
 
 
-def test_without_a_timestamp_it_is_now(tmp_path):
+def test_append_without_a_timestamp_column_uses_now(tmp_path):
     log = kl.open_partition(empty(tmp_path))
     log.append(pa.table({"value": pa.nulls(3)}), **GIVEN)
     (part,) = log.records()
@@ -142,7 +142,7 @@ def test_without_a_timestamp_it_is_now(tmp_path):
     assert part.column("value").null_count == 3
 
 
-def test_what_records_gives_goes_in(tmp_path, corpus):
+def test_append_takes_the_batches_that_records_gives(tmp_path, corpus):
     source = kl.open_partition(next((corpus / "v2-mixed" / "data").glob("*-0")))
     target = kl.open_partition(empty(tmp_path))
     target.append(source.records(), **GIVEN)
@@ -187,7 +187,7 @@ def test_a_damaged_segment_keeps_the_marker_away(root):
 
 
 @pytest.mark.parametrize("ending", ["commit", "abort", "open"])
-def test_a_transaction(root, ending):
+def test_append_writes_a_transaction_with_its_marker(root, ending):
     log = kl.open_partition(root / "idem-0")
     end = log.offsets().end
     done = log.append(pa.table(ONE), single_replica=True, producer_id=4711, transaction=ending)
@@ -222,7 +222,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_nothing_is_changed(root, name):
+def test_append_of_wrong_data_raises_and_changes_nothing(root, name):
     before, (error, data, options) = tree(root), BAD[name]
     with pytest.raises(error):
         kl.open_partition(root / "idem-0").append(data() if callable(data) else pa.table(data), **options)
@@ -230,7 +230,7 @@ def test_nothing_is_changed(root, name):
     assert not list((root / "idem-0").glob(".kafkalog/*/manifest.json"))
 
 
-def test_a_clock_that_goes_wrong(root):
+def test_append_refuses_a_clock_that_is_before_the_files(root):
     os.utime(next((root / "idem-0").glob("*.log")), (2**33, 2**33))
     before = tree(root)
     with pytest.raises(Refused, match="now"):
@@ -238,7 +238,7 @@ def test_a_clock_that_goes_wrong(root):
     assert tree(root) == before
 
 
-def test_a_null_for_the_key_of_a_header(root):
+def test_append_refuses_a_null_key_of_a_header(root):
     data = pa.table(
         {
             "headers": pa.array(
@@ -250,7 +250,7 @@ def test_a_null_for_the_key_of_a_header(root):
         kl.open_partition(root / "idem-0").append(data, single_replica=True)
 
 
-def test_a_broker_has_the_directory(root):
+def test_append_beside_a_broker_raises_locked(root):
     code = "import fcntl,sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print('', flush=True); sys.stdin.read()"
     (root / ".lock").touch()
     with subprocess.Popen(

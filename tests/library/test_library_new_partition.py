@@ -26,7 +26,7 @@ def append(path, data=DATA, topic_id=ID, **options):
     return log, log.append(pa.table(data), **{**GIVEN, **options})
 
 
-def test_it_is_what_the_command_makes(root, tmp_path):
+def test_new_partition_makes_the_files_of_the_command(root, tmp_path):
     log, done = append(root / "new-3")
     assert (done.first_offset, done.end_offset, done.records) == (0, 2, 2)
     assert (log.topic, log.partition, log.offsets().end) == ("new", 3, 2)
@@ -41,7 +41,7 @@ def test_it_is_what_the_command_makes(root, tmp_path):
     assert (root / "new-3").stat().st_mode == root.stat().st_mode
 
 
-def test_the_next_append_goes_behind_it_and_undo_takes_all_away(root):
+def test_a_second_append_to_a_new_partition_continues_it_and_undo_removes_all(root):
     log, first = append(root / "new-0")
     done = log.append(pa.table(DATA), **GIVEN)
     assert (done.first_offset, done.end_offset) == (2, 4)
@@ -57,7 +57,7 @@ def test_without_an_id_a_warning_says_what_a_broker_does(root):
     assert not (root / "new-0" / "partition.metadata").exists()
 
 
-def test_until_then_there_is_nothing(root):
+def test_a_new_partition_exists_only_after_its_first_append(root):
     log = kl.new_partition(root / "new-0", ID)
     for look in (log.offsets, lambda: next(log.records()), lambda: next(log.batches())):
         with pytest.raises(KafkalogError):
@@ -75,7 +75,7 @@ def test_until_then_there_is_nothing(root):
         (UsageError, DATA, {"codec": "zip"}),
     ],
 )
-def test_what_goes_wrong_takes_it_away_again(root, error, data, options):
+def test_a_failed_first_append_leaves_no_partition(root, error, data, options):
     before = tree(root)
     with pytest.raises(error):
         append(root / "new-0", data, **options)
@@ -98,7 +98,7 @@ def test_of_two_that_make_one_the_second_touches_nothing(root):
     assert values(root) == [b"first"]
 
 
-def test_while_another_run_makes_it(root):
+def test_a_new_partition_waits_for_another_run_that_makes_it(root):
     log = kl.new_partition(root / "new-0", ID)
     (root / "new-0" / ".kafkalog").mkdir(parents=True)
     lock = root / "new-0" / ".kafkalog" / "lock"
@@ -110,13 +110,13 @@ def test_while_another_run_makes_it(root):
 
 
 @pytest.mark.parametrize("path", ["new", "new-x", "nowhere/new-0", "new-0"])
-def test_what_cannot_be_made(root, path):
+def test_new_partition_refuses_paths_that_cannot_be_partitions(root, path):
     append(root / "new-0")
     with pytest.raises(UsageError, match="cannot be made"):
         kl.new_partition(root / path, ID)
 
 
 @pytest.mark.parametrize("topic_id", ["", "x", "AAAAAAAAAAAAAAAAAAAAAA"])
-def test_what_is_no_topic_id(root, topic_id):
+def test_new_partition_refuses_texts_that_are_no_topic_id(root, topic_id):
     with pytest.raises(UsageError, match="is not a topic id"):
         kl.new_partition(root / "new-0", topic_id)

@@ -71,7 +71,7 @@ def files(root):
 
 
 @pytest.mark.parametrize("verb", CALLS)
-def test_what_the_command_does(tmp_path, verb):
+def test_each_verb_of_the_library_leaves_the_files_of_its_command(tmp_path, verb):
     fresh = copies(tmp_path)
     what, argv = CALLS[verb]
     place = fresh()
@@ -85,7 +85,7 @@ def test_what_the_command_does(tmp_path, verb):
 
 
 @pytest.mark.parametrize("verb", ONE)
-def test_what_a_command_does_to_one_partition(tmp_path, verb):
+def test_each_verb_of_a_partition_leaves_the_files_of_its_command(tmp_path, verb):
     fresh = copies(tmp_path)
     place, (args, what, argv) = fresh() / "mixed-0", ONE[verb]
     before = files(place)
@@ -132,7 +132,7 @@ def test_a_call_takes_the_options_of_the_command(tmp_path):
     assert {changed.plan.topic for changed in planned} == {"mixed"}
 
 
-def test_warnings_and_errors(tmp_path):
+def test_verbs_raise_errors_and_warn_like_their_commands(tmp_path):
     place = copies(tmp_path)()
     with pytest.warns(kl.LogWarning, match="other replicas"):
         kl.truncate(place / "mixed-0", 60, single_replica=True)
@@ -154,7 +154,7 @@ def test_verify_finds_what_the_command_finds(tmp_path):
     assert {one.path.rpartition("/")[2] for one in run.results if one.exit_code == 4} == {"mixed-0"}
 
 
-def test_every_verb_is_there():
+def test_every_command_has_a_verb_in_the_library():
     """Of the commands that change logs, and of some that check or describe; each also as a method."""
     names = {name.replace("-", "_") for name in COMMANDS if name not in OTHER_COMMANDS}
     described = {

@@ -171,7 +171,7 @@ def test_random_searches_against_a_decoder_of_everything(seed, evidence):
 
 
 @given(any_logs(), st.binary(max_size=3))
-def test_any_log_and_value(made, text):
+def test_find_of_a_random_value_finds_the_records_of_a_naive_search(made, text):
     files = {f"/logs/orders-0/{made.base_offset:020d}.log": made.data}
     try:
         argument = text.decode()
@@ -217,18 +217,18 @@ def json_search(path, value):
         ("$", b"\0" + b"," * (4 << 20), False),
     ],
 )
-def test_json_paths(path, value, holds):
+def test_find_by_a_json_path_matches_as_documented(path, value, holds):
     assert json_search(path, value)[0] == int(not holds)
 
 
 @pytest.mark.parametrize("value", [b"[" * 100_000, b"1" * 100_000, b"[" + b"0," * (2 << 20) + b"0]"])
-def test_json_that_python_cannot_hold_is_not_said_to_lack_a_path(value):
+def test_find_reports_json_that_python_cannot_hold(value):
     code, err = json_search("$", value)
     assert (code, re.search("to be searched|are searched", err) is not None) == (3, True)
 
 
 @pytest.mark.parametrize("text", ["", "=1", "a..b", "a[", "a[x]", "a.[", "[]", 'a["b]'])
-def test_wrong_json_paths(text):
+def test_find_refuses_malformed_json_paths(text):
     assert json_search(text, b"{}")[0] == 2
 
 
@@ -244,7 +244,7 @@ def numbered(first, count, codec=0):
     return batch_v2(records, codec), first + count - 1
 
 
-def test_text(tmp_path):
+def test_find_prints_matches_as_text(tmp_path):
     partition(tmp_path, [numbered(0, 5), numbered(5, 5, 4)])
     partition(tmp_path, [numbered(7, 2)], "orders-1", 7)
     partition(tmp_path, [(batch_v2([R(0, 0, None, b"a\nb \x1b[1m"), R(1, 0, b"", None)]), 1)], "odd-0")
@@ -290,7 +290,7 @@ def test_a_terminal_gets_colours_and_no_control_characters(tmp_path, monkeypatch
     assert shown("--value", "ö") == "orders-0:0:key\tgröße \\x1b[2J\n"
 
 
-def test_wrong_options(tmp_path):
+def test_find_refuses_contradicting_options(tmp_path):
     partition(tmp_path, [numbered(0, 1)])
     for options in (
         ["--regex", "("], ["--json", "a..b"], ["-i"], ["--first", "1", "--last", "1"], ["-f", "%s", "--count"],
@@ -345,7 +345,7 @@ def test_partitions_with_many_matches_are_printed_in_order(tmp_path, monkeypatch
     assert kafkalog("find", tmp_path, "--jobs", "4") == one_job
 
 
-def test_the_library(tmp_path):
+def test_find_of_the_library_gives_the_records_of_the_command(tmp_path):
     path = partition(tmp_path, [(batch_v2([R(3, BASE_TIME_MS, b"k", b"v", ((b"h", None),)), R(4, 5, None, None)]), 4)])
     found = list(kl.find(tmp_path, headers={"h": None}))
     assert found == [kl.FoundRecord(str(path), "orders", 0, 3, BASE_TIME_MS, b"k", b"v", ((b"h", None),), True)]
@@ -355,7 +355,7 @@ def test_the_library(tmp_path):
         kl.find(path, regex="(")
 
 
-def test_links(tmp_path):
+def test_find_reads_a_linked_partition_like_the_partition(tmp_path):
     partition(tmp_path / "real", [numbered(0, 3)])
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "orders-0").symlink_to(tmp_path / "real" / "orders-0")

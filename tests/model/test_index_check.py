@@ -240,7 +240,7 @@ def test_a_preallocated_index_that_was_never_written_has_no_entries(size):
     assert report.exit_code == 0
 
 
-def test_a_zero_tail_is_told_and_only_a_closed_segment_is_warned_of():
+def test_a_zero_tail_is_noted_and_a_warning_only_in_a_closed_segment():
     log, at = made_log()
     raw = offset_index(100, [(104, at[1])]) + bytes(4088)
     times = time_index(100, [(13, 108)]) + bytes(1200)
@@ -318,7 +318,7 @@ def test_batches_behind_a_length_that_leads_astray_are_found():
     assert verdicts(report) == ["right", "right"]
 
 
-def test_a_log_whose_offsets_go_down_is_told_and_its_index_checked_all_the_same():
+def test_a_log_whose_offsets_descend_is_noted_and_its_index_checked():
     log, at = made_log()
     damaged = bytearray(log)
     damaged[at[3] : at[3] + 8] = struct.pack(">q", 3)  # outside the CRC

@@ -199,7 +199,7 @@ def test_open_transactions_as_transactions_finds_them(corpus):
     assert summary["open_transactions"] == len(wanted) > 0
 
 
-def test_the_library(corpus):
+def test_inspect_of_the_library_gives_the_numbers_of_the_command(corpus):
     place = corpus / "txn" / "data"
     found, _, code = inspected(place)
     result = kl.open(place).inspect()
@@ -243,7 +243,7 @@ def data_of(page):
     return json.loads(text)
 
 
-def test_the_page_needs_nothing_else(corpus, tmp_path):
+def test_the_inspect_page_loads_nothing_from_elsewhere(corpus, tmp_path):
     page = tmp_path / "page.html"
     code, out, _ = kafkalog("inspect", corpus / "txn" / "data", "--html", page)
     assert (code, "OVER TIME" in out) == (0, True)

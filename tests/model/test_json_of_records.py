@@ -73,7 +73,7 @@ def test_a_batch_and_its_record_in_full():
     ]
 
 
-def test_what_attributes_change():
+def test_json_of_records_has_codec_timestamp_type_and_horizon_of_the_attributes():
     first = batch(0, [record(0, None, b"")], attributes=LOG_APPEND_TIME, codec=3)
     second = batch(1, [record(0, b"", None)], attributes=DELETE_HORIZON, base_ms=START_MS, max_ms=START_MS + 1)
     one, appended, two, kept = objects(first + second)
@@ -91,7 +91,7 @@ def test_no_timestamp_is_null():
     assert shown_batch["base_sequence"] == shown_record["producer_id"] == shown_record["sequence"] == -1
 
 
-def test_a_bad_crc_is_told():
+def test_json_of_a_batch_has_its_wrong_crc():
     shown_batch, shown_record = objects(batch(0, [record(0, None, b"x")], crc=1))
     assert (shown_batch["crc"], shown_batch["crc_valid"]) == (1, False)
     assert shown_record["value"]["data"] == "x"
@@ -125,7 +125,7 @@ def test_messages_have_checksums_of_their_own():
     assert (batch_1["magic"], batch_1["base_offset"]) == (1, 3)
 
 
-def test_a_compressed_message_set():
+def test_json_of_a_compressed_set_has_the_outer_and_inner_messages():
     log = next(log for log in LOGS if log.name == "v1-gzip")
     wrapper = [line for line in objects(log.data) if line["type"] == "batch"][2]
     assert (wrapper["base_offset"], wrapper["last_offset"], wrapper["count"], wrapper["compresscodec"]) == (

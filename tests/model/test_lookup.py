@@ -64,7 +64,7 @@ def answer_of(*argv):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("spoiled", [False, True])
-def test_every_offset_is_found(tmp_path, seed, spoiled):
+def test_lookup_offset_finds_every_offset_of_a_random_partition(tmp_path, seed, spoiled):
     records = random_partition(tmp_path / "t-0", seed)
     if spoiled:
         spoil(tmp_path / "t-0", seed)
@@ -84,7 +84,7 @@ def test_every_offset_is_found(tmp_path, seed, spoiled):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("spoiled", [False, True])
-def test_every_time_is_found(tmp_path, seed, spoiled):
+def test_lookup_time_finds_every_time_of_a_random_partition(tmp_path, seed, spoiled):
     records = random_partition(tmp_path / "t-0", seed)
     if spoiled:
         spoil(tmp_path / "t-0", seed)

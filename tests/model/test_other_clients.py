@@ -38,7 +38,7 @@ def contents(seed):
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
 @pytest.mark.parametrize("builder_class", [DefaultRecordBatchBuilder, AioBatchBuilder])
-def test_batches_v2(tmp_path, codec, builder_class):
+def test_read_prints_batches_that_kafka_python_and_aiokafka_wrote(tmp_path, codec, builder_class):
     builder = builder_class(
         magic=2,
         compression_type=codec,
@@ -61,7 +61,7 @@ BUILDERS += [(AioLegacyBuilder, magic, codec) for magic in (0, 1) for codec in r
 
 
 @pytest.mark.parametrize(("builder_class", "magic", "codec"), BUILDERS)
-def test_message_sets(tmp_path, builder_class, magic, codec):
+def test_read_prints_message_sets_that_kafka_python_and_aiokafka_wrote(tmp_path, builder_class, magic, codec):
     builder = builder_class(magic, codec, 1 << 20)
     made = list(contents(codec + 10))
     for offset, timestamp, key, value, _ in made:

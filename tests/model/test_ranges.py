@@ -58,7 +58,7 @@ def test_batches_are_shown_if_they_overlap(tmp_path):
 
 
 @pytest.mark.parametrize("most", [33_000, 33_001])
-def test_a_limit_at_the_last_record_of_a_block_tells_no_gap_behind_it(tmp_path, most):
+def test_dump_log_with_a_limit_reports_no_gap_behind_the_limit(tmp_path, most):
     """A block has 32,768 records at most; behind the limit there is another."""
     write_log({"segments": ["0: 0-32999@T 33005@T"]}, tmp_path / "logs")
     _, _, err = kafkalog("dump-log", tmp_path / "logs" / "t-0", "--deep-iteration", "--max-records", most)

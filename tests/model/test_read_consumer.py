@@ -121,7 +121,9 @@ def make(steps, base=0):
     indexes=st.booleans(),
     snapshots=st.booleans(),
 )
-def test_any_transactions(steps, base, committed, start, size, most, until, indexes, snapshots):
+def test_read_committed_of_random_transactions_gives_the_records_of_the_naive_consumer(
+    steps, base, committed, start, size, most, until, indexes, snapshots
+):
     log = make(steps, base)
     first = base + int(start * (_end(log) - base))
     end = None if size is None else first + size
@@ -155,7 +157,7 @@ def _end(log):
 
 
 @given(log=any_logs())
-def test_logs_of_every_format(log):
+def test_read_of_every_format_gives_the_records_of_the_naive_consumer(log):
     """The same objects as those of dump-log, but for control records."""
     files = {f"{FOLDER}/{log.base_offset:020d}.log": log.data}
     code, out, err = read(files)

@@ -32,7 +32,7 @@ def test_from_any_offset_the_records_of_the_whole_reading_from_there_on(start):
 
 @pytest.mark.parametrize("start", range(15))
 @pytest.mark.parametrize("lost", [1, 5])
-def test_from_any_offset_where_the_index_alone_tells_of_an_abort(start, lost):
+def test_read_committed_from_any_offset_uses_the_index_where_the_marker_is_damaged(start, lost):
     """The entry of the index holds for the batches between its offsets, and for no batch of another transaction."""
     bad = bytearray(PARTS[lost])
     bad[30] ^= 1
@@ -44,7 +44,7 @@ def test_from_any_offset_where_the_index_alone_tells_of_an_abort(start, lost):
 
 
 @pytest.mark.parametrize("cut", range(6))
-def test_the_index_tells_of_an_abort_where_the_log_ends_with_the_damaged_marker(cut):
+def test_read_committed_uses_the_index_where_the_log_ends_with_the_damaged_marker(cut):
     bad = bytearray(PARTS[5])
     bad[30] ^= 1
     parts = [*PARTS[:5], bytes(bad)]
@@ -73,7 +73,7 @@ def test_an_entry_for_an_offset_of_the_next_segment_lies(cut):
     assert f"no marker at offset {at} aborts a transaction of producer 5" in said[0][1]
 
 
-def test_a_missing_entry_is_told_of_the_segment_with_the_marker():
+def test_read_committed_reports_a_missing_index_entry_in_the_segment_with_the_marker():
     """The marker is the first batch of its segment."""
     made = in_two_segments(1)
     del made[f"{FOLDER}/{3:020d}.txnindex"]

@@ -42,7 +42,7 @@ def shown(found, *options):
     return code, [one["offset"] for one in records], [(one["kind"], one["message"]) for one in err], summary
 
 
-def test_an_index_that_tells_the_truth():
+def test_read_committed_with_a_right_index_reports_nothing():
     assert shown(files())[:3] == (0, SHOWN, [])
 
 
@@ -69,7 +69,7 @@ def test_damage_hides_the_last_marker_of_a_segment():
         (b"\0\7" + aborted_txns(GOOD)[2:], "unexpected aborted transaction version 7"),
     ],
 )
-def test_an_index_that_is_missing_or_lies(index, told):
+def test_read_committed_reports_a_missing_or_wrong_index(index, told):
     code, offsets, said, _ = shown(files(index=index))
     assert (code, offsets, len(said)) == (0, SHOWN, 1)
     kind, message = said[0]
@@ -78,7 +78,7 @@ def test_an_index_that_is_missing_or_lies(index, told):
     assert message.endswith("the markers in the log decide")
 
 
-def test_an_index_that_cannot_be_read():
+def test_read_committed_reports_an_unreadable_index():
     fs = FaultyFilesystem(files())
     fs.fail_read(f"{FOLDER}/{0:020d}.txnindex", 0, 10)
     code, offsets, said, _ = shown(fs)
@@ -143,7 +143,7 @@ def partitions(corpus):
                 yield log.parent
 
 
-def test_real_logs(corpus):
+def test_read_committed_of_the_corpus_gives_the_records_of_the_naive_consumer(corpus):
     """All partitions that brokers wrote, transactions and compacted ones among them, against the naive consumer."""
     tried = hidden = 0
     for partition in partitions(corpus):

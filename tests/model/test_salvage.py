@@ -111,7 +111,7 @@ def damaged(data, steps):
 @example(
     first=[], second=[("cut", 134, 14), ("cut", 245, 90)]
 )  # bytes that are no batch, and say they end where the file ends
-def test_all_good_batches_and_no_others(tmp_path_factory, first, second):
+def test_salvage_copies_all_good_batches_and_no_others(tmp_path_factory, first, second):
     source_as_written = partition(tmp_path_factory.mktemp("written") / "t-0")
     source = partition(tmp_path_factory.mktemp("salvage") / "t-0")
     wanted, reached = [], -1
@@ -136,7 +136,7 @@ def test_all_good_batches_and_no_others(tmp_path_factory, first, second):
 
 
 @given(first=damages)
-def test_what_was_salvaged_is_sound(tmp_path_factory, first):
+def test_verify_finds_nothing_in_a_salvaged_copy(tmp_path_factory, first):
     source = partition(tmp_path_factory.mktemp("salvage") / "t-0")
     log = source / f"{0:020d}.log"
     log.write_bytes(damaged(log.read_bytes(), first))
@@ -149,7 +149,7 @@ def test_what_was_salvaged_is_sound(tmp_path_factory, first):
     assert all(remark["path"].endswith("leader-epoch-checkpoint") for remark in found["remarks"])
 
 
-def test_a_sound_log_comes_out_as_it_is(tmp_path):
+def test_salvage_of_a_sound_log_copies_its_bytes(tmp_path):
     source = partition(tmp_path / "t-0")
     salvage(source, tmp_path / "out")
     written = files(tmp_path / "out")
@@ -170,7 +170,7 @@ SWAP = f"{0:020d}.log.swap"
 @example(damage=[("flip", 106, 3), ("flip", 107, 3)], overlap=0)
 @example(damage=[("flip", 99, 3)], overlap=0)  # a base offset far above
 @example(damage=[("insert", 0, 90)], overlap=0)
-def test_what_a_swap_log_has_lost_is_told(tmp_path_factory, damage, overlap):
+def test_salvage_reports_the_offsets_lost_in_a_swap_log(tmp_path_factory, damage, overlap):
     """Offsets 0 to 11 are only in the output of a cleaning that was cut off; it may also have a part of 12 to 19."""
     source = partition(tmp_path_factory.mktemp("salvage") / "t-0")
     written = bodies(source)
@@ -224,7 +224,7 @@ REACH = 2**31 - 1
         (5, [(3, 3)], []),  # one batch does not show that the name is wrong
     ],
 )
-def test_offsets_that_touch(tmp_path, base_offset, found, kept):
+def test_salvage_drops_batches_whose_offsets_overlap(tmp_path, base_offset, found, kept):
     """No CRC holds a base offset: a batch is dropped where it jumps over the next one, or says what was said before."""
     source = one_log(tmp_path / "t-0", found, base_offset)
     result = salvage(source, tmp_path / "out")
@@ -252,7 +252,7 @@ def test_offsets_that_touch(tmp_path, base_offset, found, kept):
         ),  # a whole batch with a wrong CRC, and none at the end
     ],
 )
-def test_what_is_told_as_lost(tmp_path, parts, lost):
+def test_salvage_reports_lost_bytes_with_their_offsets(tmp_path, parts, lost):
     """`lost`: from and up to the byte where which part begins, first and last offset."""
     source = one_log(tmp_path / "t-0", parts)
     starts = [0]
@@ -277,7 +277,7 @@ def test_what_is_told_as_lost(tmp_path, parts, lost):
         ([(0, 1), (REACH + 1, REACH + 1)], [(2, 2)]),
     ],
 )
-def test_what_is_told_as_lost_of_a_swap_log(tmp_path, parts, lost):
+def test_salvage_reports_lost_offsets_of_a_swap_log(tmp_path, parts, lost):
     """The following segment begins at 3: what the `.swap` log has from there is not copied from it."""
     source = one_log(one_log(tmp_path / "t-0", [(3, 4)], 3), parts)
     (source / f"{0:020d}.log").rename(source / SWAP)
@@ -287,7 +287,7 @@ def test_what_is_told_as_lost_of_a_swap_log(tmp_path, parts, lost):
 
 
 @pytest.mark.parametrize(("last", "lost"), [(2, []), (3, [(3, 4)])])
-def test_a_swap_log_that_says_what_was_said_before(tmp_path, last, lost):
+def test_salvage_drops_records_of_a_swap_log_that_an_earlier_segment_has(tmp_path, last, lost):
     """Offsets up to 2 are in the segment before it, and the next one begins at 5."""
     source = one_log(one_log(tmp_path / "t-0", [(0, 2)]), [(5, 5)], 5)
     (one_log(source, [(1, 1), (2, last)], 1) / f"{1:020d}.log").rename(source / f"{1:020d}.log.swap")
@@ -323,7 +323,7 @@ def test_a_marker_without_a_type_is_not_copied(tmp_path, producer_id, key, is_co
     assert [(one.first, one.last) for one in result.lost] == ([] if is_copied else [(2, 2)])
 
 
-def test_nothing_is_overwritten(tmp_path):
+def test_salvage_refuses_an_output_directory_that_exists(tmp_path):
     source = partition(tmp_path / "t-0")
     (tmp_path / "out" / "t-0").mkdir(parents=True)
     code, _, err = json_of("recover", source, "--salvage", tmp_path / "out", *NOW)
@@ -331,7 +331,7 @@ def test_nothing_is_overwritten(tmp_path):
     assert not list((tmp_path / "out" / "t-0").iterdir())
 
 
-def test_kafka_0_7_is_refused(corpus, tmp_path):
+def test_salvage_refuses_a_log_of_0_7(corpus, tmp_path):
     code, _, err = json_of("recover", corpus / "format-0.7" / "data" / "m0-0", "--salvage", tmp_path / "out", *NOW)
     assert (code, [error["kind"] for error in err]) == (14, ["Refused"])
     assert not (tmp_path / "out").exists()

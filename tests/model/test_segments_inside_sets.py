@@ -40,7 +40,7 @@ def printed(*argv):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(12))
-def test_each_range_has_the_records_of_the_whole(tmp_path, seed):
+def test_each_range_of_segments_that_begin_inside_sets_has_the_records_of_the_whole(tmp_path, seed):
     folder = tmp_path / "orders-0"
     start, end = write_log(folder, seed)
     chance = Random(seed)
@@ -62,7 +62,7 @@ def test_each_range_has_the_records_of_the_whole(tmp_path, seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_commands_have_the_same_records(tmp_path, seed):
+def test_commands_read_the_same_records_of_segments_that_begin_inside_sets(tmp_path, seed):
     folder = tmp_path / "orders-0"
     start, end = write_log(folder, seed)
     bases = sorted(int(path.stem) for path in folder.glob("*.log"))

@@ -157,7 +157,7 @@ def test_frequent_keys_are_printed_in_their_format(tmp_path):
     assert "  other: 1 record" in out
 
 
-def test_text(tmp_path):
+def test_stats_prints_sizes_counts_and_times_as_text(tmp_path):
     partition(tmp_path, [numbered(0, 50, 4), numbered(50, 1)])
     partition(
         tmp_path, [(batch_v2([R(0, BASE_TIME_MS, b"\x1b[1m", None), R(1, BASE_TIME_MS + 9000, b"")]), 1)], "odd-0"
@@ -188,7 +188,7 @@ def test_keys_of_several_partitions_are_added_up(tmp_path):
     assert lines[-1] == "  7: 15 records in 3 batches, 1 epoch"
 
 
-def test_an_empty_log(tmp_path):
+def test_stats_of_an_empty_log_prints_zeros(tmp_path):
     partition(tmp_path, [])
     code, out, err = kafkalog("stats", tmp_path)
     assert (code, err) == (0, "")

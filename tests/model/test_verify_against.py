@@ -86,7 +86,7 @@ def test_the_same_log_in_other_segments_has_no_findings(tmp_path):
     assert result.more_complete is None
 
 
-def test_the_shorter_one_is_behind(tmp_path):
+def test_verify_against_a_longer_replica_reports_the_shorter_one_as_behind(tmp_path):
     batches = log([3] * 20)
     result = compared(write(tmp_path / "a", batches[:12]), write(tmp_path / "b", batches))
     assert kinds(result) == [BEHIND]
@@ -96,7 +96,7 @@ def test_the_shorter_one_is_behind(tmp_path):
     assert result.more_complete == str(tmp_path / "b" / "topic-0")
 
 
-def test_other_values_at_the_same_offsets(tmp_path):
+def test_verify_against_reports_other_values_at_the_same_offsets(tmp_path):
     ours, theirs = log([3] * 8), log([3] * 8)
     theirs[5] = B([r._replace(value=b"other") if r.offset >= 16 else r for r in theirs[5].records])
     result = compared(write(tmp_path / "a", ours, (0, 4)), write(tmp_path / "b", theirs))
@@ -110,7 +110,7 @@ def test_other_values_at_the_same_offsets(tmp_path):
     assert "under the same epoch stays so" in found.broker_effect
 
 
-def test_other_leader_epochs_of_the_same_records(tmp_path):
+def test_verify_against_reports_other_leader_epochs_of_the_same_records(tmp_path):
     ours, theirs = log([2] * 6, [1, 1, 1, 1, 1, 1]), log([2] * 6, [1, 1, 1, 2, 2, 2])
     result = compared(write(tmp_path / "a", ours), write(tmp_path / "b", theirs))
     assert result.diverged_at == 6
@@ -183,7 +183,7 @@ def test_a_damaged_batch_is_no_divergence_and_the_other_replica_is_the_more_comp
         assert next(one.path for one in result.findings if one.kind == BEHIND) == str(theirs)
 
 
-def test_what_cannot_be_compared(tmp_path):
+def test_verify_against_refuses_what_cannot_be_compared(tmp_path):
     ours = write(tmp_path / "a", log([1]))
     other = tmp_path / "b" / "topic-1"
     other.mkdir(parents=True)
@@ -202,7 +202,7 @@ def test_what_cannot_be_compared(tmp_path):
     assert "0.7" in compared(ours, seven).findings[0].message
 
 
-def test_empty_and_missing_logs(tmp_path):
+def test_verify_against_compares_empty_and_missing_logs(tmp_path):
     empty = tmp_path / "a" / "topic-0"
     empty.mkdir(parents=True)
     (empty / f"{0:020}.log").touch()
@@ -313,7 +313,7 @@ def test_an_empty_last_segment_says_how_far_the_log_came(tmp_path, end, is_swapp
     assert behind == ([(end, 11)] if end < 12 else [])
 
 
-def test_what_compaction_or_the_log_start_explains_is_not_missing(tmp_path):
+def test_verify_against_reports_no_gap_that_compaction_or_the_log_start_explains(tmp_path):
     batches = log([3] * 12)
     ours = write(tmp_path / "a", [*batches[:4], *batches[8:]], (0, 4))
     theirs = write(tmp_path / "b", batches)
@@ -333,7 +333,7 @@ def test_signs_of_the_cleaner_explain_missing_batches_unless_the_policy_is_known
     assert kinds(compared(*sides, config=DELETE)) == [MISSING]
 
 
-def test_several_gaps_are_counted(tmp_path):
+def test_verify_against_counts_several_gaps(tmp_path):
     batches = log([3] * 12)
     ours = write(tmp_path / "a", [*batches[:2], *batches[3:6], *batches[8:]])
     (found,) = compared(ours, write(tmp_path / "b", batches), DELETE).findings

@@ -125,7 +125,7 @@ def test_the_action_on_sound_missing_and_wrong_input(tmp_path, kafkalog):
     assert run_action(tmp_path, kafkalog, paths="--help", fail_on="never")[0] == 10
 
 
-def test_the_pre_commit_hook(kafkalog, torn, tmp_path):
+def test_the_pre_commit_hook_runs(kafkalog, torn, tmp_path):
     (hook,) = yaml((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert {"id", "name", "entry", "language"} <= set(hook)
     environment = {"PATH": f"{kafkalog.parent}:{os.environ['PATH']}"}
@@ -141,7 +141,7 @@ def test_the_pre_commit_hook(kafkalog, torn, tmp_path):
 
 
 @pytest.mark.parametrize("script", re.findall(r"<!-- run -->\n```sh\n(.*?)```", PAGE, re.DOTALL))
-def test_the_commands_of_the_page(script, kafkalog, tmp_path):
+def test_the_commands_of_the_ci_page_run(script, kafkalog, tmp_path):
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     environment = {"PATH": f"{kafkalog.parent}:{os.environ['PATH']}"}
     subprocess.run(

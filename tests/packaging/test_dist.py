@@ -110,7 +110,7 @@ def test_the_executable_is_of_this_version_and_starts_soon(tmp_path):
             assert done.stdout == f"kafkalog {kl.__version__}\n"
 
 
-def test_what_spark_needs_is_not_inside_and_that_is_said():
+def test_sql_of_the_single_file_executable_says_that_spark_is_not_inside():
     done = subprocess.run([EXECUTABLE, "sql", EXAMPLE, "select 1"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "spark" in done.stderr.lower()
@@ -206,7 +206,7 @@ def test_sources_install_with_and_without_a_compiler_and_without_home(house, tmp
     assert done.stdout.startswith(b"3 partitions: 3 OK, ")
 
 
-def test_the_sums_are_of_these_files():
+def test_the_checksums_are_of_the_files_beside_them():
     subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=FOLDER, check=True, stdout=subprocess.DEVNULL
     )

@@ -143,7 +143,7 @@ def test_each_log_directory_has_its_own_partitions(tmp_path):
         assert topics == {tmp_path.name: ["outer"], "inside": ["inner"]}
 
 
-def test_a_name_that_no_topic_can_have(log_dir):  # noqa: F811
+def test_serve_refuses_a_name_that_no_topic_can_have(log_dir):  # noqa: F811
     """Consumers raise InvalidTopicException for it, and wait for a topic that may be created."""
     invalid_topic, unknown_topic = 17, 3
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
@@ -161,14 +161,14 @@ def test_a_name_that_no_topic_can_have(log_dir):  # noqa: F811
 
 
 @pytest.mark.parametrize(("kind", "error"), [(1, 0), (2, 114), (3, 115)])
-def test_it_has_no_endpoint_of_a_controller(log_dir, kind, error):  # noqa: F811
+def test_serve_refuses_to_describe_controller_endpoints(log_dir, kind, error):  # noqa: F811
     """As AuthHelper.computeDescribeClusterResponse."""
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         found = client.ask("DescribeCluster", 1, endpointType=kind)
         assert (found["errorCode"], len(found["brokers"])) == (error, 0 if error else 1)
 
 
-def test_settings_of_the_metadata_log(tmp_path):
+def test_serve_describes_settings_of_the_metadata_log(tmp_path):
     """The defaults of all brokers, groups and client metrics; no value of a password."""
     root = log_dir_of_topics(tmp_path, {"orders": {}})
     settings = [

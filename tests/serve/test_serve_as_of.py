@@ -63,7 +63,7 @@ def test_nothing_is_left_if_retention_removed_the_records_of_then(log_dir):  # n
         assert (found["errorCode"], found["logStartOffset"], found["highWatermark"]) == (0, 12, 12)
 
 
-def test_transactions_are_those_of_then(tmp_path):
+def test_serve_as_of_a_time_has_the_transactions_of_then(tmp_path):
     def data(producer, first):
         return batch_v2(records(first, 3), producer=(producer, 0, 0), bits=TRANSACTIONAL)
 
@@ -78,7 +78,7 @@ def test_transactions_are_those_of_then(tmp_path):
             assert [one["producerId"] for one in found["abortedTransactions"] or []] == aborted
 
 
-def test_committed_offsets_are_those_of_then(log_dir):  # noqa: F811
+def test_serve_as_of_a_time_has_the_committed_offsets_of_then(log_dir):  # noqa: F811
     made = commits(*[(commit_key("g"), commit(offset)) for offset in (1, 2, 3)], time_ms=BASE_TIME_MS + 10)
     coordinator_partition_at(log_dir, 0, made)
     for time, offset in ((9, -1), (10, 1), (11, 2), (100, 3)):

@@ -79,7 +79,7 @@ def by_aiokafka(address, topic, isolation, count):
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("client", [by_librdkafka, by_kafka_python, by_aiokafka])
 @pytest.mark.parametrize(("case", "topic"), CASES)
-def test_clients_read_all_records(corpus, case, topic, client, isolation):
+def test_kafka_python_aiokafka_and_librdkafka_read_all_records_from_serve(corpus, case, topic, client, isolation):
     if client is by_aiokafka and case == "upgraded":
         pytest.skip("aiokafka does not decode LZ4 of message format 0")
     data = corpus / case / "data"

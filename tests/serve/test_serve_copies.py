@@ -130,7 +130,7 @@ def test_each_of_three_copies_has_records_that_the_others_lost(disks):
         assert (found, error) == (WHOLE, 0)
 
 
-def test_records_that_no_copy_has(disks):
+def test_serve_reports_records_that_no_copy_has(disks):
     for disk in disks:
         flip(disk, 20)
     flip(disks[0], 0)
@@ -272,7 +272,7 @@ def test_of_equal_timestamps_the_first_record_of_all_copies_is_the_latest(tmp_pa
 
 
 @pytest.mark.parametrize("on_damage", ["stop", "skip"])
-def test_damage_at_the_end(disks, on_damage):
+def test_serve_ends_two_copies_before_damage_at_the_end(disks, on_damage):
     flip(disks[0], 40)
     flip(disks[0], 45)
     assert read(*disks[:2], on_damage=on_damage)[:2] == (WHOLE, 0)
@@ -281,7 +281,7 @@ def test_damage_at_the_end(disks, on_damage):
     assert (sorted(set(WHOLE) - set(found)), error) == ([45], 0 if on_damage == "skip" else CORRUPT)
 
 
-def test_other_kinds_of_damage(disks):
+def test_serve_reads_the_other_copy_at_each_kind_of_damage(disks):
     """A missing partition, an empty one, damaged indexes, and checkpoints of a directory that cannot be read."""
     (disks[0] / "replication-offset-checkpoint").write_text("0\n0\n")
     shutil.rmtree(disks[0] / "orders-0")
@@ -298,7 +298,7 @@ def test_other_kinds_of_damage(disks):
     assert read(*disks)[:2] == (WHOLE, 0)
 
 
-def test_a_copy_that_cannot_be_opened(disks):
+def test_serve_reads_the_other_copy_where_one_cannot_be_opened(disks):
     """The next copy is served, and the reason is reported once."""
 
     class Failing(RealFilesystem):
@@ -342,7 +342,7 @@ def test_old_formats_have_no_epochs(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["damaged", "missing"])
-def test_offsets_by_time_of_another_copy(disks, way):
+def test_serve_looks_up_times_in_the_other_copy_where_one_is_damaged(disks, way):
     if way == "damaged":
         for offset in (0, 15, 20, 45):
             flip(disks[0], offset)

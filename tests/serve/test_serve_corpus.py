@@ -72,7 +72,7 @@ async def through_aiokafka(served, isolation):
 
 @pytest.mark.parametrize("client", [by_librdkafka, by_kafka_python, by_aiokafka])
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_all_records_of_the_corpus(corpus, isolation, client, evidence):
+def test_serve_sends_all_records_of_the_corpus(corpus, isolation, client, evidence):
     count = 0
     with served_corpus(corpus, isolation) as all_served:
         for each in all_served:

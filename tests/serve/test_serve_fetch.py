@@ -198,20 +198,20 @@ def test_a_response_with_enough_bytes_does_not_wait(log_dir):
         assert partition(found)["records"] == file_bytes(log_dir, 0, 0, size)
 
 
-def test_the_bounds_of_a_commit(log_dir):
+def test_serve_refuses_commits_with_too_long_metadata_or_an_unknown_partition(log_dir):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert [commit(client, "g", 11, committedMetadata="m" * size) for size in (4096, 4097)] == [0, 12]
         found = [commit(client, "g", 11, partitionIndex=number) for number in (-1, 0, 1)]
         assert found == [UNKNOWN_TOPIC, 0, UNKNOWN_TOPIC]
 
 
-def test_as_many_commits_as_the_limit(log_dir, monkeypatch):
+def test_serve_keeps_as_many_commits_as_the_limit(log_dir, monkeypatch):
     lower_limit(monkeypatch, "offsets that serve holds", 2)
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert [commit(client, group, 1) for group in "abc"] == [0, 0, 16]
 
 
-def test_offsets_by_time(log_dir):
+def test_serve_finds_offsets_by_time_and_special_timestamps(log_dir):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
 
         def offset(timestamp, version=10):
@@ -273,7 +273,7 @@ def test_a_damaged_batch_is_an_error_or_skipped_and_never_sent(log_dir):
         assert "are skipped" in server.notes[0].message
 
 
-def test_damage_at_the_end(log_dir):
+def test_serve_ends_a_log_before_damage_at_its_end(log_dir):
     size = len(batches(0, 1)[0])
     damage(log_dir, 15, 2 * size + 70)
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
@@ -315,7 +315,7 @@ def test_the_best_of_two_copies_is_served(log_dir, tmp_path):
         assert partition(fetch(client, 0))["highWatermark"] == 40
 
 
-def test_producing_is_refused(log_dir):
+def test_serve_refuses_to_produce(log_dir):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         sent = [{"index": 0, "records": batches(30, 1)[0]}]
         found = client.ask("Produce", 9, acks=1, timeoutMs=1, topicData=[{"name": "orders", "partitionData": sent}])

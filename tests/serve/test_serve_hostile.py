@@ -37,7 +37,7 @@ def closes(client):
 
 
 @pytest.mark.parametrize("size", [-1, 0, -(2**31), 2**31 - 1, (1 << 20) + 1])
-def test_lengths_that_lie(log_dir, size):  # noqa: F811
+def test_serve_closes_a_connection_with_an_impossible_request_size(log_dir, size):  # noqa: F811
     with serving(log_dir) as server:
         with socket.create_connection(server.server.address, SECONDS) as client:
             client.sendall(struct.pack(">i", size) + b"x" * 100)
@@ -47,7 +47,7 @@ def test_lengths_that_lie(log_dir, size):  # noqa: F811
         assert is_well(server)
 
 
-def test_the_largest_request(log_dir):  # noqa: F811
+def test_serve_answers_a_request_of_the_largest_size(log_dir):  # noqa: F811
     frame = request_frame("ApiVersions", 0, 1, {})
     after = bytes(MOST_REQUEST_BYTES + 4 - len(frame))
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
@@ -55,7 +55,7 @@ def test_the_largest_request(log_dir):  # noqa: F811
         assert response_of("ApiVersions", 0, client.frame())[1]["errorCode"] == 0
 
 
-def test_a_client_whose_time_is_just_over(log_dir):  # noqa: F811
+def test_serve_closes_a_client_just_after_its_time_is_over(log_dir):  # noqa: F811
     """With no time left, the socket would not wait, which looks like an error of the connection."""
     options = {"limits": ServerLimits(idle_seconds=0), "context": Context(clock=lambda: 1.0)}
     with serving(log_dir, **options) as server:

@@ -78,11 +78,11 @@ def test_a_multi_fetch_has_a_response_for_each_part(server, sevens):
         *((of_seven("badcrc", place, 9), 2) for place in (162, 165, 171)),
     ],
 )
-def test_the_errors_of_a_fetch(server, part, error):
+def test_serve_answers_wrong_fetches_of_0_7_with_their_errors(server, part, error):
     assert ask(server, FETCH, part) == struct.pack(">h", error)
 
 
-def test_damage_ends_a_fetch(server, sevens):
+def test_serve_ends_a_fetch_of_0_7_before_damage_and_serves_what_follows_it(server, sevens):
     """The message at bytes 162 to 171 has a wrong CRC. The messages before it and after it are served."""
     (log,) = files_of(sevens, "badcrc")
     assert ask(server, FETCH, of_seven("badcrc", 0, 1 << 20)) == b"\0\0" + log[:162]
@@ -96,7 +96,7 @@ def test_an_incomplete_message_at_the_end_is_not_served(server, sevens):
     assert offsets(server, "torn", -1, 9) == (0, [542, 0])
 
 
-def test_offsets_before_a_time(server):
+def test_serve_answers_offsets_of_0_7_before_a_time(server):
     assert offsets(server, "m1", -1, 9) == (0, [1571, 1506, 0])
     assert offsets(server, "m1", -1, 1) == (0, [1571])
     assert offsets(server, "m1", -2, 9) == (0, [0])

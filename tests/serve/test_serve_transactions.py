@@ -19,7 +19,7 @@ def mark(producer, offset, commits):
 
 
 @pytest.mark.parametrize("has_snapshot", [True, False])
-def test_aborted_and_open_transactions(tmp_path, has_snapshot):
+def test_serve_sends_aborted_transactions_and_the_last_stable_offset(tmp_path, has_snapshot):
     """The transaction at offset 12 is open, also where a snapshot at this offset does not know it yet."""
     folder = tmp_path / "orders-0"
     folder.mkdir()

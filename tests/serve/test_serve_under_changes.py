@@ -150,7 +150,7 @@ def test_a_repair_changes_nothing_for_clients(log_dir, has_read):
 
 
 @pytest.mark.parametrize("has_read", [True, False])
-def test_appended_records_are_seen_by_the_next_server(log_dir, has_read):
+def test_appended_records_are_served_by_the_next_server_only(log_dir, has_read):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         wanted = read(client) if has_read else None
         source = log_dir.parent / "records"

@@ -87,7 +87,7 @@ def some_logs(every_log, tmp_path_factory):
 
 
 @pytest.mark.full
-def test_every_log_of_the_corpus(every_log, tmp_path):
+def test_export_of_every_log_of_the_corpus_has_the_rows_of_the_library(every_log, tmp_path):
     result = export(every_log, tmp_path / "out", codec="zstd", mode=OnDamage.DROPMALFORMED)
     wanted = of_the_core(every_log)
     found = table(tmp_path / "out")
@@ -109,14 +109,14 @@ def test_every_log_of_the_corpus(every_log, tmp_path):
 
 
 @pytest.mark.full
-def test_logs_of_the_corpus_as_arrow(some_logs, tmp_path):
+def test_export_as_arrow_of_the_corpus_has_the_rows_of_the_library(some_logs, tmp_path):
     export(some_logs, tmp_path / "out", format=FileFormat.ARROW, codec="lz4", mode=OnDamage.DROPMALFORMED)
     found = table(tmp_path / "out", FileFormat.ARROW)
     assert plain(found) == plain(of_the_core(some_logs))
     assert found.num_rows > 3000
 
 
-def test_logs_of_the_corpus_as_lines(some_logs, tmp_path):
+def test_export_as_json_of_the_corpus_has_the_rows_of_the_library(some_logs, tmp_path):
     export(some_logs, tmp_path / "out", format=FileFormat.JSON, codec="none", mode=OnDamage.DROPMALFORMED)
     found = {}
     for row in lines(tmp_path / "out"):
@@ -141,7 +141,7 @@ def records():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("codec", CODECS)
-def test_null_and_empty_and_headers(tmp_path, codec):
+def test_export_keeps_null_and_empty_fields_and_headers(tmp_path, codec):
     folder = log_dir(tmp_path / "log", batch_v2(records(), CODECS.index(codec), producer=(7, 2, 11), epoch=5))
     export(folder, tmp_path / "out", codec=codec)
     found = table(tmp_path / "out").to_pylist()
@@ -162,7 +162,7 @@ def test_null_and_empty_and_headers(tmp_path, codec):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("file_format", [FileFormat.PARQUET, FileFormat.ARROW])
 @pytest.mark.parametrize("codec", CODECS)
-def test_it_goes_back_by_the_library(tmp_path, codec, file_format):
+def test_exported_rows_appended_by_the_library_are_the_same_records(tmp_path, codec, file_format):
     """Key, value, headers and timestamp of each record are the same; markers of transactions do not go back."""
     data = batch_v2(records(), CODECS.index(codec), producer=(7, 0, 0), bits=TRANSACTIONAL)
     folder = log_dir(tmp_path / "log", data + end_marker(3, BASE_TIME_MS, (7, 0), 1))
@@ -193,7 +193,7 @@ def test_read_committed_and_control_records(tmp_path):
     assert table(tmp_path / "control").column("control").to_pylist() == [False, True, False]
 
 
-def test_days(tmp_path, monkeypatch):
+def test_export_by_day_puts_each_record_into_the_directory_of_its_day(tmp_path, monkeypatch):
     times = [5, -1, DAY_MS - 1, DAY_MS, -DAY_MS, 7, 1_700_000_000_000_000_000, BASE_TIME_MS]
     data = b"".join(batch_v2([R(i, ms, b"k%d" % i, b"v")]) for i, ms in enumerate(times))
     folder = log_dir(tmp_path / "log", data)
@@ -222,7 +222,7 @@ def test_days(tmp_path, monkeypatch):
     assert found == wanted
 
 
-def test_pieces_and_row_groups(tmp_path, monkeypatch):
+def test_export_splits_files_and_row_groups_at_their_limits(tmp_path, monkeypatch):
     """A large log makes several files, each of several row groups; the names sort by offset."""
     small_tasks(monkeypatch, 4000 // TIMES_OF_FILES, 2000 // TIMES_OF_FILES)
     lower_limit(monkeypatch, "rows of a batch of Arrow", 5)
@@ -237,7 +237,7 @@ def test_pieces_and_row_groups(tmp_path, monkeypatch):
     assert pq.ParquetFile(tmp_path / "out" / files(tmp_path / "out")[0]).num_row_groups > 1
 
 
-def test_ranges(tmp_path):
+def test_export_of_a_range_has_its_offsets_only(tmp_path):
     data = b"".join(
         batch_v2([R(i, BASE_TIME_MS + i, b"k", b"v"), R(i + 1, BASE_TIME_MS + i + 1)]) for i in range(0, 20, 2)
     )
@@ -267,7 +267,7 @@ def test_a_time_in_a_batch_that_is_not_read(tmp_path):
     assert [offset for *_, offset in offsets(tmp_path / "out")] == [2, 3]
 
 
-def test_damage(tmp_path):
+def test_export_fails_at_damage_or_drops_it_by_mode(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 50)]) for i in range(3)]
     middle, tail = good[0] + good[1][:-3] + b"xyz" + good[2], good[0] + good[1][:-3]
     for name, data, kind, code, kept in (
@@ -284,7 +284,7 @@ def test_damage(tmp_path):
         assert [offset for *_, offset in offsets(tmp_path / f"{name}-drop")] == kept
 
 
-def test_what_is_refused(tmp_path):
+def test_export_refuses_outputs_in_log_directories_and_duplicate_partitions(tmp_path):
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS)]))
     (tmp_path / "log" / "meta.properties").write_text("version=1\n")
     for inside in ("log/out", "log/orders-0/out", "log"):
@@ -310,7 +310,7 @@ def test_what_is_refused(tmp_path):
     assert files(tmp_path / "out") == []
 
 
-def test_paths_are_whole(tmp_path, monkeypatch):
+def test_export_gives_its_tasks_absolute_paths(tmp_path, monkeypatch):
     """Workers may have another directory of their own."""
     log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS)]))
     (tmp_path / "else").mkdir()
@@ -340,7 +340,7 @@ def test_a_worker_that_sees_another_disk_exports_nothing(tmp_path, monkeypatch):
     assert (files(tmp_path / "out"), (tmp_path / "state").exists()) == ([], False)
 
 
-def test_old_formats(tmp_path):
+def test_export_of_old_formats_has_their_magic_timestamp_type_and_codec(tmp_path):
     data = message(R(0, -1, b"k", None), 0) + message_set([R(1, 5, None, b"v"), R(2, 6, b"k", b"v")], 1, 1)
     export(log_dir(tmp_path / "log", data), tmp_path / "out")
     found = table(tmp_path / "out").to_pylist()

@@ -29,7 +29,7 @@ SPARK = ("--engine", "spark", "--master", "local[2]")
 
 
 @pytest.mark.full
-def test_the_command(every_log, tmp_path):
+def test_export_prints_a_line_for_each_partition_and_writes_its_rows(every_log, tmp_path):
     code, said, errors = kafkalog("export", every_log, "--output", tmp_path / "out", "--mode", "dropmalformed")
     wanted = {(one.topic, one.partition): 0 for one in kl.open(every_log)}
     for one in kl.open(every_log):
@@ -81,7 +81,7 @@ def test_lines_go_back_by_append(tmp_path):
     assert again == [part.to_pylist() for part in kl.open_partition(folder / "orders-0").records()]
 
 
-def test_what_goes_wrong_is_said_in_a_line(tmp_path):
+def test_export_ends_with_one_line_at_damage_and_wrong_options(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
     folder = log_dir(tmp_path / "log", good[0] + good[1][:-3] + b"xyz" + good[2])
     path = folder / "orders-0" / f"{0:020d}.log"
@@ -115,7 +115,7 @@ def objects(text):
     return [one for one in found if one["type"] != "progress"]
 
 
-def test_as_objects(every_log, tmp_path):
+def test_json_of_export_fits_its_schema(every_log, tmp_path):
     out = tmp_path / "out"
     argv = ("export", every_log, "--output", out, "--mode", "dropmalformed", "--report", "json")
     code, said, errors = kafkalog(*argv)
@@ -140,7 +140,7 @@ def test_as_objects(every_log, tmp_path):
     assert (refused["kind"], refused["exit_code"], refused["path"]) == ("Refused", 14, str(out))
 
 
-def test_objects_of_what_is_new_and_of_what_goes_wrong(tmp_path):
+def test_json_of_an_incremental_export_has_new_offsets_and_errors(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
     folder, out = log_dir(tmp_path / "log", good[0]), tmp_path / "out"
     argv = ("export", folder, "--output", out, "--state", tmp_path / "state", "--format", "json", "--report=json")
@@ -166,7 +166,7 @@ def test_objects_of_what_is_new_and_of_what_goes_wrong(tmp_path):
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("engine", [(), SPARK], ids=["here", "spark"])
-def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch, engine):
+def test_export_on_a_full_disk_ends_with_13_and_leaves_nothing(tmp_path, monkeypatch, engine):
     """What a task is told by the system comes back with its exit code."""
 
     class FullDisk:  # local: it goes to the worker as it is
@@ -186,7 +186,7 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch, engine):
 
 
 @pytest.mark.usefixtures("spark")
-def test_workers_that_see_another_disk(tmp_path, monkeypatch):
+def test_export_ends_with_an_error_where_workers_see_another_disk(tmp_path, monkeypatch):
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
 
     def elsewhere(of):
@@ -215,7 +215,7 @@ def test_spark_writes_the_files_that_this_machine_writes(every_log, tmp_path, fo
     assert made[0]
 
 
-def test_a_spark_that_does_not_start(tmp_path):
+def test_export_names_the_reason_where_spark_does_not_start(tmp_path):
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
     argv = [sys.executable, "-m", "kafkalog_cli", "export", str(folder), "--output", str(tmp_path / "out")]
     argv += ["--engine", "spark", "--master", "local[x]"]
@@ -254,7 +254,7 @@ ENGINES = pytest.mark.parametrize("engine", [(), SPARK], ids=["here", "spark"])
 @pytest.mark.full
 @pytest.mark.usefixtures("spark")
 @ENGINES
-def test_killed_while_it_writes(tmp_path, engine):
+def test_export_killed_while_it_writes_leaves_no_visible_file(tmp_path, engine):
     """Nothing is seen, and the next run exports all, once."""
     process, out, state = begun(tmp_path, *engine)
     os.killpg(process.pid, signal.SIGKILL)
@@ -271,7 +271,7 @@ def test_killed_while_it_writes(tmp_path, engine):
 
 
 @pytest.mark.full
-def test_its_processes_end_with_it(tmp_path):
+def test_processes_of_a_killed_export_end(tmp_path):
     """Killed alone, it leaves no process that writes on."""
     process, out, state = begun(tmp_path)
     os.kill(process.pid, signal.SIGKILL)
@@ -282,7 +282,7 @@ def test_its_processes_end_with_it(tmp_path):
 @pytest.mark.full
 @pytest.mark.slow
 @ENGINES
-def test_interrupted_while_it_writes(tmp_path, engine):
+def test_export_interrupted_while_it_writes_ends_with_130_and_leaves_nothing(tmp_path, engine):
     """As with the other commands: 130, without a word of Spark's, and nothing is left."""
     process, out, state = begun(tmp_path, *engine)
     os.killpg(process.pid, signal.SIGINT)

@@ -45,7 +45,7 @@ def stats(output):
     return {name: (one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for name, one in found.items()}
 
 
-def test_what_is_new(tmp_path):
+def test_an_incremental_export_writes_only_new_records(tmp_path):
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0), batch(2))
     assert len(export(tmp_path / "log", out, state).files) == 1
@@ -64,7 +64,7 @@ def test_what_is_new(tmp_path):
     assert [(one["partition"], one["next_offset"]) for one in known["state"]["logs"]] == [(0, 8), (1, 2)]
 
 
-def test_retention_was_there_first(tmp_path):
+def test_an_incremental_export_reports_records_that_retention_removed_before_it(tmp_path):
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0))
     export(tmp_path / "log", out, state)
@@ -90,7 +90,7 @@ def test_retention_was_there_first(tmp_path):
         ([batch(0), batch(2, b"w"), batch(4)], None, "another record is at offset 3 than was exported"),
     ],
 )
-def test_another_log_of_the_same_name(tmp_path, parts, topic_id, message):
+def test_an_incremental_export_refuses_another_log_of_the_same_name(tmp_path, parts, topic_id, message):
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0), batch(2), topic_id=TOPIC_ID)
     log(tmp_path / "log", batch(0), partition=1)
@@ -104,7 +104,7 @@ def test_another_log_of_the_same_name(tmp_path, parts, topic_id, message):
     assert (state.read_bytes(), of(out), of(out, 1)) == (was, [0, 1, 2, 3], [0, 1])
 
 
-def test_what_compaction_took(tmp_path, monkeypatch):
+def test_an_incremental_export_continues_after_compaction_removed_its_last_record(tmp_path, monkeypatch):
     """The last record that was exported is gone, and so are offsets, also between tasks: it goes on all the same."""
     small_tasks(monkeypatch, 100)
     out, state = tmp_path / "out", tmp_path / "state.json"
@@ -134,7 +134,7 @@ def test_read_committed_goes_on_where_a_transaction_was_open(tmp_path, monkeypat
     assert of(out) == [0, 1, 2, 3, 4, 6, 7]
 
 
-def test_damage_in_the_middle(tmp_path):
+def test_an_incremental_export_goes_past_damage_if_the_mode_drops_it(tmp_path):
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0))
     export(tmp_path / "log", out, state, mode=OnDamage.DROPMALFORMED)
@@ -144,7 +144,7 @@ def test_damage_in_the_middle(tmp_path):
     assert of(out) == [0, 1, 4, 5]
 
 
-def test_a_batch_too_large_to_read(tmp_path, monkeypatch):
+def test_an_incremental_export_stops_before_a_batch_too_large_to_read(tmp_path, monkeypatch):
     """What comes behind it in other tasks waits too: a later run, which may read it, goes on from there."""
     small_tasks(monkeypatch, 100)
     out, state = tmp_path / "out", tmp_path / "state.json"
@@ -195,7 +195,7 @@ class CutAfter(WatchedFilesystem):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("with_state", [True, False])
-def test_cut_off_after_any_change(tmp_path, with_state):
+def test_an_incremental_export_cut_off_after_any_change_continues_without_a_double(tmp_path, with_state):
     """At each step of the driver: nothing is lost and nothing comes twice, and what is left is removed."""
     for partition in range(2):
         log(tmp_path / "log", batch(0), batch(2), partition=partition)
@@ -286,7 +286,7 @@ class Renamed:
             return self.work(item, advance)
 
 
-def test_retention_while_it_runs(tmp_path):
+def test_an_incremental_export_fails_where_retention_removes_records_while_it_runs(tmp_path):
     out, state = tmp_path / "out", tmp_path / "state.json"
     log(tmp_path / "log", batch(0))
     log(tmp_path / "log", batch(2), base=2)

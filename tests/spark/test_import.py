@@ -44,7 +44,7 @@ def batches_of(partition):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("file_format", list(FileFormat))
 @pytest.mark.parametrize("codec", CODECS)
-def test_there_and_back(tmp_path, codec, file_format):
+def test_import_of_an_export_has_the_same_records_and_codec(tmp_path, codec, file_format):
     """Null and empty keys and values, headers of all kinds, gaps between offsets; the codec too."""
     number = CODECS.index(codec)
     data = batch_v2(odd_records(), number) + batch_v2([R(7, 5, b"a", None), R(9, -1, None, b"")], number)
@@ -77,7 +77,7 @@ BATCHES = st.lists(
 
 @given(BATCHES, st.integers(0, 1 << 40), st.sampled_from([100, 16_384]))
 @settings(max_examples=DIAL.part(60), deadline=None, suppress_health_check=list(HealthCheck))
-def test_any_records(tmp_path_factory, made, first, batch_bytes):
+def test_import_of_an_export_of_random_records_has_the_same_records(tmp_path_factory, made, first, batch_bytes):
     """Of batches of all codecs, by either clock, with gaps: what goes in by columns is what comes out."""
     tmp_path = tmp_path_factory.mktemp("any")
     data, offset = b"", first
@@ -113,7 +113,7 @@ def readable(partition):
 
 
 @pytest.mark.full
-def test_logs_of_the_corpus(corpus, tmp_path):
+def test_import_of_an_export_of_the_corpus_has_the_same_records(corpus, tmp_path):
     """By the day too, so that several files of a partition overlap; every third log."""
     (tmp_path / "log").mkdir()
     (tmp_path / "odd").mkdir()
@@ -159,7 +159,7 @@ def test_a_topic_that_comes_back_keeps_its_epochs(tmp_path):
         assert not result.notes
 
 
-def test_without_a_topic_id(tmp_path):
+def test_import_without_a_topic_id_warns_of_what_a_broker_does(tmp_path):
     folder = log_dir(tmp_path / "log", batch_v2([R(3, BASE_TIME_MS)]))
     export(folder, tmp_path / "out")
     new = new_log_dir(tmp_path / "new")
@@ -204,7 +204,7 @@ def test_new_offsets_and_another_codec(tmp_path):
     assert done.proof.records == 2
 
 
-def test_digests_tell_records_apart(tmp_path):
+def test_digests_of_records_differ_exactly_where_the_records_differ(tmp_path):
     """Equal records have equal digests, in whatever batches; a null is no empty one, a key no value."""
     digests = {}
     variants = {
@@ -223,7 +223,7 @@ def test_digests_tell_records_apart(tmp_path):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("wrong", ["value", "lost", "more"])
-def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
+def test_import_that_proves_a_difference_makes_no_partition(tmp_path, monkeypatch, wrong):
     folder = log_dir(tmp_path / "log", batch_v2([R(i, 1, b"k%d" % i, b"v") for i in range(5)]))
     export(folder, tmp_path / "out")
 
@@ -257,7 +257,7 @@ def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
     assert seen(new) == ["orders-0"]
 
 
-def test_proof_in_pieces(tmp_path, monkeypatch):
+def test_import_proves_more_rows_than_it_compares_at_once(tmp_path, monkeypatch):
     lower_limit(monkeypatch, "rows that a proof compares at once", 7)
     data = b"".join(batch_v2([R(3 * i + j, BASE_TIME_MS, b"k", b"v" * j) for j in range(3)]) for i in range(20))
     folder = log_dir(tmp_path / "log", data)
@@ -266,7 +266,7 @@ def test_proof_in_pieces(tmp_path, monkeypatch):
     assert import_into(new, tmp_path / "out", prove=True, batch_bytes=300).done[0].proof.records == 60
 
 
-def test_what_is_refused(tmp_path):
+def test_import_refuses_existing_partitions_and_unreadable_inputs(tmp_path):
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS)]))
     export(folder, tmp_path / "out")
     new = new_log_dir(tmp_path / "new")
@@ -301,7 +301,7 @@ def test_what_is_refused(tmp_path):
         import_into(other, tmp_path / "bad.parquet")
 
 
-def test_an_empty_partition_gives_its_place(tmp_path):
+def test_import_replaces_an_empty_partition(tmp_path):
     """With its topic id; never one that held a record."""
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
     export(folder, tmp_path / "out")
@@ -323,7 +323,7 @@ def test_an_empty_partition_gives_its_place(tmp_path):
         import_into(new, tmp_path / "out", replace_empty=True, batch_bytes=5)
 
 
-def test_old_records_are_told_of(tmp_path):
+def test_import_warns_of_records_older_than_the_retention(tmp_path):
     folder = log_dir(tmp_path / "log", batch_v2([R(0, NOW_MS - 700_000_000)]))
     (folder / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {ID}")
     export(folder, tmp_path / "out")
@@ -344,7 +344,7 @@ def test_offsets_that_do_not_ascend(tmp_path):
     assert seen(new) == []
 
 
-def test_a_task_that_is_tried_again(tmp_path):
+def test_an_import_task_that_is_tried_again_adds_no_record_twice(tmp_path):
     """Each try builds its own directory; of a lost one nothing is left, whether it ended or not."""
     for number in range(2):
         folder = log_dir(
@@ -367,7 +367,7 @@ def test_a_task_that_is_tried_again(tmp_path):
     assert records(new / "orders-1") == records(folder / "orders-1")
 
 
-def test_a_lost_task_that_ends_late_is_not_seen(tmp_path):
+def test_a_lost_import_task_that_ends_late_leaves_no_partition(tmp_path):
     """The next import removes what it built when the driver was gone."""
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
     export(folder, tmp_path / "out")

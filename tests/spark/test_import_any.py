@@ -30,7 +30,7 @@ def write(path, rows, **columns):
     return path
 
 
-def test_by_key(tmp_path, monkeypatch):
+def test_import_places_rows_by_key_like_kafkas_producer(tmp_path, monkeypatch):
     """As Kafka's producer: murmur2; without a key one partition for as long as a batch takes to fill, then the next."""
     lower_limit(monkeypatch, "bytes that an import holds", 3000)
     chance = random.Random(5)
@@ -55,7 +55,7 @@ def test_by_key(tmp_path, monkeypatch):
     assert [note.kind for note in result.notes] == ["no-topic-id"]
 
 
-def test_by_columns(tmp_path, monkeypatch):
+def test_import_places_rows_by_their_topic_and_partition_columns(tmp_path, monkeypatch):
     """Topic and partition of each row; offsets that come in any order, from several files."""
     lower_limit(monkeypatch, "bytes that an import holds", 2000)
     rows = [
@@ -80,7 +80,7 @@ def test_by_columns(tmp_path, monkeypatch):
     assert "left out: no record has extra" in [note.message for note in result.notes]
 
 
-def test_export_under_more_partitions(tmp_path):
+def test_import_of_an_export_into_more_partitions_places_rows_by_key(tmp_path):
     """What is exported goes by its keys, in the order of its offsets: each log's records in the order that they had."""
     for number in range(2):
         data = batch_v2([R(i, BASE_TIME_MS + i, b"%d-%d" % (number, i), b"v%d" % i) for i in range(40)])
@@ -97,7 +97,7 @@ def test_export_under_more_partitions(tmp_path):
         assert offsets == sorted(offsets)
 
 
-def test_lines(tmp_path):
+def test_import_of_json_lines_keeps_offsets_and_codec_of_an_export(tmp_path):
     """NDJSON that export wrote goes back with offsets and codec; any other needs no more than a value."""
     data = batch_v2([R(4, BASE_TIME_MS, b"\xff", None, ((b"\xfe", None),)), R(6, -1, None, b"")], 2)
     folder = log_dir(tmp_path / "log", data, partition=3)
@@ -136,7 +136,7 @@ def test_lines(tmp_path):
         ({"value": ["x"], "topic": ["t"], "partition": [0], "codec": ["x"], "offset": [1]}, {}, "is not a codec"),
     ],
 )
-def test_what_cannot_be_imported(tmp_path, columns, request_, message):
+def test_import_of_wrong_columns_fails_and_leaves_nothing(tmp_path, columns, request_, message):
     """Nothing is seen then, and nothing is left."""
     types = {"topic": pa.string()}
     table = pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
@@ -147,13 +147,13 @@ def test_what_cannot_be_imported(tmp_path, columns, request_, message):
     assert seen(new) == []
 
 
-def test_no_rows(tmp_path):
+def test_import_of_a_file_without_rows_is_refused(tmp_path):
     pq.write_table(pa.table({"value": pa.array([], pa.binary())}), tmp_path / "x.parquet")
     with pytest.raises(NothingSelected, match="the input has no records"):
         import_into(new_log_dir(tmp_path / "new"), tmp_path / "x.parquet", topic="t", partitions=2)
 
 
-def test_some_have_offsets(tmp_path):
+def test_import_of_files_of_which_some_have_offsets_is_refused_without_new_offsets(tmp_path):
     write(tmp_path / "a.parquet", None, value=["x"], offset=[1], partition=[0])
     write(tmp_path / "b.parquet", None, value=["x"], partition=[0])
     new = new_log_dir(tmp_path / "new")

@@ -34,7 +34,7 @@ def exported(tmp_path):
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_command(exported, tmp_path):
+def test_import_prints_its_plan_and_a_line_for_each_partition(exported, tmp_path):
     out, log = exported
     new = new_log_dir(tmp_path / "new")
     code, said, errors = kafkalog("import", out, "--log-dir", new, "--dry-run")
@@ -88,7 +88,7 @@ def test_the_same_files_with_spark_and_without(exported, tmp_path):
 
 
 @pytest.mark.usefixtures("spark")
-def test_as_objects(exported, tmp_path):
+def test_json_of_import_fits_its_schema(exported, tmp_path):
     new = new_log_dir(tmp_path / "new")
     schema = json.loads((ROOT / "docs" / "schemas" / "kafkalog.imported-1.json").read_text())
     for words in (["--dry-run"], ["--prove"]):
@@ -106,7 +106,7 @@ def test_as_objects(exported, tmp_path):
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_goes_wrong_is_said_in_a_line(exported, tmp_path):
+def test_import_ends_with_one_line_at_wrong_options_and_inputs(exported, tmp_path):
     new = new_log_dir(tmp_path / "new")
     pq.write_table(pa.table({"value": ["x"]}), tmp_path / "x.parquet")
     for words, code, message in (
@@ -123,7 +123,7 @@ def test_what_goes_wrong_is_said_in_a_line(exported, tmp_path):
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_broker_has_it(exported, tmp_path):
+def test_import_beside_a_broker_ends_with_11(exported, tmp_path):
     new = new_log_dir(tmp_path / "new")
     (new / ".lock").touch()
     holder = "import fcntl,sys;f=open(sys.argv[1],'r+');fcntl.lockf(f,fcntl.LOCK_EX);print(1,flush=True);input()"
@@ -136,7 +136,7 @@ def test_a_broker_has_it(exported, tmp_path):
 
 
 @pytest.mark.full
-def test_killed_while_it_builds(spark, tmp_path):
+def test_import_killed_while_it_builds_leaves_no_visible_partition(spark, tmp_path):
     """No broker could start while a task is there; nothing is seen; the next run removes what is left, and imports all."""
     del spark
     many(tmp_path / "log", 1000)

@@ -45,7 +45,7 @@ def findings(new):
     return {one.kind.value: one.message for one in found}
 
 
-def test_it_is_told_with_its_input(cut_off):
+def test_verify_reports_a_cut_off_import_with_its_input(cut_off):
     new, out = cut_off
     message = findings(new)["import-cut-off"]
     assert message == f"an import of {out} was cut off after its commit; still to come: orders-1, orders-2"

@@ -96,7 +96,7 @@ REFUSED = {
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", TAKEN)
-def test_what_is_taken(tmp_path, monkeypatch, name):
+def test_import_takes_columns_of_every_suitable_arrow_type(tmp_path, monkeypatch, name):
     columns, column, wanted = TAKEN[name]
     path = write(tmp_path / "in" / "a.arrow", columns)
     new = new_log_dir(tmp_path / "new")
@@ -109,7 +109,7 @@ def test_what_is_taken(tmp_path, monkeypatch, name):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(tmp_path, name):
+def test_import_refuses_columns_of_unsuitable_arrow_types(tmp_path, name):
     columns, kind, message = REFUSED[name]
     path = write(tmp_path / "in" / "a.arrow", columns)
     new = new_log_dir(tmp_path / "new")
@@ -120,7 +120,7 @@ def test_what_is_refused(tmp_path, name):
     assert seen(new) == []
 
 
-def test_names_that_are_no_utf8(tmp_path):
+def test_import_refuses_column_names_but_takes_metadata_that_is_no_utf_8(tmp_path):
     """Of a column, which pyarrow then cannot name; of metadata, which need not be text."""
     path, new = write(tmp_path / "in" / "a.arrow", {"extra": [1, 2]}), new_log_dir(tmp_path / "new")
     path.write_bytes(path.read_bytes().replace(b"extra", b"\xff\xfetra"))
@@ -133,7 +133,7 @@ def test_names_that_are_no_utf8(tmp_path):
     assert len(records(new / "t-0")) == 2
 
 
-def test_a_column_twice(tmp_path):
+def test_import_refuses_a_column_that_a_file_has_twice(tmp_path):
     pq.write_table(
         pa.Table.from_arrays([VALUES, VALUES, PLACES], ["value", "value", "partition"]), tmp_path / "a.parquet"
     )
@@ -151,7 +151,7 @@ def test_a_column_twice(tmp_path):
         ('{"key":"a","partition":0}', "a row has no offset.*: --new-offsets gives all records new offsets"),
     ],
 )
-def test_lines(tmp_path, line, message):
+def test_import_refuses_malformed_json_lines(tmp_path, line, message):
     (tmp_path / "a.ndjson").write_text(line + "\n")
     new = new_log_dir(tmp_path / "new")
     with pytest.raises(BadInput, match=message):
@@ -159,7 +159,7 @@ def test_lines(tmp_path, line, message):
     assert seen(new) == []
 
 
-def test_no_rows(tmp_path):
+def test_import_takes_tables_without_rows_beside_others(tmp_path):
     """An empty table, and one without a row group."""
     empty = pa.schema({"value": pa.binary(), "partition": pa.int32()})
     pq.write_table(empty.empty_table(), tmp_path / "a.parquet")
@@ -174,7 +174,7 @@ def test_no_rows(tmp_path):
     assert len(records(new / "t-0")) == 2
 
 
-def test_files_of_several_programs(tmp_path):
+def test_import_takes_parquet_files_of_several_programs(tmp_path):
     """Other types of the same columns, columns that only one has; marks and hidden files beside them."""
     folder = tmp_path / "in"
     write(folder / "a.arrow", {"key": pa.array(["k", None]).dictionary_encode(), "timestamp": [5, None]})
@@ -198,7 +198,7 @@ def test_offsets_that_overlap_in_files_of_other_columns(tmp_path):
     assert found == [(1, 5, None), (2, NOW_MS, b"k"), (3, None, None), (4, NOW_MS, None)]
 
 
-def test_places_that_are_none(tmp_path):
+def test_import_refuses_log_directories_and_topic_names_that_are_none(tmp_path):
     path = write(tmp_path / "in" / "a.arrow", {})
     (tmp_path / "file").write_bytes(b"")
     for place in (tmp_path / "nowhere", tmp_path / "file"):
@@ -211,7 +211,7 @@ def test_places_that_are_none(tmp_path):
     assert seen(new) == []
 
 
-def test_keys_that_are_all_null(tmp_path):
+def test_import_takes_keys_that_are_all_null(tmp_path):
     path = write(tmp_path / "in" / "a.arrow", {"key": pa.nulls(2)})
     new = new_log_dir(tmp_path / "new")
     import_into(new, path, topic="t", partitions=3, prove=True)
@@ -222,7 +222,7 @@ def test_keys_that_are_all_null(tmp_path):
 @pytest.mark.spark
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS"])
-def test_what_spark_writes_of_its_kafka_source(spark, tmp_path, times):
+def test_import_takes_parquet_that_spark_wrote_of_its_kafka_source(spark, tmp_path, times):
     """The columns of that source, as Spark's Parquet has them, and its marks in the directory."""
     spark.conf.set("spark.sql.parquet.outputTimestampType", times)
     rows = spark.sql(

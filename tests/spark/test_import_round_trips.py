@@ -20,7 +20,7 @@ from tests.support.product import BadInput, ExitCode
 from tests.support.strategies import logs
 
 
-def test_random_logs(tmp_path):
+def test_export_and_import_of_random_logs_keep_their_records(tmp_path):
     """Of every format and codec, 0.7 too; by every format of files."""
     tally, formats, count = Counter(), Counter(), DIAL.part(90)
     for seed in range(count):
@@ -47,7 +47,7 @@ FORMATS = st.sampled_from(list(FileFormat))
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],
 )
-def test_any_log(tmp_path_factory, log, file_format, new_offsets):
+def test_export_and_import_of_any_log_keep_its_records(tmp_path_factory, log, file_format, new_offsets):
     folder = tmp_path_factory.mktemp("any")
     exported = {"format": file_format, "codec": file_format.codecs[0]}
     config = {"index.interval.bytes": "4096", "message.timestamp.after.max.ms": str((1 << 63) - 1)}
@@ -57,7 +57,7 @@ def test_any_log(tmp_path_factory, log, file_format, new_offsets):
     assert not outcome.different
 
 
-def test_differences_are_seen():
+def test_the_comparison_of_round_trips_finds_each_difference():
     row = Row(5, 9, b"k", None, ((b"h", b""),), 2, False)
     assert differences("t-0", [row], [row]) == []
     for field, other in (

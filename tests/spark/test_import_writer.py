@@ -17,7 +17,7 @@ def write(frame, log_dir, mode="append", **options):
     frame.write.format("kafkalog").mode(mode).options(**options).save(str(log_dir))
 
 
-def test_by_key(spark, tmp_path):
+def test_a_dataframe_written_by_key_has_each_row_in_the_partition_of_its_key(spark, tmp_path):
     """Rows of a partition come from several tasks."""
     frame = spark.range(1000).select(
         functions.concat(functions.lit("k"), functions.col("id") % 50).alias("key"),
@@ -37,7 +37,7 @@ def test_by_key(spark, tmp_path):
 
 
 @pytest.mark.full
-def test_from_one_log_to_another(spark, tmp_path):
+def test_a_dataframe_of_one_log_written_to_another_keeps_its_records(spark, tmp_path):
     """With offsets, timestamps and headers, the columns of the source."""
     headers = ((b"a", b""), (b"b", None), (b"a", b"1"))
     for number in range(2):
@@ -94,7 +94,7 @@ def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
         ({"topic": "t", "partitions": 1, "codec": "x"}, "append", "codec 'x': choose one of"),
     ],
 )
-def test_what_is_refused(spark, tmp_path, options, mode, message):
+def test_a_dataframe_write_refuses_wrong_modes_and_options(spark, tmp_path, options, mode, message):
     new = new_log_dir(tmp_path / "new")
     with pytest.raises(Exception, match=message):
         write(spark.range(3).select(functions.col("id").cast("string").alias("value")), new, mode, **options)

@@ -48,7 +48,7 @@ def log(folder, mebibytes, codec):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("codec", [0, 1], ids=["none", "gzip"])
 @pytest.mark.parametrize("name", ["read", "to_arrow", "to_parquet"])
-def test_a_value_of_110_mebibytes(tmp_path, name, codec, evidence):
+def test_a_worker_that_reads_a_value_of_110_mebibytes_stays_within_the_memory_limit(tmp_path, name, codec, evidence):
     peak, said = work(name, log(tmp_path / "logs", [110], codec), tmp_path / "out")
     assert said == "1"
     assert peak < (180 if name != "to_parquet" else MOST_MEBIBYTES), peak  # to_parquet: in an Arrow file beside
@@ -57,7 +57,7 @@ def test_a_value_of_110_mebibytes(tmp_path, name, codec, evidence):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["to_parquet", "read"])
-def test_several_values_in_a_batch_of_110_mebibytes(tmp_path, name, evidence):
+def test_a_worker_that_reads_a_batch_of_110_mebibytes_stays_within_the_memory_limit(tmp_path, name, evidence):
     peak, said = work(name, log(tmp_path / "logs", [16, 15, 16, 15, 16, 15, 15], 1), tmp_path / "out")
     assert said == "7"
     assert peak < MOST_MEBIBYTES, peak
@@ -65,7 +65,7 @@ def test_several_values_in_a_batch_of_110_mebibytes(tmp_path, name, evidence):
 
 
 @pytest.mark.exhaustive
-def test_an_import_of_large_values(tmp_path, evidence):
+def test_an_import_of_large_values_stays_within_the_memory_limit(tmp_path, evidence):
     values = pa.table({"value": pa.array([value_of(size) for size in (16, 15, 16, 15)])}, metadata=OF_PARTITION)
     pq.write_table(values, tmp_path / "x.parquet")
     peak, said = work("from_files", tmp_path / "x.parquet", tmp_path / "logs")
@@ -75,7 +75,7 @@ def test_an_import_of_large_values(tmp_path, evidence):
 
 
 @pytest.mark.exhaustive
-def test_an_import_of_a_large_row_group(tmp_path, evidence):
+def test_an_import_of_a_large_row_group_stays_within_the_memory_limit(tmp_path, evidence):
     """As programs that do not limit row groups write them. Arrow would read all of a column at once."""
     values = [b"%d" % row + value_of(1) for row in range(ROW_GROUP_ROWS)]
     with pq.ParquetWriter(

@@ -55,7 +55,7 @@ def read(request, spark, folder):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.__name__)
-def test_an_answer_is_that_of_the_naive_reader(read, question, evidence):
+def test_dataframe_queries_answer_like_the_naive_reader(read, question, evidence):
     of_source, of_naive = (answers(question, df) for df in read)
     assert len(of_source) == len(of_naive)
     for got, wanted in zip(of_source, of_naive, strict=True):
@@ -89,7 +89,9 @@ CASES = range(0, len(QUERIES), SOME)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("first", CASES)
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_the_sql_of_odd_logs(spark, folder, isolation, first, evidence):
+def test_sql_over_logs_with_gaps_damage_and_transactions_answers_like_the_naive_reader(
+    spark, folder, isolation, first, evidence
+):
     rows = naive_rows(folder, committed=isolation == "read_committed")
     whole = spark.createDataFrame(rows, DDL).withColumnsRenamed({"timestamp_ms": "ms"})
     whole = whole.selectExpr("*", "timestamp_millis(ms) timestamp")

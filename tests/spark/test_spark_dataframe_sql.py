@@ -41,7 +41,7 @@ def scans_of(frame):
     return [dict(leaf.options()) for leaf in found if leaf.getClass().getSimpleName() == "DataSourceV2Relation"]
 
 
-def test_rows_of_a_query(sql, shop, spark):
+def test_kl_sql_returns_a_dataframe_with_the_rows_of_the_query(sql, shop, spark):
     frame = sql(shop, "select key, count(*) records from orders where offset < 4 group by key")
     assert frame.columns == ["key", "records"]
     assert {(row.key and bytes(row.key), row.records) for row in frame.collect()} == {(b"a", 2), (b"b", 1), (None, 1)}
@@ -49,7 +49,7 @@ def test_rows_of_a_query(sql, shop, spark):
     assert values(sql([str(shop)], "select count(*) from segments")) == [(4,)]
 
 
-def test_one_dataframe_in_many_places(sql, shop):
+def test_a_dataframe_of_kl_sql_used_in_many_places_has_all_rows_in_each(sql, shop):
     """A filter on one use makes no other use read less."""
     frame = sql(shop, "select partition, offset, value_size from orders where offset >= 1")
     some = frame.where("offset < 3")
@@ -93,7 +93,7 @@ def test_a_query_about_now_reads_everything_at_each_use(sql, tmp_path):
     assert scans_of(fixed)[0]["until"] == str(BASE_TIME_MS + 1)
 
 
-def test_records_that_come_later(sql, tmp_path):
+def test_a_dataframe_of_kl_sql_has_the_records_at_each_use(sql, tmp_path):
     folder = log(tmp_path, "orders", batch_v2(ORDERS[:3]))
     frame = sql(folder, "select offset from orders where offset > 0")
     assert values(frame) == [(1,), (2,)]
@@ -145,7 +145,7 @@ def test_a_session_without_our_settings(shop, spark):
 
 
 @pytest.mark.full
-def test_from_many_threads(sql, tmp_path_factory):
+def test_kl_sql_from_many_threads_answers_from_the_logs_of_each(sql, tmp_path_factory):
     """Each thread has logs of its own, with the same topics."""
     found = {}
 
@@ -174,7 +174,7 @@ def test_from_many_threads(sql, tmp_path_factory):
         ("select 1", {"allow": ["all"]}, "all: choose one of files, java"),
     ],
 )
-def test_what_is_refused(sql, shop, text, options, said):
+def test_kl_sql_refuses_unsafe_and_wrong_queries(sql, shop, text, options, said):
     with pytest.raises(UsageError, match=said) as raised:
         sql(shop, text, **options)
     assert raised.value.exit_code == ExitCode.USAGE
@@ -193,7 +193,7 @@ def test_files_are_read_where_that_is_allowed(sql, shop, tmp_path, spark):
         spark.catalog.dropTempView("words")
 
 
-def test_paths(sql, shop, monkeypatch):
+def test_kl_sql_takes_paths_of_every_form(sql, shop, monkeypatch):
     monkeypatch.chdir(shop.parent)
     for path in (shop, str(shop), [shop], shop.as_uri(), shop.name):
         assert values(sql(path, "select max(offset) from orders")) == [(4,)]
@@ -213,7 +213,7 @@ def test_spark_connect_is_refused(shop):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("at", range(2))
 @pytest.mark.parametrize("seed", range(6))
-def test_random_queries(sql, tmp_path, seed, at):
+def test_random_queries_of_kl_sql_answer_like_sqlite_at_each_use(sql, tmp_path, seed, at):
     """Each answer twice, in a union, beside a filter, and cached."""
     folder = make_logs(tmp_path / "logs", seed)
     node = Chooser(seed * 1_000 + at).query()

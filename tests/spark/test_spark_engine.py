@@ -67,7 +67,7 @@ def logs_of(corpus, pattern):
 @pytest.mark.usefixtures("spark")
 @pytest.mark.full
 @pytest.mark.parametrize(("form", "level"), [("text", "quick"), ("json", "deep")])
-def test_verify_says_the_same(corpus, tmp_path, form, level):
+def test_verify_on_spark_prints_what_it_prints_in_threads(corpus, tmp_path, form, level):
     cases = logs_of(corpus, "*/data") | logs_of(corpus, "crash-*/before")
     local, spark = with_both(tmp_path / "logs", cases, "verify", "--level", level, "--format", form)
     assert spark[0] == local[0]

@@ -46,7 +46,7 @@ def test_a_task_that_sees_another_directory_reads_nothing(partition, spark, monk
         (["export", "--master", "local[2]"], "--master and --conf need --engine spark"),
     ],
 )
-def test_what_does_not_go_with_it_is_refused(partition, command, said):
+def test_engine_spark_refuses_options_that_it_cannot_obey(partition, command, said):
     pytest.importorskip("pyspark")
     code, _, errors = kafkalog(*command, partition)
     assert (code, said in errors) == (2, True), errors

@@ -40,7 +40,7 @@ def asked(spark, folder, text):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_aggregates(spark, folder, evidence, seed):
+def test_random_aggregates_answer_like_sqlite(spark, folder, evidence, seed):
     database = oracle_of(folder)
     for node in (Chooser(seed + number).totals() for number in range(QUERIES)):
         assert asked(spark, folder, node.sql("spark"))[0] == answer_of(database, node), node.sql("spark")
@@ -59,7 +59,7 @@ def test_random_aggregates(spark, folder, evidence, seed):
         "select key, partition, count(*) + 1, sum(length(value)) from a group by partition, key",
     ],
 )
-def test_grouped_in_tasks(spark, folder, monkeypatch, text):
+def test_aggregates_grouped_in_tasks_answer_as_without_it(spark, folder, monkeypatch, text):
     rows, _, is_grouped = asked(spark, folder, text)
     names = sql(spark, folder, text).columns
     assert is_grouped
@@ -85,7 +85,7 @@ def test_grouped_in_tasks(spark, folder, monkeypatch, text):
         "select max(`offset`) from a where partition > 100",
     ],
 )
-def test_not_grouped_in_tasks(spark, folder, text):
+def test_aggregates_that_tasks_cannot_group_are_left_to_spark(spark, folder, text):
     assert not asked(spark, folder, text)[2]
 
 
@@ -97,7 +97,7 @@ def test_groups_are_combined_once(spark, folder):
         assert "ENSURE_REQUIREMENTS" not in plan
 
 
-def test_who_plans_a_read(spark, folder):
+def test_spark_plans_the_reads_of_kept_dataframes_and_the_command_its_own(spark, folder):
     """A DataFrame that is kept is planned by Spark at each use; the command plans small logs itself, and once."""
     text = "select key from b"
     rows, plan, _ = asked(spark, folder, text)

@@ -24,7 +24,7 @@ def log(folder, *segments, name="orders-0"):
     return folder
 
 
-def test_offsets_that_go_back_at_the_end(tmp_path, monkeypatch):
+def test_a_data_source_reads_a_log_whose_offsets_go_back_at_the_end(tmp_path, monkeypatch):
     """Where an old batch comes last, the log seems to end before its last segment begins: that is no place to cut."""
     small_tasks(monkeypatch, 100, 0)
     made = log(tmp_path, (0, batch(0), batch(2)), (10, batch(10), batch(2)))
@@ -32,7 +32,7 @@ def test_offsets_that_go_back_at_the_end(tmp_path, monkeypatch):
     assert offsets(made, mode="dropmalformed", maxRecordsPerPartition="2") == [0, 1, 2, 3, 10, 11]
 
 
-def test_an_index_that_leads_back(tmp_path, monkeypatch):
+def test_a_data_source_reads_a_log_whose_index_leads_back(tmp_path, monkeypatch):
     """Its last entry is of the segment's first batch: what lies between is in one task, and not in two."""
     small_tasks(monkeypatch, 200, 0)
     batches = [batch(first) for first in range(4, 24, 2)]
@@ -43,7 +43,7 @@ def test_an_index_that_leads_back(tmp_path, monkeypatch):
     assert rows(made, subset("offset", "value")).column("offset").to_pylist() == list(range(4, 24))
 
 
-def test_the_offset_of_a_fault_where_it_has_none(tmp_path):
+def test_the_fault_of_a_torn_tail_has_no_offset(tmp_path):
     made = log(tmp_path, (0, batch(0)))
     with (made / "orders-0" / f"{0:020d}.log").open("ab") as file:
         file.write(b"torn")
@@ -74,7 +74,7 @@ def unfinished(tmp_path):
     return log(tmp_path, (0, batch(0, 4), batch(4, producer=(7, 0, 0), bits=TRANSACTIONAL), batch(6, 4)))
 
 
-def test_limits_behind_the_last_stable_offset(unfinished):
+def test_read_committed_of_the_data_source_ends_limits_at_the_last_stable_offset(unfinished):
     """To who reads what is committed the log ends there, as in Spark's Kafka source."""
     committed = {"kafka.isolation.level": "read_committed", "subscribe": "orders"}
     for side in ("starting", "ending"):
@@ -91,7 +91,7 @@ def test_limits_behind_the_last_stable_offset(unfinished):
         tasks(unfinished, subscribe="orders", endingOffsets='{"orders":{"0":17}}')
 
 
-def test_times_behind_the_last_stable_offset(unfinished):
+def test_read_committed_of_the_data_source_ends_times_at_the_last_stable_offset(unfinished):
     committed = {"isolation": "read_committed", "startingTimestamp": str(BASE_TIME_MS + 6000)}
     with pytest.raises(UsageError, match="No offset matched from request of topic-partition orders-0"):
         tasks(unfinished, **committed)
@@ -100,7 +100,7 @@ def test_times_behind_the_last_stable_offset(unfinished):
     assert offsets(unfinished, startingTimestamp=str(BASE_TIME_MS + 6000)) == [6, 7, 8, 9]
 
 
-def test_a_partition_by_several_paths(unfinished):
+def test_a_data_source_reads_a_partition_given_by_several_paths_once(unfinished):
     """It is there once, as in a glob whose names lead to the same."""
     both = f'["{unfinished}", "{unfinished}/orders-0", "{unfinished}/"]'
     assert offsets("ignored", paths=both) == list(range(10))

@@ -28,7 +28,7 @@ EVERYTHING = {"orders-0": (10, 19), "orders-1": (0, 4), "visits-0": (0, 2)}
 ORDERS = {name: limits for name, limits in EVERYTHING.items() if name != "visits-0"}
 
 
-def test_choices_of_topics(folder):
+def test_the_data_source_selects_topics_by_name_list_and_pattern(folder):
     assert taken(folder) == EVERYTHING
     assert taken(folder, subscribe="orders") == ORDERS
     assert taken(folder, subscribe="orders, visits") == EVERYTHING
@@ -52,7 +52,7 @@ def test_choices_of_topics(folder):
         tasks(folder / "empty")
 
 
-def test_what_a_pattern_and_a_log_directory_do_not_mean(folder):
+def test_the_data_source_selects_no_internal_topics_by_pattern(folder):
     data = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")])
     internal = ("__cluster_metadata-0", "__consumer_offsets-0", "__share_group_state-0", "__transaction_state-0")
     for name in (*internal, "__ours-0"):  # Topic.isInternal knows names, not prefixes
@@ -67,7 +67,7 @@ def test_what_a_pattern_and_a_log_directory_do_not_mean(folder):
     assert taken(gone).keys() == {"visits-1"}
 
 
-def test_a_partition_in_two_places(folder, tmp_path):
+def test_the_data_source_refuses_a_partition_in_two_directories(folder, tmp_path):
     other = tmp_path / "other" / "orders-1"
     other.mkdir(parents=True)
     (other / f"{0:020d}.log").write_bytes(batch_v2([R(0, 0)]))
@@ -77,7 +77,7 @@ def test_a_partition_in_two_places(folder, tmp_path):
     assert taken("ignored", paths=both, subscribe="visits") == {"visits-0": (0, 2)}
 
 
-def test_offsets(folder):
+def test_the_data_source_starts_and_ends_at_given_offsets(folder):
     start, end = '{"orders":{"0":12,"1":-2}}', '{"orders":{"0":15,"1":-1}}'
     orders = {"subscribe": "orders"}
     assert taken(folder, startingOffsets=start, **orders) == {"orders-0": (12, 19), "orders-1": (0, 4)}
@@ -100,14 +100,14 @@ def test_offsets(folder):
         ({"endingOffsets": '{"orders":{"0":21}}'}, "the ending offset 21 of orders-0", (10, 19)),
     ],
 )
-def test_offsets_that_are_not_on_the_disk(folder, options, what, without):
+def test_the_data_source_refuses_offsets_that_are_not_on_the_disk(folder, options, what, without):
     only = {"assign": '{"orders":[0]}', **options}
     with pytest.raises(OffsetOutOfRange, match=f"{what} is outside the log, valid range is 10 to 20"):
         tasks(folder, **only)
     assert taken(folder, **only, failOnDataLoss="false").get("orders-0") == without
 
 
-def test_times(folder):
+def test_the_data_source_starts_and_ends_at_given_times(folder):
     def at(seconds):
         return str(BASE_TIME_MS + seconds * 1000)
 
@@ -130,7 +130,7 @@ def test_times(folder):
         tasks(folder, endingOffsetsByTimestamp='{"orders":{"0":1}}', **orders)
 
 
-def test_a_start_behind_its_end(folder):
+def test_the_data_source_refuses_a_start_behind_its_end(folder):
     options = {"assign": '{"orders":[0]}', "startingOffsets": '{"orders":{"0":15}}'}
     options["endingTimestamp"] = str(BASE_TIME_MS + 12_000)
     for loss in ("true", "false"):

@@ -36,12 +36,12 @@ def in_spark(spark):
     "query",
     ["select * from orders", "select max(key) from orders", "select count(*) from orders a join orders b using (key)"],
 )
-def test_sql_at_damage(damaged, said, query, tmp_path):
+def test_sql_at_damage_ends_with_4_and_one_line(damaged, said, query, tmp_path):
     for options in ([], ["--output", str(tmp_path / "rows.parquet")]):
         assert kafkalog("sql", damaged, query, *options) == (ExitCode.CORRUPTION, "", f"kafkalog: {said}\n")
 
 
-def test_export_at_damage(damaged, said, tmp_path):
+def test_export_at_damage_ends_with_4_and_a_next_step(damaged, said, tmp_path):
     code, out, err = kafkalog("export", damaged, "--output", tmp_path / "lake")
     assert (code, out) == (ExitCode.CORRUPTION, "")
     told, advice = err.splitlines()
@@ -50,7 +50,7 @@ def test_export_at_damage(damaged, said, tmp_path):
 
 
 @pytest.mark.full
-def test_a_magic_that_clients_refuse(tmp_path):
+def test_sql_at_a_magic_that_clients_refuse_ends_with_one_line(tmp_path):
     """As `read` and Java's consumer: the batch of magic 7 is an error, and not its records."""
     data = [batch(at, [record(0, b"k", b"value %d" % at)], magic=7 if at == 1 else 2) for at in range(3)]
     path = log(tmp_path, "orders", b"".join(data))
@@ -63,7 +63,7 @@ def test_a_magic_that_clients_refuse(tmp_path):
     assert not list((tmp_path / "lake").rglob("*.parquet"))
 
 
-def test_import_of_what_is_no_parquet(damaged, tmp_path):
+def test_import_of_a_file_that_is_no_parquet_ends_with_one_line(damaged, tmp_path):
     (tmp_path / "in.parquet").write_bytes(b"PAR1 is not enough")
     (tmp_path / "logs").mkdir()
     code, out, err = kafkalog("import", tmp_path / "in.parquet", "--log-dir", tmp_path / "logs", "--topic", "orders")
@@ -90,7 +90,7 @@ USES = {
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("use", USES)
-def test_a_job_of_spark_at_damage(spark, damaged, said, use, tmp_path):
+def test_a_spark_job_at_damage_raises_the_error_of_kafkalog(spark, damaged, said, use, tmp_path):
     """Spark's own words are first, then ours: no traceback of a worker, no stack of Java."""
     frame = spark.read.format("kafkalog").load(str(damaged))
     if use == "rdd":
@@ -121,7 +121,7 @@ def test_a_job_of_spark_at_damage(spark, damaged, said, use, tmp_path):
         ({"columns": "offse"}, None, UsageError, "there is no column offse"),
     ],
 )
-def test_a_job_of_spark_with_a_mistake(spark, damaged, options, path, kind, words):
+def test_a_spark_job_with_a_wrong_option_raises_the_error_of_kafkalog(spark, damaged, options, path, kind, words):
     def use():
         spark.read.format("kafkalog").options(**options).load(path or str(damaged)).count()
 
@@ -136,7 +136,7 @@ def test_a_job_of_spark_with_a_mistake(spark, damaged, options, path, kind, word
     assert "SQLSTATE" not in str(raised.value)
 
 
-def test_what_is_not_ours_keeps_its_traceback(spark, damaged):
+def test_an_error_of_a_users_function_keeps_its_traceback(spark, damaged):
     """A function of the user's own in the same job; and a worker that ended with our error is followed by a new one."""
     frame = spark.read.format("kafkalog").load(str(damaged))
     raised_by(frame.collect)

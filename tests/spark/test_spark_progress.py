@@ -74,7 +74,7 @@ def fleet(folder, partitions=3):
     return sum(log_bytes(open_partition(RealFilesystem(), str(path))) for path in folder.glob("orders-*"))
 
 
-def test_progress_hears_of_tasks_as_they_are_done(spark, tmp_path):
+def test_progress_of_spark_counts_tasks_as_they_finish(spark, tmp_path):
     """The third task is at work until the other two were reported."""
     heard, of_two = [], tmp_path / "of-two"
 
@@ -128,7 +128,7 @@ def test_tasks_whose_workers_die_are_tried_again_and_count_once(spark, tmp_path)
 
 
 @pytest.mark.usefixtures("spark", "at_once")
-def test_programs_are_told(tmp_path):
+def test_engine_spark_writes_progress_objects_with_json(tmp_path):
     size = fleet(tmp_path / "log")
     stats, export = (["stats", *SPARK], ["export", *SPARK, "--output", tmp_path / "out"])
     for words, name in ((stats, "--format"), (export, "--report")):
@@ -142,7 +142,7 @@ def test_programs_are_told(tmp_path):
 
 
 @pytest.mark.usefixtures("spark", "at_once")
-def test_a_terminal_has_a_line_that_goes(tmp_path):
+def test_engine_spark_shows_a_progress_line_that_is_removed(tmp_path):
     size = progress.sized(fleet(tmp_path / "log"))
     for words in (["stats", *SPARK], ["export", *SPARK, "--output", tmp_path / "out"]):
         code, shown = on_a_terminal(*words, tmp_path / "log")
@@ -153,7 +153,7 @@ def test_a_terminal_has_a_line_that_goes(tmp_path):
 
 
 @pytest.mark.usefixtures("spark", "at_once")
-def test_an_import_tells_of_both_its_steps(tmp_path):
+def test_import_shows_progress_of_sorting_and_building(tmp_path):
     pq.write_table(pa.table({"key": [b"a", b"b"] * 500, "value": [b"x" * 100] * 1000}), tmp_path / "in.parquet")
     command = ("import", tmp_path / "in.parquet", "--topic", "orders", "--partitions", "2", "--log-dir")
     code, _, errors = kafkalog(*command, new_log_dir(tmp_path / "a"), "--format", "json")
@@ -170,7 +170,7 @@ def test_an_import_tells_of_both_its_steps(tmp_path):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_a_line_goes_when_the_run_is_interrupted(tmp_path):
+def test_an_interrupt_removes_the_progress_line(tmp_path):
     many(tmp_path / "log", 4000)
     master, slave = os.openpty()
     argv = [sys.executable, "-m", "kafkalog_cli", "export", str(tmp_path / "log"), "--output", str(tmp_path / "out")]

@@ -132,6 +132,6 @@ def test_no_reader_takes_filters(folder):
         ({"until": "yesterday"}, "'yesterday' is not a time"),
     ],
 )
-def test_refusals(folder, options, message):
+def test_the_data_source_refuses_wrong_record_ranges(folder, options, message):
     with pytest.raises(UsageError, match=message):
         tasks(folder, **options)

@@ -64,7 +64,7 @@ def corpus_partitions(corpus):
 
 
 @pytest.mark.full
-def test_every_log_of_the_corpus(corpus):
+def test_the_data_source_gives_the_rows_of_the_library_for_the_corpus(corpus):
     seen, seen_logs, records, damaged = set(), set(), 0, 0
     for folder in corpus_partitions(corpus):
         files = tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()) if path.is_file())
@@ -100,7 +100,7 @@ def test_read_committed_on_the_corpus(corpus):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(log=any_logs())
-def test_every_format(tmp_path_factory, log):
+def test_the_data_source_gives_the_rows_of_the_library_for_every_format(tmp_path_factory, log):
     folder = log_dir(tmp_path_factory.mktemp("log"), log.data, base=log.base_offset)
     wanted, _ = of_the_core(kl.open_partition(folder / "orders-0"))
     late = [row for row in wanted if abs(row["timestamp"]) >= 1 << 63]
@@ -118,7 +118,7 @@ def test_every_format(tmp_path_factory, log):
     assert sum(rows(folder, subset("_records")).column(0).to_pylist()) == len(wanted)
 
 
-def test_headers_and_no_timestamps(tmp_path):
+def test_rows_have_headers_and_null_for_a_missing_timestamp(tmp_path):
     data = message(R(0, -1, b"k", b"v"), 0)
     data += batch_v2([R(1, -1, None, None), R(2, -1, b"", b"", ((b"a", b"1"), (b"a", None), (b"\xff", b"")))])
     found = rows(log_dir(tmp_path, data), includeHeaders="true").to_pylist()
@@ -131,7 +131,7 @@ def test_headers_and_no_timestamps(tmp_path):
     ]
 
 
-def test_the_batch_that_a_record_is_in(tmp_path):
+def test_rows_have_the_batch_that_a_record_is_in(tmp_path):
     parts = [
         message_set([R(0, 5, b"k", b"v"), R(1, 6, b"k", b"v")], 1, 1),
         batch_v2([R(2, 7, b"k", b"v"), R(3, 7, b"k", b"v")], 4, producer=(7, 2, 11), bits=TRANSACTIONAL, epoch=5),
@@ -146,7 +146,7 @@ def test_the_batch_that_a_record_is_in(tmp_path):
     ]
 
 
-def test_control_records(tmp_path):
+def test_rows_have_control_records_only_if_asked_for(tmp_path):
     data = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")], producer=(7, 0, 0), bits=TRANSACTIONAL)
     data += end_marker(1, BASE_TIME_MS, (7, 0), 0) + batch_v2([R(2, BASE_TIME_MS, b"k", b"v")])
     folder = log_dir(tmp_path, data)
@@ -158,7 +158,7 @@ def test_control_records(tmp_path):
     assert offsets(folder, isolation="read_committed", includeControl="true") == [1, 2]
 
 
-def test_damage_by_mode(tmp_path):
+def test_rows_at_damage_follow_the_mode(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 50)]) for i in range(3)]
     folder = log_dir(tmp_path, good[0] + good[1][:-3] + b"xyz" + good[2])
     for columns in (subset("offset"), None):
@@ -206,7 +206,7 @@ def test_batches_are_neither_too_large_nor_too_small(tmp_path, monkeypatch):
     assert [batch.num_rows for batch in reader.read(part)] == [1] * 5
 
 
-def test_what_no_column_needs_is_not_read(tmp_path, monkeypatch):
+def test_rows_without_values_decompress_nothing(tmp_path, monkeypatch):
     data = b"".join(batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 100)], 4) for i in range(20))
     folder = log_dir(tmp_path, data)
 
@@ -226,7 +226,7 @@ def test_a_compacted_batch_is_read_for_its_offsets(tmp_path):
     assert offsets(log_dir(tmp_path, data)) == [0, 7, 10]
 
 
-def test_nothing_at_all(tmp_path):
+def test_the_data_source_of_empty_partitions_has_no_rows(tmp_path):
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-1").mkdir()
     (tmp_path / "orders-1" / f"{0:020d}.log").write_bytes(b"")
@@ -236,7 +236,7 @@ def test_nothing_at_all(tmp_path):
     assert rows(tmp_path / "orders-0").schema.names == list(rows(Path("docs/example")).schema.names)
 
 
-def test_what_went_since_it_was_planned(tmp_path):
+def test_a_task_fails_or_skips_records_removed_since_it_was_planned(tmp_path):
     data = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v")]) for i in range(4)]
     folder = log_dir(tmp_path, data[0] + data[1])
     log_dir(tmp_path, data[2] + data[3], base=2)
@@ -249,7 +249,7 @@ def test_what_went_since_it_was_planned(tmp_path):
     assert [batch.to_pydict() for batch in reader.read(part)] == [{"offset": [2, 3]}]
 
 
-def test_keys_and_values_as_text(tmp_path):
+def test_rows_have_keys_and_values_as_text(tmp_path):
     """Bytes that are not UTF-8 become U+FFFD, an incomplete sequence one of them; null and empty values stay."""
     odd = b"caf\xc3\xa9 \xff\xc3 \xe2\x82 \xf0\x9f\x98\x80 \xed\xa0\x80\x00"
     records = [R(0, BASE_TIME_MS, b"k", b"v\xc3\xa9"), R(1, BASE_TIME_MS, None, b""), R(2, BASE_TIME_MS, b"\xff", None)]

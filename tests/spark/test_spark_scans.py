@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("handing_down")
-def test_a_dataframe_used_again(spark):
+def test_a_dataframe_used_twice_has_all_rows_in_each_use(spark):
     frame = spark.read.format("kafkalog").option("subscribe", "mixed").load(str(EXAMPLE))
     some = frame.where("partition = 1 and offset < 10")
     assert some.count() == 10
@@ -147,7 +147,9 @@ def limits(*given):
         ("with c as (select * from {0}) select count(*) from c where offset < 2 union all select count(*) from c", {0, 1, 11}, limits()),
     ],
 )  # fmt: skip
-def test_what_a_view_is_asked_for(spark, folder, monkeypatch, text, partitions, records):
+def test_a_view_reads_only_the_partitions_and_records_of_its_query(
+    spark, folder, monkeypatch, text, partitions, records
+):
     asked = []
 
     def noted(real):
@@ -163,7 +165,7 @@ def test_what_a_view_is_asked_for(spark, folder, monkeypatch, text, partitions, 
         assert asked == [(partitions, records)]
 
 
-def test_a_view_of_which_nothing_is_asked(tmp_path):
+def test_a_view_of_which_no_column_is_used_reads_no_records(tmp_path):
     """It is not read: damage in it is no matter of the query."""
     log(tmp_path, "orders", b"no log at all")
     for nothing in (
@@ -176,7 +178,7 @@ def test_a_view_of_which_nothing_is_asked(tmp_path):
 
 
 @pytest.mark.full
-def test_random_queries(spark, tmp_path, capsys):
+def test_random_sql_queries_answer_like_sqlite(spark, tmp_path, capsys):
     """`make fuzz-sql` asks 2,000."""
     tally = fuzz_sql(spark, tmp_path, seed=7, count=24, show=print)
     with capsys.disabled():

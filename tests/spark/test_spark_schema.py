@@ -10,7 +10,7 @@ OF_NAME_ONLY = ("key_size", "value_size", "key_text", "value_text", "key_json", 
 KAFKA = "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
 
 
-def test_spark_and_arrow_have_the_same():
+def test_the_spark_schema_is_the_arrow_schema():
     for names in (list(BY_NAME), ["offset"], ["_fault", "headers"], ["_records"]):
         columns = columns_named(names)
         assert to_arrow_schema(spark_schema(columns), timezone="UTC").equals(arrow_schema(columns), check_metadata=True)
@@ -63,7 +63,7 @@ def test_a_schema_that_does_not_fit(schema, message):
         source("x").reader(schema)
 
 
-def test_damage_is_told_somewhere():
+def test_mode_permissive_requires_the_column_fault():
     for given in ({"columns": "offset"}, {}):
         with pytest.raises(UsageError, match="mode permissive reports damage in the column _fault"):
             source("x", mode="permissive", **given).reader(subset("offset"))

@@ -35,7 +35,7 @@ def read(spark, path, **options):
     return spark.read.format("kafkalog").options(**options).load(str(path))
 
 
-def test_spark_has_the_rows_of_the_core(spark, every_log):
+def test_a_spark_session_has_the_rows_of_the_library(spark, every_log):
     found = read(spark, every_log, mode="dropmalformed", includeHeaders="true").toArrow()
     wanted = rows(every_log, mode="dropmalformed", includeHeaders="true")
     micros = found.column("timestamp").cast(pa.int64())
@@ -67,7 +67,7 @@ def test_sql_and_no_timestamp(spark, tmp_path):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("setting", ["true", "false"])
-def test_a_session_of_somebody_else(spark, every_log, setting):
+def test_a_session_made_by_the_user_reads_logs(spark, every_log, setting):
     """Whether it hands filters down or not: no scan sees those of another."""
     name = "spark.sql.python.filterPushdown.enabled"
     before = spark.conf.get(name)
@@ -84,7 +84,7 @@ def test_a_session_of_somebody_else(spark, every_log, setting):
         spark.conf.set(name, before)
 
 
-def test_tasks_columns_and_nothing(spark, tmp_path):
+def test_a_session_prunes_columns_and_reads_empty_directories(spark, tmp_path):
     for number in range(3):
         (tmp_path / f"orders-{number}").mkdir()
         data = b"".join(batch_v2([R(i, BASE_TIME_MS, b"k", b"v")]) for i in range(8))
@@ -105,7 +105,7 @@ def test_tasks_columns_and_nothing(spark, tmp_path):
     assert read(spark, tmp_path, columns="partition").groupBy("partition").count().count() == 3
 
 
-def test_what_goes_wrong_is_said(spark, tmp_path):
+def test_damage_in_a_session_is_handled_by_mode(spark, tmp_path):
     (tmp_path / "orders-0").mkdir()
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 30)]) for i in range(3)]
     path = tmp_path / "orders-0" / f"{0:020d}.log"
@@ -121,7 +121,7 @@ def test_what_goes_wrong_is_said(spark, tmp_path):
     assert [(row.topic, row.partition, row.offset, row.key) for row in told] == [("orders", 0, 1, None)]
 
 
-def test_a_session_twice(spark):
+def test_a_second_call_of_session_returns_the_running_one(spark):
     from tests.support.product_spark import session
 
     again = session("local[7]")

@@ -29,7 +29,7 @@ def in_spark(spark):
     return spark
 
 
-def test_answers(shop):
+def test_sql_answers_queries_with_joins_subqueries_and_functions(shop):
     scalars = (
         "with o as (select key, value v from orders), r as (select rand() r, key from orders) select"
         " (select count(*) from o where v is null) a, (select max(offset) from `my-topic`) b, count(value) c,"
@@ -61,7 +61,7 @@ def test_answers(shop):
     assert rows(shop, late) == [(4,)]
 
 
-def test_every_column(shop):
+def test_sql_prints_every_column_of_records(shop):
     code, out, _ = sql(shop, "select * from orders order by offset limit 1", "--format", "json")
     assert code == 0
     (row, _) = map(json.loads, out.splitlines())
@@ -125,7 +125,7 @@ def test_only_the_columns_that_a_query_uses_are_read(shop, spark, query, wanted,
         assert made == wanted
 
 
-def test_counting_decompresses_nothing(tmp_path):
+def test_sql_count_decompresses_nothing(tmp_path):
     check_counting_decompresses_nothing(log_of_unreadable_records(tmp_path))
 
 
@@ -222,7 +222,7 @@ def test_parquet_goes_nowhere_near_a_broker(shop):
 
 
 @pytest.mark.full
-def test_tables_of_a_real_broker(corpus):
+def test_sql_tables_of_a_real_broker_have_its_groups_and_topics(corpus):
     data = corpus / "internal" / "data"
     assert rows(data, "select group_id, topic, partition, offset from committed_offsets where offset > 0 order by 1, 2, 3") == [
         ("g-classic", "in-a", 0, 25), ("g-new", "in-b", 0, 30), ("g-new2", "in-a", 0, 50), ("g-static", "in-a", 0, 20),
@@ -270,7 +270,7 @@ def test_tables_of_a_real_broker(corpus):
     assert rows(data, "select count(*) from __consumer_offsets", "--include-control") == [(89,)]
 
 
-def test_names(shop, tmp_path):
+def test_sql_finds_topics_and_tables_by_name(shop, tmp_path):
     assert rows(shop, "select count(*) from topics") == [(1,)]  # the topic
     code, out, err = sql(shop, "select count(*) from kafkalog.topics")
     assert (code, out) == (2, "")
@@ -291,7 +291,7 @@ def test_names(shop, tmp_path):
     assert rows(tmp_path, "select 1", "--conf", "spark.sql.caseSensitive=false") == [(1,)]
 
 
-def test_several_directories(shop, tmp_path):
+def test_sql_reads_a_topic_in_several_log_directories_and_refuses_doubles(shop, tmp_path):
     log(tmp_path / "one", "orders", batch_v2(ORDERS), 1)
     assert rows([shop, tmp_path / "one"], "select partition, count(*) from orders group by 1 order by 1") == [
         (0, 5),
@@ -304,7 +304,7 @@ def test_several_directories(shop, tmp_path):
     assert rows([shop, tmp_path / "two"], "select count(*) from `my-topic`") == [(2,)]
 
 
-def test_isolation(tmp_path):
+def test_sql_reads_by_the_given_isolation(tmp_path):
     data = batch_v2([R(0, BASE_TIME_MS, b"k", b"gone")], producer=(7, 0, 0), bits=TRANSACTIONAL)
     data += end_marker(1, BASE_TIME_MS, (7, 0), 0) + batch_v2([R(2, BASE_TIME_MS, b"k", b"here")])
     folder = log(tmp_path, "orders", data)
@@ -317,7 +317,7 @@ def test_isolation(tmp_path):
     ]
 
 
-def test_a_table_for_people(shop):
+def test_sql_prints_a_table_as_text(shop):
     code, out, err = sql(shop, "select key, value, offset from orders order by offset")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
@@ -346,7 +346,7 @@ def test_a_table_for_people(shop):
     assert "\x1b" not in out
 
 
-def test_lines_for_programs(shop):
+def test_sql_prints_rows_as_json(shop):
     query = (
         "select map('a', 1) m, struct(1 x, binary('q') y) s, array(timestamp'2020-01-01 00:00:00.000001') t, 1.50 d,"
         " date'2020-02-03' day, null n, x'ff00' b, timestamp_ntz'2020-01-01 00:00:00' z, 9223372036854775807 big"
@@ -394,7 +394,7 @@ def test_damage_has_its_code_and_its_place(tmp_path):
     assert rows(torn, "select count(*) from batches", "--mode", "dropmalformed") == [(1,)]
 
 
-def test_an_empty_log(tmp_path):
+def test_sql_of_an_empty_log_has_no_rows(tmp_path):
     folder = log(tmp_path, "orders", b"")
     (folder / "bare-0").mkdir()
     (folder / "bare-0" / "partition.metadata").write_bytes(b"")
@@ -414,6 +414,6 @@ def test_no_column_of_records_is_read_where_their_number_is_enough(shop, spark):
     assert "[_fault#" in plan("select count(*) from orders", mode="permissive")
 
 
-def test_the_demo_answers(tmp_path):
+def test_sql_of_the_demo_has_its_rows(tmp_path):
     assert kafkalog("demo", tmp_path / "shop")[0] == 0
     assert rows(tmp_path / "shop", "select count(*), count(distinct key) from customers") == [(500, 40)]

@@ -63,7 +63,7 @@ def test_no_format_reads_a_file(shop, secret, kind):
         "select * from python_worker_logs() -- {}",
     ],
 )  # fmt: skip
-def test_nothing_reads_a_file(shop, secret, query):
+def test_sql_refuses_every_function_that_reads_a_file(shop, secret, query):
     refused(shop, query.format(secret), "files")
 
 
@@ -106,7 +106,7 @@ def test_an_expression_that_makes_a_name_hides_no_function_that_reads(shop, secr
         "select spark_catalog.default.mine({})",
     ],
 )
-def test_nothing_calls_java(shop, query):
+def test_sql_refuses_every_function_that_calls_java(shop, query):
     refused(shop, query.format(PROPERTY), "java")
 
 
@@ -124,11 +124,11 @@ def test_an_expression_makes_no_name_of_a_function(shop):
         "create function f(x int) returns int return x",
     ],
 )  # fmt: skip
-def test_no_statement_reaches_further(shop, secret, statement):
+def test_sql_refuses_every_statement_that_is_no_query(shop, secret, statement):
     refused(shop, statement.format(secret), None)
 
 
-def test_what_is_allowed_by_name(shop, secret):
+def test_sql_allows_files_and_java_by_their_option(shop, secret):
     assert rows(shop, f"select * from text.`{secret}`", "--allow", "files") == [(SECRET,)]
     ((here,),) = rows(shop, f"select reflect({PROPERTY}) as here", "--allow", "java")
     assert Path(here).is_dir()
@@ -158,7 +158,7 @@ def test_queries_that_only_compute_are_answered(shop, query):
     assert rows(shop, query)
 
 
-def test_a_function_that_is_none_is_said_by_spark(shop):
+def test_sql_reports_an_unknown_function_as_spark_does(shop):
     code, _, err = sql(shop, "select nosuch(1)")
     assert (code, "UNRESOLVED_ROUTINE" in err) == (2, True), err
 

@@ -54,7 +54,7 @@ def in_a_process(folder, *words):
         ("", 2, "[PARSE_EMPTY_STATEMENT]"),
     ],
 )  # fmt: skip
-def test_what_is_no_query(shop, tmp_path, query, code, said):
+def test_sql_refuses_texts_that_are_no_query(shop, tmp_path, query, code, said):
     found, out, err = sql(shop, query.format(tmp=tmp_path))
     assert (found, out) == (code, ""), err
     assert said in err
@@ -106,13 +106,13 @@ def test_a_query_that_begins_with_a_comment(shop):
     assert rows(shop, "-- how many\nselect count(*) from orders") == [(5,)]
 
 
-def test_values_without_a_type(shop):
+def test_sql_prints_values_without_a_type(shop):
     assert rows(shop, "select array() a, named_struct('b', null) b, null c") == [([], {"b": None}, None)]
     code, _, err = sql(shop, "select map() m")
     assert (code, err) == (2, "kafkalog: the column m is map<void,void>: cast it to string\n")
 
 
-def test_the_same_directory_twice(shop):
+def test_sql_takes_the_same_directory_twice_once(shop):
     """What several paths lead to is there once."""
     for more in (shop, f"{shop}/", shop / "orders-0"):
         assert rows(

@@ -83,7 +83,7 @@ def of(partition, first, end):
     return [(partition, offset) for offset in range(first, end)]
 
 
-def test_what_comes_is_read_once(tmp_path):
+def test_a_stream_reads_appended_records_once(tmp_path):
     log = Log(tmp_path)
     log.add(12)
     latest, earliest = Stream(tmp_path), Stream(tmp_path, startingOffsets="earliest")
@@ -97,7 +97,7 @@ def test_what_comes_is_read_once(tmp_path):
     assert latest.reader.reportLatestOffset() == latest.at == {"orders": {"0": 19}}
 
 
-def test_where_it_begins(tmp_path):
+def test_a_stream_begins_at_the_given_offsets(tmp_path):
     Log(tmp_path).add(12)
     Log(tmp_path, "orders-1").add(3)
     starts = Stream(tmp_path, startingOffsets='{"orders":{"0":-1,"1":-2}}').at
@@ -116,7 +116,7 @@ def test_where_it_begins(tmp_path):
 @pytest.mark.parametrize(
     "option", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "minOffsetsPerTrigger"]
 )
-def test_what_a_stream_does_not_take(tmp_path, option):
+def test_a_stream_refuses_options_of_batch_reads(tmp_path, option):
     Log(tmp_path)
     with pytest.raises(UsageError, match=r"streams|streaming"):
         Stream(tmp_path, **{option: "1"})
@@ -135,7 +135,7 @@ def test_columns_for_starts_that_only_a_stream_has(tmp_path):
         source(tmp_path, startingOffsets="soon").schema()
 
 
-def test_a_batch_that_is_not_whole_is_not_there_yet(tmp_path):
+def test_an_incomplete_batch_is_not_read_by_a_stream_until_it_is_whole(tmp_path):
     log = Log(tmp_path)
     log.add(10)
     stream = Stream(tmp_path)
@@ -146,7 +146,7 @@ def test_a_batch_that_is_not_whole_is_not_there_yet(tmp_path):
     assert stream.take() == of(0, 10, 15)
 
 
-def test_nor_is_one_whose_bytes_are_not_all_there(tmp_path):
+def test_a_batch_with_zeroed_pages_is_not_read_by_a_stream_until_it_is_whole(tmp_path):
     """A page that the system has not written yet is zero: the length is right, the CRC is not."""
     log = Log(tmp_path)
     log.add(10)
@@ -173,7 +173,7 @@ def test_damage_that_stays_is_what_the_mode_makes_of_it(tmp_path):
         strict.take()
 
 
-def test_most_offsets(tmp_path):
+def test_max_offsets_per_trigger_divides_a_stream_over_partitions(tmp_path):
     for number, count in enumerate((100, 10, 1)):
         Log(tmp_path, f"orders-{number}").add(count)
     stream = Stream(tmp_path, startingOffsets="earliest", maxOffsetsPerTrigger="11")
@@ -215,7 +215,7 @@ def test_limits_go_on_and_come_to_the_end(sizes, most):
 @pytest.mark.parametrize(
     "limit", [{"maxOffsetsPerTrigger": "1"}, {"maxOffsetsPerTrigger": "5", "maxRecordsPerPartition": "1"}]
 )
-def test_one_offset_at_a_time_over_segments_that_begin_inside_sets(tmp_path, seed, limit):
+def test_a_stream_of_one_offset_at_a_time_reads_segments_that_begin_inside_sets(tmp_path, seed, limit):
     start, end = write_log_inside_sets(tmp_path / "orders-0", seed)
     stream = Stream(tmp_path, startingOffsets="earliest", **limit)
     found = [part for _ in range(start, end) if (part := stream.take())]
@@ -243,7 +243,7 @@ def test_a_partition_that_comes_is_read_from_its_start(tmp_path):
     assert stream.take() == of(1, 40, 45)
 
 
-def test_retention_under_it(tmp_path):
+def test_a_stream_behind_retention_fails_or_continues_by_fail_on_data_loss(tmp_path):
     log = Log(tmp_path)
     log.add(10)
     log.roll()
@@ -256,7 +256,7 @@ def test_retention_under_it(tmp_path):
     assert loose.take() == of(0, 10, 20)
 
 
-def test_retention_between_planning_and_reading(tmp_path):
+def test_retention_between_planning_and_reading_of_a_stream_is_reported(tmp_path):
     log = Log(tmp_path)
     log.add(10)
     log.roll()
@@ -275,7 +275,7 @@ def test_retention_between_planning_and_reading(tmp_path):
         gone.rename(first)
 
 
-def test_a_log_that_was_cut(tmp_path):
+def test_a_stream_on_a_log_that_was_cut_fails_or_continues_by_fail_on_data_loss(tmp_path):
     """What is written there afterwards is new."""
     log = Log(tmp_path)
     log.add(5)
@@ -292,7 +292,7 @@ def test_a_log_that_was_cut(tmp_path):
     assert loose.take() == of(0, 5, 7)
 
 
-def test_a_partition_that_goes(tmp_path):
+def test_a_stream_whose_partition_is_removed_fails_or_continues_by_fail_on_data_loss(tmp_path):
     Log(tmp_path, "orders-1").add(5)
     log = Log(tmp_path)
     log.add(5)
@@ -323,7 +323,7 @@ def test_read_committed_waits_for_the_end_of_a_transaction(tmp_path):
     assert committed.take() == of(0, 16, 17)
 
 
-def test_ends_of_the_corpus(corpus):
+def test_a_stream_ends_where_the_logs_of_the_corpus_end(corpus):
     """Of a log that nobody writes to: where its records end, and with read_committed what a consumer would get."""
     fs, looked_at, opened = RealFilesystem(), 0, 0
     for case in ("format-0.7", "v0", "v1", "v2-none", "v2-lz4", "txn", "compact-tx"):
@@ -366,7 +366,7 @@ def run(spark, root, place, **options):
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_a_query_goes_on_where_it_was(spark, tmp_path):
+def test_a_restarted_streaming_query_continues_where_it_was(spark, tmp_path):
     """Stopped and started again, with as many offsets a time as it may take: each record once."""
     root = tmp_path / "logs"
     root.mkdir()

@@ -21,7 +21,7 @@ AUTO = Decoding(ValueFormat.STRING, ValueFormat.AUTO)
 
 
 @pytest.mark.parametrize("file_format", [FileFormat.PARQUET, FileFormat.ARROW])
-def test_exported_columns(orders, tmp_path, file_format):
+def test_export_writes_decoded_values_as_json_columns(orders, tmp_path, file_format):
     result = export(orders.root, tmp_path / "out", format=file_format, codec=file_format.codecs[0], decoding=AUTO)
     assert result.exit_code is ExitCode.WARNINGS
     assert any("not decoded" in note.message for note in result.notes)
@@ -31,7 +31,7 @@ def test_exported_columns(orders, tmp_path, file_format):
     assert {row["key_json"] for row in found} == {f'"k{number}"' for number in range(5)}
 
 
-def test_exported_lines(orders, tmp_path):
+def test_export_writes_decoded_values_into_json_lines(orders, tmp_path):
     export(orders.root / "orders-0", tmp_path / "out", format=FileFormat.JSON, codec="none", decoding=AUTO)
     (name,) = files(tmp_path / "out")
     lines = [json.loads(line) for line in (tmp_path / "out" / name).read_text().splitlines()]
@@ -49,7 +49,7 @@ def test_without_formats_nothing_is_decoded(orders, tmp_path):
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("spark")
-def test_sql(orders, log_dir, tmp_path):
+def test_sql_has_decoded_values_as_json(orders, log_dir, tmp_path):
     found = rows(
         orders.root,
         "select partition, offset, value_json from orders where value_json is not null",

@@ -143,7 +143,7 @@ def images(fs):
     return {name: contents(image) for name, image in fs.images()}
 
 
-def test_what_was_not_synced_may_be_lost():
+def test_bytes_that_were_not_synced_may_be_lost_on_the_memory_disk():
     fs = small_disk()
     with fs.create("/d/new") as file:
         file.write(0, b"content")

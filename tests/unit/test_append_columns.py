@@ -126,14 +126,14 @@ KNOWN_ODD = st.sampled_from(
 
 @ANYTHING
 @given(st.lists(good_lines() | good_lines() | KNOWN_ODD | ODD_LINES, max_size=8), st.integers(1, 400), st.booleans())
-def test_any_lines(lines, size, ends):
+def test_the_json_kernel_reads_any_lines_like_the_python_reader(lines, size, ends):
     pieces = cut(b"\n".join(lines) + b"\n" * ends, size)
     assert outcome(BY_KERNEL, pieces) == outcome(BY_PYTHON, pieces)
 
 
 @ANYTHING
 @given(good_lines(), st.integers(0, 10_000), st.binary(max_size=2), st.integers(0, 3))
-def test_a_line_that_was_damaged(line, at, new, gone):
+def test_the_json_kernel_reads_a_damaged_line_like_the_python_reader(line, at, new, gone):
     at %= len(line)
     pieces = [line[:at] + new + line[at + gone :] + b"\n{}\n"]
     assert outcome(BY_KERNEL, pieces) == outcome(BY_PYTHON, pieces)
@@ -179,7 +179,7 @@ PASSED_OVER = [
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_fields_in_any_order(seed):
+def test_the_json_kernel_reads_fields_in_any_order(seed):
     """All fields that appending does not need, in any order; and with a name twice or a byte of a name changed."""
     chance = random.Random(seed)
     names = ["value", *chance.sample(PASSED_OVER, len(PASSED_OVER))]
@@ -195,7 +195,7 @@ def test_fields_in_any_order(seed):
             assert outcome(BY_KERNEL, [odd]) == outcome(BY_PYTHON, [odd])
 
 
-def test_all_kinds_of_utf_8():
+def test_the_json_kernel_reads_all_kinds_of_utf_8():
     """What is valid is taken at once, and nothing else is taken."""
     edges = (0x22, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0)
     found = {bytes([first, *more]) for first in range(0x80, 0x100) for more in product(edges, repeat=3)}
@@ -239,7 +239,7 @@ def encoded(by_kernel, pieces, style, most_records):
 @given(
     RECORDS, st.sampled_from([1, 150, 400, 16_384]), st.sampled_from([1, 3, 1 << 14]), st.integers(30, 4000), st.data()
 )
-def test_any_batches(made, batch_bytes, most_records, size, data):
+def test_the_json_kernel_makes_the_batches_of_the_python_reader(made, batch_bytes, most_records, size, data):
     """Odd lines between them, and pieces of any size."""
     lines = []
     for key, value, pairs in made:
@@ -263,7 +263,7 @@ def test_any_batches(made, batch_bytes, most_records, size, data):
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_bytes", [200, 16_384, 4 << 20])
-def test_many_batches(batch_bytes):
+def test_the_json_kernel_limits_records_of_a_batch(batch_bytes):
     """Over the ends of blocks; no batch has more than so many records."""
     text = b"".join(b'{"key":"%d","value":"%s"}\n' % (at, b"v" * (at % 50)) for at in range(60_000))
     style = BatchStyle(batch_bytes=batch_bytes)

@@ -89,7 +89,7 @@ def test_the_batches_do_not_depend_on_the_parts(rows, cut):
         ([3, 4], [2, 1], "record 2: leader epoch 1 comes after 2"),
     ],
 )
-def test_what_a_follower_would_not_take(offsets, epochs, message, cut):
+def test_append_with_kept_offsets_refuses_offsets_and_epochs_that_do_not_ascend(offsets, epochs, message, cut):
     """Also where the record before came in another part."""
     part = pa.RecordBatch.from_pydict({"key": [b"k"] * len(offsets), "offset": offsets, "leader_epoch": epochs})
     with pytest.raises(BadInput, match=message):

@@ -65,7 +65,7 @@ def claimed(*rows):
     ])  # fmt: skip
 
 
-def test_headers_tell_of_batches_from_which_nothing_was_removed(monkeypatch):
+def test_batch_headers_show_whether_records_were_removed(monkeypatch):
     monkeypatch.setattr(record_arrow, "_MOST_CLAIMED", 10)
     for rows, tells in (
         ([(0, 4, 5)], True),

@@ -52,7 +52,7 @@ def batch_tuples(data):
 
 
 @given(log=logs(V2))
-def test_what_was_read_and_written_is_read_again(log):
+def test_batches_that_were_read_and_encoded_are_read_again_alike(log):
     again, columns = encoded(log.data)
     assert [tuple(batch) for batch in columns] == batch_tuples(again)
     assert all(batch.valid for batch in read_batches(again))
@@ -72,7 +72,7 @@ def test_what_was_read_and_written_is_read_again(log):
     append_time=st.booleans(),
     data=st.data(),
 )
-def test_as_the_naive_encoder(made, producer, epoch, horizon, append_time, data):
+def test_batches_are_encoded_as_by_the_naive_encoder(made, producer, epoch, horizon, append_time, data):
     """Also with records left out, and with all of one batch left out."""
     bits = LOG_APPEND_TIME if append_time else 0
     if append_time:  # every record has the time of the batch then
@@ -125,7 +125,7 @@ def test_a_large_batch_comes_in_parts(codec):
     commits=st.booleans(),
     epochs=st.tuples(st.integers(0, 99), st.integers(0, 9)),
 )
-def test_end_markers(offset, timestamp, commits, epochs):
+def test_end_markers_are_encoded_as_by_the_naive_encoder(offset, timestamp, commits, epochs):
     coordinator, leader = epochs
     header = NOBODY._replace(base_offset=offset, producer_id=77, producer_epoch=3, leader_epoch=leader)
     batch, data = encode_end_marker(int(commits), coordinator, timestamp, header)

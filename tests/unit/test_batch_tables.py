@@ -21,7 +21,7 @@ def log(folder, data, topic="__consumer_offsets", partition=3):
     return open_partition(FS, str(folder / f"{topic}-{partition}"))
 
 
-def test_batches_good_and_bad(tmp_path):
+def test_the_batches_table_has_good_and_damaged_batches(tmp_path):
     parts = [
         message_set([R(0, 5, b"k", b"v"), R(1, 6, b"k", b"v")], 1, 1),
         batch_v2([R(2, 7, b"k", b"v" * 40)]),
@@ -60,7 +60,7 @@ def test_batches_good_and_bad(tmp_path):
     assert [one.details["position"] for one in told] == [len(parts[2]), len(parts[2]) + 40 + len(parts[4])]
 
 
-def test_segments(corpus, tmp_path):
+def test_the_segments_table_has_sizes_and_counts_of_each_segment(corpus, tmp_path):
     partition = log(
         tmp_path, batch_v2([R(0, BASE_TIME_MS, b"k", b"v"), R(4, BASE_TIME_MS + 9, b"k", b"v")]), "orders", 2
     )

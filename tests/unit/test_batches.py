@@ -213,7 +213,7 @@ def test_any_value_of_a_known_control_type_is_read_or_a_fault(type_id, value):
     assert isinstance(found, Fault) or found.type_id == type_id
 
 
-def test_a_key_tells_its_type_from_four_bytes_and_version_0_on():
+def test_the_type_of_a_control_key_needs_four_bytes_and_a_version_of_at_least_0():
     """ControlRecordType.parseTypeId: fewer bytes, or a negative version, are refused; what comes after is not looked at."""
     for version, type_id in product((-2, -1, 0, 1), (-1, 0, 1, 7)):
         key = struct.pack(">hh", version, type_id)

@@ -104,7 +104,7 @@ def log_dirs(tmp_path):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_run(command, log_dirs, monkeypatch):
+def test_commands_of_broker_message_pages_run(command, log_dirs, monkeypatch):
     monkeypatch.chdir(log_dirs)
     program, *arguments = shlex.split(command)
     if program != "kafkalog":

@@ -47,7 +47,7 @@ def test_a_real_offset_checkpoint_has_its_entries():
     assert len(entries) == 6
 
 
-def test_real_leader_epochs():
+def test_real_leader_epochs_come_back_byte_for_byte():
     data = (KRAFT / "tx-0" / "leader-epoch-checkpoint").read_bytes()
     entries, faults = decode_leader_epochs(data)
     assert faults == []
@@ -173,7 +173,7 @@ DECODERS = (meta_properties.decode, partition_metadata.decode, decode_clean_shut
 
 @settings(deadline=None)
 @given(st.binary(min_size=16, max_size=16))
-def test_uuids_come_back(raw):
+def test_uuids_are_parsed_as_they_were_formatted(raw):
     text = uuid_text(raw)
     assert len(text) == 22
     assert parse_uuid(text) == parse_uuid(text + "==") == raw
@@ -275,7 +275,7 @@ def test_meta_properties_are_read_up_to_a_mebibyte():
 
 
 @pytest.mark.parametrize(("data", "line"), [(b"", 1), (b"version: 0", 2)])
-def test_partition_metadata_that_ends_early_tells_where(data, line):
+def test_partition_metadata_that_ends_early_names_the_missing_line(data, line):
     assert partition_metadata.decode(data)[1][0].message == f"the file ends before line {line}"
 
 
@@ -350,7 +350,7 @@ def test_clean_shutdown_markers_come_back(content):
     assert decode_clean_shutdown(data) == (content, [])
 
 
-def test_a_marker_that_cannot_be_read_is_told():
+def test_an_unreadable_clean_shutdown_file_is_a_fault():
     content, (fault,) = decode_clean_shutdown(b'{"version":0}')
     assert content is None
     assert fault.message.startswith("no broker epoch can be read")

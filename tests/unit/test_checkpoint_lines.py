@@ -181,7 +181,7 @@ def test_new_bytes_have_the_attributes_of_the_old(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", LOG_START.value, RECOVERY.value]
 
 
-def test_the_lock_is_on_byte_1_and_held_during_every_change():
+def test_every_change_of_checkpoint_lines_happens_under_the_lock_on_byte_1():
     below = disk({RECOVERY: {("a", 0): 1}})
     held = []
     fs = RecordingFilesystem(below, lambda call: held.append([lock.first_byte for lock in below._locks.get(inode, [])]))

@@ -158,7 +158,7 @@ def written(files):
     ),
     memory_bytes=500,
 )
-def test_what_stays_of_a_log_is_what_a_dictionary_says(case, memory_bytes):
+def test_cleaning_keeps_the_records_that_a_dictionary_of_keys_keeps(case, memory_bytes):
     segments, first_dirty = case
     marks, cleaner, groups, files = cleaned(segments, first_dirty, memory_bytes=memory_bytes)
     want = expected(segments, first_dirty)

@@ -126,7 +126,7 @@ def test_a_table_grows_up_to_its_memory(slots):
         assert inner.arena_bytes == (arena + arena // 2 if grows and not slots else arena)
 
 
-def test_marks_are_held_in_memory_up_to_the_limit():
+def test_marks_stay_in_memory_up_to_their_limit():
     for end, kind in ((10, bytearray), (11, object)):
         marks = Marks(10)
         assert marks.reach(end)

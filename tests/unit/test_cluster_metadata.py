@@ -59,7 +59,7 @@ def read(folder):
 
 
 @pytest.mark.exhaustive
-def test_a_broker_s_own(corpus):
+def test_the_metadata_log_of_a_broker_is_read_with_topics_and_settings(corpus):
     """What the lab did (how.txt): in-c is deleted, two topics were altered, the broker stopped in order."""
     found = read_cluster_metadata(FS, str(corpus / "internal" / "data" / "__cluster_metadata-0"))
     assert found.is_complete
@@ -110,7 +110,7 @@ def test_the_log_alone_gives_the_same(corpus, folder):
         assert getattr(alone, field) == getattr(both, field)
 
 
-def test_what_is_removed_is_gone(folder):
+def test_metadata_has_nothing_that_a_later_record_removed(folder):
     write(
         folder,
         [
@@ -133,7 +133,7 @@ def test_what_is_removed_is_gone(folder):
     assert found.broker_settings(2) == {}
 
 
-def test_a_partition_changes(folder):
+def test_a_partition_change_record_replaces_the_given_fields(folder):
     change = value(
         "PartitionChangeRecord",
         2,
@@ -370,7 +370,7 @@ def test_a_broker_s_registration(folder):
     assert not read(folder).is_complete
 
 
-def test_voters(folder):
+def test_voters_are_those_of_the_last_leader_change(folder):
     log, end = batches([[topic()]])
     (folder / f"{0:020d}.log").write_bytes(log + leader_change(end, (4, 7)))
     found = read(folder)
@@ -378,7 +378,7 @@ def test_voters(folder):
     assert found.end_offset == 2
 
 
-def test_no_damage_raises(folder):
+def test_randomly_damaged_metadata_is_read_or_a_fault(folder):
     chance = random.Random(8)
     records = RandomRecords(chance)
     log, _ = batches(records.groups(12))

@@ -27,7 +27,7 @@ def way(request, monkeypatch):
 
 
 @pytest.mark.parametrize("values", COLUMNS)
-def test_a_column(values):
+def test_functions_of_a_column_agree_with_lists(values):
     column = column_of(values)
     assert all_set(column) == (0 not in values)
     assert least_and_largest(column) == (min(values), max(values))
@@ -53,7 +53,7 @@ def batches(count):
     return [Batch._make((*row, int(number % 3 != 1))) for number, row in enumerate(values)]
 
 
-def test_batches():
+def test_batch_columns_give_their_rows_back():
     rows = batches(9)
     columns = BatchColumns.from_rows(rows)
     for one in (
@@ -80,7 +80,7 @@ def test_batches():
         assert list(one.rows()) == rows  # and what was asked stays as it was
 
 
-def test_rows_in_order():
+def test_rows_in_order_sorts_like_sorted():
     chosen = random.Random(6)
     numbers = [chosen.randrange(-2, 3) for _ in range(99)]
     assert rows_in_order(column_of(numbers)).tolist() == sorted(range(99), key=numbers.__getitem__)
@@ -88,7 +88,7 @@ def test_rows_in_order():
 
 
 @pytest.mark.parametrize("count", [0, 9, 5000])  # 5000: in several pieces
-def test_batches_of_transactions(count):
+def test_batches_of_transactions_are_selected_like_row_by_row(count):
     """Without the batches before v2, whose attributes have no such bits."""
     chosen = random.Random(count)
     rows = [
@@ -103,7 +103,7 @@ def test_batches_of_transactions(count):
     assert list(columns.of_transactions(only_valid=True)) == [row for row in wanted if row.valid]
 
 
-def test_records():
+def test_record_columns_give_their_rows_back():
     chosen = random.Random(5)
     rows = [(*(chosen.randrange(-1, 1 << 40) for _ in RecordColumns.names[:-1]), 1) for _ in range(6)]
     columns = RecordColumns.from_rows(rows)

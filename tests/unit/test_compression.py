@@ -54,7 +54,7 @@ KAFKA: dict[str, Any] = json.loads((FIXTURES / "compression" / "kafka_streams.js
 # -- the table
 
 
-def test_names_are_kafkas() -> None:
+def test_codec_names_are_kafkas() -> None:
     assert [codec_name(codec) for codec in range(8)] == ["none", "gzip", "snappy", "lz4", "zstd", None, None, None]
     assert codec_name(-1) is None
 
@@ -102,7 +102,7 @@ CONTENT = st.one_of(
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @given(data=CONTENT)
 @settings(max_examples=40, deadline=None)
-def test_what_is_packed_comes_back(codec: Codec, magic: int, data: bytes) -> None:
+def test_compressed_bytes_decompress_to_the_same_bytes(codec: Codec, magic: int, data: bytes) -> None:
     if codec is ZSTD and magic < 2:
         return
     assert unpack(codec, compress(codec, data, magic=magic), magic) == data
@@ -112,7 +112,7 @@ def test_what_is_packed_comes_back(codec: Codec, magic: int, data: bytes) -> Non
     ("codec", "level"),
     [(GZIP, 1), (GZIP, 9), (GZIP, -1), (LZ4, 1), (LZ4, 9), (LZ4, 17), (ZSTD, -(1 << 17)), (ZSTD, -7), (ZSTD, 22)],
 )
-def test_every_level_comes_back(codec: int, level: int) -> None:
+def test_bytes_compressed_at_every_level_decompress_to_the_same_bytes(codec: int, level: int) -> None:
     assert unpack(codec, compress(codec, LONG, level=level)) == LONG
 
 
@@ -148,7 +148,7 @@ def damaged(frame: bytes, how: str) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     "verdict", KAFKA["verdicts"], ids=lambda v: f"{codec_name(v['codec'])}-{v['writer']}-v{v['magic']}"
 )
-def test_damage_is_seen_exactly_where_kafka_sees_it(verdict: dict[str, Any], how: str) -> None:
+def test_damage_of_compressed_bytes_is_found_exactly_where_kafka_finds_it(verdict: dict[str, Any], how: str) -> None:
     """Truncated at every byte, every bit flipped, other bytes behind: the same verdict and the same bytes."""
     frame, buffer, checksum, read = bytes.fromhex(verdict["frame"]), bytearray(), 0, ""
     for data in damaged(frame, how):
@@ -276,7 +276,7 @@ def test_threads_with_their_own_buffers_do_not_disturb_each_other() -> None:
 @pytest.mark.parametrize("codec", PACKING)
 @given(data=st.binary(max_size=300), head=st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_no_bytes_raise(codec: Codec, data: bytes, head: bool) -> None:
+def test_any_bytes_decompress_or_are_a_fault(codec: Codec, data: bytes, head: bool) -> None:
     start = {GZIP: "1f8b08000000000000ff", SNAPPY: XERIAL_HEADER.hex(), LZ4: "04224d18604082", ZSTD: "28b52ffd0058"}
     outcome = decompress(codec, bytes.fromhex(start[codec]) * head + data, magic=2, limits=LIMITS)
     assert isinstance(outcome, (bytes, CompressionFault))

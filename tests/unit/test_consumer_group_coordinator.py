@@ -69,7 +69,7 @@ def numbers(found):
     return None if found.assignment is None else sorted(number for _, number in found.assignment)
 
 
-def test_one_member_gets_all_and_hears_it_once(group):
+def test_a_single_member_gets_all_partitions_and_the_assignment_once(group):
     first = group.join("m")
     assert (first.error, first.epoch, numbers(first)) == (ApiError.NONE, 1, [0, 1, 2, 3, 4])
     assert numbers(group.beat("m", 1)) is None
@@ -116,7 +116,7 @@ def test_a_session_ends_without_heartbeats(group):
     assert group.group is None
 
 
-def test_epochs_fence(group):
+def test_heartbeats_and_commits_of_other_epochs_are_fenced(group):
     owned = group.join("m1").assignment
     assert group.beat("m1", 2).error is ApiError.FENCED_MEMBER_EPOCH
     group.beat("m1", 1, topics="ab")
@@ -161,7 +161,7 @@ def test_a_member_that_names_another_assignor_changes_the_assignment(group):
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_uniform_assignments(seed):
+def test_uniform_assignments_are_balanced_and_move_the_fewest_partitions(seed):
     """All partitions are assigned; the balance cannot be better; with the same topics, the least number moves."""
     chance = random.Random(seed)
     numbers = {topic: [(topic, number) for number in range(chance.randrange(1, 9))] for topic in "abc"}
@@ -186,7 +186,7 @@ def test_uniform_assignments(seed):
         assert sum(len(found[name] & before[name]) for name in names) == kept, (places, before, found)
 
 
-def test_static_members(group):
+def test_a_static_member_gets_its_partitions_again_after_it_left(group):
     owned = group.join("m1", instance="one").assignment
     assert group.join("m2", instance="one").error is ApiError.UNRELEASED_INSTANCE_ID
     assert group.beat("m1", -2, instance="one").epoch == -2
@@ -274,7 +274,7 @@ def beat(client, member="m", epoch=0, **more):
     return client.ask("ConsumerGroupHeartbeat", 1, groupId="g", **fields)
 
 
-def test_topics_by_id(log_dir):  # noqa: F811
+def test_a_fetch_names_topics_by_their_ids(log_dir):  # noqa: F811
     """From version 13 on a fetch names a topic by its id only."""
     asked = {"topicId": TOPIC_ID, "partitions": [{"partition": 0, "fetchOffset": 25, "partitionMaxBytes": 1 << 20}]}
     with serving(with_id(log_dir)) as server, KafkaClient(server.server.address) as client:
@@ -284,7 +284,7 @@ def test_topics_by_id(log_dir):  # noqa: F811
         assert client.ask("Fetch", 13, topics=[asked])["responses"][0]["partitions"][0]["errorCode"] == 100
 
 
-def test_the_answers(log_dir):  # noqa: F811
+def test_serve_answers_heartbeats_and_describes_consumer_groups(log_dir):  # noqa: F811
     with serving(with_id(log_dir)) as server, KafkaClient(server.server.address) as client:
         found = beat(client)
         assert (found["memberEpoch"], found["assignment"]["topicPartitions"][0]["partitions"]) == (1, [0])

@@ -111,7 +111,7 @@ def test_the_shortest_change_is_planned(partition):
     ]
 
 
-def test_a_fork_goes_its_own_way(partition):
+def test_changes_of_a_fork_do_not_change_its_draft(partition):
     (partition / "a").write_bytes(b"a")
     draft = Draft(RealFilesystem(), str(partition))
     draft.put("b", b"first")

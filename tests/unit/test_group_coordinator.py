@@ -270,7 +270,7 @@ def test_a_static_member_comes_back_with_a_new_id_and_the_old_id_is_fenced(membe
     assert members.groups.leave("g", "", "one") == (ApiError.NONE, second.member_id)
 
 
-def test_generations_fence_commits(members):
+def test_commits_of_other_generations_are_refused(members):
     assert members.may_commit(-1, "", None) is ApiError.NONE
     assert members.may_commit(0, "", None) is ApiError.ILLEGAL_GENERATION
     one = members.join()

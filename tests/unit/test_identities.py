@@ -17,7 +17,7 @@ MAKE = (
 )
 
 
-def test_the_text_is_the_same_in_every_process():
+def test_the_text_of_a_selection_is_the_same_in_every_process():
     """Where the hashes of strings differ, and with them the order in a set."""
     told = {
         subprocess.run(
@@ -31,7 +31,7 @@ def test_the_text_is_the_same_in_every_process():
     assert told == {b'[["a", "b", "c", "d", "e", "f", "g", "h"], [1, 9], null]\n'}
 
 
-def test_the_text_tells_choices_apart():
+def test_the_text_of_a_selection_differs_for_each_selection():
     choices = [
         Selection(), Selection(frozenset("a")), Selection(frozenset("b")), Selection(frozenset("ab")),
         Selection(partitions=frozenset((1,))), Selection(topic_pattern=re.compile("a")),
@@ -106,7 +106,7 @@ def test_a_copy_on_the_same_host_is_refused(partition):
         lambda folder: [(folder / NEWER).touch(), *((folder / name).unlink() for name in (OLD, MIDDLE, NEWEST))],
     ],
 )
-def test_what_a_broker_does(partition, change):
+def test_changes_of_a_running_broker_do_not_change_the_identity_of_a_partition(partition, change):
     one = seen(partition)
     change(partition)
     check(one, "worker")
@@ -138,7 +138,7 @@ def test_a_partition_without_a_log_file(partition):
     check(one, "worker")
 
 
-def test_nothing_is_there(partition):
+def test_the_identity_of_a_removed_partition_is_path_not_found(partition):
     one = seen(partition)
     for path in partition.iterdir():
         path.unlink()

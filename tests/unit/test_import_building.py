@@ -44,7 +44,7 @@ def records(parts):
     return ArrowReader(NOW_MS, with_origin=True).records(parts)
 
 
-def test_all_of_it_survives():
+def test_a_built_partition_survives_a_power_cut_whole():
     disk = empty_disk()
     found = built(disk)
     assert (found.first_offset, found.end_offset, found.records) == (100, 278, 60)
@@ -61,7 +61,7 @@ def test_all_of_it_survives():
 
 
 @pytest.mark.full
-def test_calls_that_fail():
+def test_a_failed_call_while_a_partition_is_built_leaves_nothing():
     """It is said, as an error of ours or of the system; what was made can be removed, all of it."""
     kinds = set()
     for fs in every_fault(empty_disk):
@@ -82,7 +82,7 @@ def test_calls_that_fail():
 @pytest.mark.parametrize(
     "line", [b"nonsense", b"[]", b'{"type":"click","user":5}', b'{"valeu":"a"}', b'{"value":1,"value":2}']
 )
-def test_a_line_that_is_no_record_is_told_without_an_option_of_append(tmp_path, line):
+def test_an_error_of_an_import_line_names_no_option_of_append(tmp_path, line):
     """`--input lines` is an option of append and compact: import has none."""
     (tmp_path / "in.ndjson").write_bytes(b'{"value":"a","topic":"t","partition":0}\n' + line + b"\n")
     with pytest.raises(BadInput, match="line 2: ") as told:

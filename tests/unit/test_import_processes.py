@@ -70,7 +70,7 @@ def children():
     return set(found)
 
 
-def test_the_same_files(tmp_path, monkeypatch):
+def test_import_in_several_processes_makes_the_files_of_one_process(tmp_path, monkeypatch):
     """Bit for bit those that one process makes, in the same order."""
     made, pids = {}, []
     for name, least in (("several", 0), ("one", 1 << 60)):
@@ -84,7 +84,7 @@ def test_the_same_files(tmp_path, monkeypatch):
     assert pids == [None, None]
 
 
-def test_one_that_fails_ends_the_others(tmp_path, monkeypatch):
+def test_a_failed_import_process_ends_the_others_and_leaves_nothing(tmp_path, monkeypatch):
     """At once, and nothing is left."""
     new = new_log_dir(tmp_path / "new")
     parts = sorted_out(new, partitions=3, wrong=1)
@@ -105,7 +105,7 @@ def test_one_that_fails_ends_the_others(tmp_path, monkeypatch):
     assert children() <= before
 
 
-def test_one_that_is_killed(tmp_path, monkeypatch):
+def test_a_killed_import_process_is_reported_and_leaves_nothing(tmp_path, monkeypatch):
     new = new_log_dir(tmp_path / "new")
     parts = sorted_out(new)
     monkeypatch.setattr(BuildTask, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
@@ -114,7 +114,7 @@ def test_one_that_is_killed(tmp_path, monkeypatch):
     assert seen(new) == []
 
 
-def test_they_end_with_the_one_that_began_them(tmp_path):
+def test_import_processes_end_when_their_parent_is_killed(tmp_path):
     """Killed, it leaves no process that builds on."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -154,7 +154,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
-def test_an_interrupt_of_the_command(tmp_path):
+def test_an_interrupt_of_import_ends_its_processes(tmp_path):
     """Ctrl-C reaches all processes, also one that waits: the command ends with 130, and none prints a traceback."""
     for number in range(2):
         table = pa.table({"value": [b"v"]}).replace_schema_metadata({"kafkalog.partition": str(number)})

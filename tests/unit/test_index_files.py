@@ -220,7 +220,7 @@ def test_any_bytes_decode_to_entries_and_faults(data, base):
     assert any(fault.kind is FaultKind.INVALID_LENGTH for fault in faults) == (len(data) % 34 > 0)
 
 
-def test_a_cut_off_entry_is_ignored_and_told():
+def test_a_cut_off_entry_is_ignored_and_a_fault():
     entries, faults = decode(real_bytes()[:-1], 94)
     assert entries == decode(real_bytes(), 94)[0][:1]
     assert [(f.kind, f.position, f.size_bytes) for f in faults] == [(FaultKind.INVALID_LENGTH, 34, 33)]
@@ -284,7 +284,7 @@ def test_every_small_entry_by_the_rules():
         assert found == [message for message, is_so in wanted.items() if is_so]
 
 
-def test_a_hundred_faults_and_those_of_an_entry_are_told():
+def test_faults_of_a_damaged_index_end_after_a_hundred():
     """Whoever adds an entry to a damaged file hears no more of it once 100 faults are told."""
     bad = AbortedTxn(
         0, 1, 0, -1, 5

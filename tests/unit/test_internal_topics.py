@@ -94,7 +94,7 @@ def test_every_type_and_version_was_recorded_and_read():
         assert {(number, version) for number, _, _, versions in records for version in versions} <= seen[topic]
 
 
-def test_what_brokers_wrote_encodes_to_the_same_bytes():
+def test_decoded_internal_records_of_brokers_encode_to_the_same_bytes():
     encoded = 0
     for decoder, key, value, _, _ in recorded("brokers.jsonl"):
         if key is None:
@@ -181,7 +181,7 @@ def test_a_metadata_record_as_an_object():
         ("orders", b"\0\1", b"\0\1"),
     ],
 )
-def test_what_is_not_known_has_no_object(topic, key, value):
+def test_an_unknown_internal_record_has_no_json_object(topic, key, value):
     assert record_object(topic, key, value) is None
 
 
@@ -227,7 +227,7 @@ def test_any_metadata_record_is_read_or_unreadable(topic, value):
     assert (record_object(topic, None, value) is None) == isinstance(found, UnreadableRecord)
 
 
-def test_json_is_jacksons():
+def test_json_of_internal_records_is_that_of_jackson():
     text = 'a"\\/\b\t\n\f\r\0\x1f\x7f\x80é\u2028\U0001f600'
     assert java_json({"é": [text, None, True, -1, b"\xff\xfe", {}]}) == (
         '{"é":["a\\"\\\\/\\b\\t\\n\\f\\r\\u0000\\u001F\x7f\x80é\u2028\U0001f600",null,true,-1,"//4=",{}]}'

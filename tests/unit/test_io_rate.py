@@ -80,7 +80,7 @@ def metered(piece_bytes):
 
 
 @pytest.mark.parametrize(("piece_bytes", "pieces"), [(None, [10]), (4, [4, 4, 2]), (10, [10]), (100, [10])])
-def test_what_is_read_and_written_is_told_piece_by_piece(piece_bytes, pieces):
+def test_the_meter_gets_each_piece_that_is_read_or_written(piece_bytes, pieces):
     below, fs, told = metered(piece_bytes)
     with fs.create("/a") as file:
         file.write(3, b"0123456789")

@@ -80,7 +80,7 @@ def test_lines_are_where_they_say(data):
 
 @settings(deadline=None)
 @given(st.dictionaries(st.text(), st.text()))
-def test_properties_come_back(properties):
+def test_formatted_properties_parse_to_the_same_properties(properties):
     data = format_properties(properties.items(), ("", "made today"))
     assert data.startswith(b"#\n#made today\n")
     assert parse_properties(data) == properties
@@ -132,7 +132,7 @@ def test_properties_escape_no_character_from_space_to_tilde():
     ("text", "expected"),
     [("kafka", 101807910), ("orders-12", -390715895), ("\u00e9\U0001f600", 1996812), ("\uffff" * 3, 65076255), ("", 0)],
 )
-def test_hashes_of_strings(text, expected):
+def test_string_hashes_are_those_of_java(text, expected):
     assert string_hash(text) == expected
 
 

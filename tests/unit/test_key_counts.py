@@ -51,7 +51,7 @@ def counted(rows):
 
 
 @given(rows=rows, top=st.integers(1, 5), gathered=st.sampled_from([1, 7, 1 << 18]))
-def test_what_is_counted_is_exact(rows, top, gathered):
+def test_key_counts_without_evicted_keys_are_exact(rows, top, gathered):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "GATHERED_ROWS", gathered)
         found = fed(KeyStatistics(top), rows)
@@ -74,7 +74,7 @@ def test_what_is_counted_is_exact(rows, top, gathered):
     most=st.integers(4, 20),
     gathered=st.integers(1, 40),
 )
-def test_bounds_hold_where_keys_were_let_go(rows, most, gathered):
+def test_error_bounds_of_key_counts_hold_where_keys_were_evicted(rows, most, gathered):
     """No key has fewer records than reported, or more than that and the error; no dropped key more than the bound."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "GATHERED_ROWS", gathered)
@@ -162,7 +162,7 @@ def statistics_of(keys, *, most=1 << 18, gathered=1 << 18, size_bytes=1 << 25):
     return statistics
 
 
-def test_so_many_keys_are_counted_one_by_one():
+def test_key_counts_are_exact_up_to_the_limit_of_keys():
     keys = [b"%d" % at for at in range(9)]
     for most in (8, 9, 10):
         statistics = statistics_of(keys, most=most, gathered=1)

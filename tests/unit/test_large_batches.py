@@ -91,7 +91,7 @@ def batch_by_batch(data):
 
 
 @given(log=logs((batches_v2, batches_v2, control_batches, message_sets)), most=st.integers(1, 4))
-def test_the_parts_are_the_whole(log, most):
+def test_the_parts_of_a_large_batch_have_the_records_of_the_whole(log, most):
     with parts_of(most):
         found, parts = batch_by_batch(log.data)
     records = [list(read_records(log.data, batch)) for batch in read_batches(log.data)]
@@ -134,7 +134,7 @@ def test_lies_about_the_count_in_the_last_part(codec, extra, count):
     st.integers(1, 3),
     st.integers(0, 60),
 )
-def test_nested_sets_of_seven(payload, most, flipped):
+def test_nested_sets_of_0_7_read_in_parts_have_the_records_of_the_whole(payload, most, flipped):
     def made(one):
         if isinstance(one, bytes):
             return seven(one)
@@ -174,7 +174,7 @@ COMMANDS = [
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(4))
-def test_commands_say_the_same(tmp_path, seed):
+def test_commands_print_the_same_of_batches_read_in_parts(tmp_path, seed):
     folder = tmp_path / "t-0"
     folder.mkdir()
     (folder / "00000000000000000000.log").write_bytes(damaged_log(seed))
@@ -204,7 +204,7 @@ ODD_BATCHES = {
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ODD_BATCHES)
-def test_commands_say_the_same_of_odd_batches(tmp_path, name):
+def test_commands_print_the_same_of_damaged_batches_read_in_parts(tmp_path, name):
     folder = tmp_path / "t-0"
     folder.mkdir()
     (folder / "00000000000000000000.log").write_bytes(ODD_BATCHES[name] * 2 + batch(20, [record(0, b"k1", b"last")]))
@@ -215,7 +215,7 @@ def test_commands_say_the_same_of_odd_batches(tmp_path, name):
                 assert said(folder, *command) == whole, (command, most)
 
 
-def test_lookups_in_a_part(tmp_path):
+def test_lookups_within_a_part_of_a_large_batch_find_the_record(tmp_path):
     folder = tmp_path / "t-0"
     folder.mkdir()
     made = [R(i, BASE_TIME_MS + i, b"k", b"v%d" % i) for i in range(20)]

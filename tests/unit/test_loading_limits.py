@@ -271,7 +271,7 @@ def test_ends_of_aborted_transactions_ascend_and_fit(monkeypatch):
         aborted.add(CompletedTxn(9, 5, 8, True), 5)
 
 
-def test_as_many_producers_as_are_held(monkeypatch):
+def test_producer_state_takes_as_many_producers_as_the_limit(monkeypatch):
     monkeypatch.setattr(producer_state, "MOST_PRODUCERS", 3)
     monkeypatch.setattr(producer_state, "MOST_PRODUCERS_AT_ONCE", 8)
     state = ProducerState()

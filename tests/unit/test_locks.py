@@ -35,7 +35,7 @@ def test_a_file_alone_is_no_lock(tmp_path):
 
 
 @pytest.mark.parametrize(("operation", "is_exclusive"), [("LOCK_EX", True), ("LOCK_SH", False)])
-def test_the_owner_is_named_and_its_lock_told(tmp_path, operation, is_exclusive):
+def test_lock_owner_gives_the_process_and_kind_of_a_lock(tmp_path, operation, is_exclusive):
     lock = tmp_path / ".lock"
     lock.touch()
     with held_by_another_process(lock, operation) as pid:
@@ -76,7 +76,7 @@ def test_our_lock_on_the_checkpoints_is_no_broker(tmp_path):
 
 
 @pytest.mark.parametrize(("pid", "told"), [(1, 1), (4_194_304, 4_194_304), (0, None), (-1, None)])
-def test_a_pid_that_is_no_process_here_is_not_told(pid, told):
+def test_lock_owner_gives_no_process_for_a_pid_of_another_namespace(pid, told):
     """fcntl(2), F_GETLK: 0 for a process of another pid namespace, as in a container, and -1 for a lock of a file description."""
     fields = dict.fromkeys(range(5), 0)
     fields[3 if posix_lock._BSD_LAYOUT else 0], fields[2 if posix_lock._BSD_LAYOUT else 4] = fcntl.F_WRLCK, pid
@@ -155,7 +155,7 @@ def test_waiting_ends_when_the_lock_is_free_or_the_time_is_over(log_dir):
     assert len(slept) == 3
 
 
-def test_asking_does_not_give_up_what_is_held(log_dir):
+def test_lock_owner_does_not_release_the_locks_of_this_process(log_dir):
     """Closing any descriptor of a file gives up all POSIX locks of a process on it."""
     fs = RealFilesystem()
     with lock_log_dir(fs, str(log_dir), NO_WAIT):
@@ -279,7 +279,7 @@ def test_assumed_offline_is_watched_first():
 
 @pytest.mark.parametrize("second", [1, 5, 11])
 @pytest.mark.parametrize("was_there", [True, False])
-def test_a_broker_at_work_is_seen_without_locks(second, was_there):
+def test_assume_offline_refuses_where_a_broker_rewrites_its_checkpoint(second, was_there):
     fs, slept = unsupported(), []
     if not was_there:
         fs.unlink("/logs/replication-offset-checkpoint")
@@ -318,7 +318,7 @@ class Refusing(MemoryFilesystem):
         (errno.EIO, Unreadable, 1),
     ],
 )
-def test_what_the_system_refuses_is_told(number, error, code):
+def test_a_lock_call_that_the_system_refuses_is_an_error_with_its_code(number, error, code):
     offline = LockPolicy(wait_ms=1000, assume_offline=True, sleep=NO_WAIT.sleep)
     for take, path in ((lock_log_dir, "/logs"), (lock_partition, "/logs/t-0")):
         with pytest.raises(error) as caught:

@@ -60,7 +60,7 @@ def ones(times, first=BASE, value=b""):
     return [(batch_v2([r]), r.offset, r.timestamp) for r in made]
 
 
-def test_an_entry_is_used_and_told(tmp_path):
+def test_a_search_starts_at_the_index_entry_before_the_offset(tmp_path):
     batches = ones(range(5))
     size = len(batches[0][0])
     folder = write(tmp_path, batches)
@@ -113,7 +113,7 @@ def test_a_batch_with_a_bad_crc_still_starts_where_it_does(tmp_path):
     assert before_offset(folder, 104) == (2 * size, (102, 2 * size), "")
 
 
-def test_a_compressed_set_tells_where_it_begins_only_inside(tmp_path):
+def test_a_search_doubts_an_entry_inside_a_compressed_set(tmp_path):
     made = [[R(BASE + i, BASE_TIME_MS + i) for i in range(first, first + 4)] for first in (0, 4, 8)]
     sets = [(message_set(records, 1, 1), records[-1].offset, records[-1].timestamp) for records in made]
     folder = write(tmp_path, sets)
@@ -181,7 +181,7 @@ def test_an_index_that_was_never_written_to_is_no_lie(tmp_path):
     assert before_offset(folder, 100) == (0, None, "")
 
 
-def test_missing_indexes_are_told(tmp_path):
+def test_a_search_reports_missing_indexes(tmp_path):
     folder = write(tmp_path, ones([0, 1]))
     for suffix in (".index", ".timeindex"):
         (folder / f"{BASE:020d}{suffix}").unlink()
@@ -281,7 +281,7 @@ def test_records_without_timestamps_are_as_old_as_their_file(tmp_path):
     assert (found.timestamp_ms, found.origin, found.is_disputed) == (MTIME_MS, TimestampOrigin.MTIME, False)
 
 
-def test_what_cannot_be_read_is_told_and_the_index_counts_too(tmp_path):
+def test_the_largest_timestamp_of_a_damaged_log_counts_its_index(tmp_path):
     made = segment(tmp_path, [FIRST_MS + 100 * at for at in range(10)])
     with open(made.log.path, "r+b") as file:  # noqa: PTH123
         file.seek(200)

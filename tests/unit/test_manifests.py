@@ -133,7 +133,7 @@ def test_a_manifest_is_read_up_to_the_limit_of_its_size(monkeypatch):
         read_manifest(disk, PARTITION, RUN.run_id)
 
 
-def test_a_run_that_is_not_the_last_is_told_which_ones_came_later_and_not_itself():
+def test_undo_of_an_earlier_run_names_the_later_runs_to_undo_first():
     disk = partition()
     first = run_plan(disk, PLANS["cut"])
     with disk.open_write(f"{PARTITION}/50.snapshot") as file:

@@ -181,7 +181,7 @@ def test_names_of_directories_are_classified(expected):
 
 @settings(deadline=None)
 @given(any_name)
-def test_no_name_raises(name):
+def test_any_name_is_classified(name):
     assert classify_file(name).name == name
     found = classify_directory(name)
     assert (found.topic is None) == (found.partition is None)
@@ -207,14 +207,14 @@ partitions = st.integers(0, 2**31 - 1)
 
 @settings(deadline=None)
 @given(topics, partitions)
-def test_partition_directories_come_back(topic, partition):
+def test_names_of_partition_directories_are_classified_as_made(topic, partition):
     found = classify_directory(partition_directory_name(topic, partition))
     assert (found.kind, found.topic, found.partition) == (DirectoryKind.PARTITION, topic, partition)
 
 
 @settings(deadline=None)
 @given(topics, partitions, st.sampled_from([DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY]))
-def test_marked_directories_come_back(topic, partition, kind):
+def test_names_of_marked_directories_are_classified_as_made(topic, partition, kind):
     name = marked_directory_name(topic, partition, kind, UUID)
     found = classify_directory(name)
     assert (found.kind, found.partition, found.unique_id) == (kind, partition, UUID)

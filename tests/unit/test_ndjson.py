@@ -44,7 +44,7 @@ def written(*calls):
 
 
 @given(st.binary())
-def test_bytes_come_back_whole(data):
+def test_bytes_in_json_come_back_whole(data):
     shown = json.loads(json_text(json_bytes(data)))
     if shown["encoding"] == "utf-8":
         assert shown["data"].encode() == data
@@ -108,7 +108,7 @@ def test_a_run_writes_its_objects_and_a_summary():
     )
 
 
-def test_errors_tell_what_and_where():
+def test_json_errors_have_kind_path_and_position():
     raw = written(
         lambda lines: lines.exception(PathNotFound(path="/no\n")),
         lambda lines: lines.result(Failed("torn", "bad\x1b", os.fsdecode(b"\xff"), 70)),

@@ -71,7 +71,7 @@ ALL = dict.fromkeys(NAMES, "new")
 
 @pytest.mark.full
 @pytest.mark.parametrize("with_empty", [False, True])
-def test_all_partitions_of_an_import_are_seen_or_none_after_a_power_cut(with_empty):
+def test_a_power_cut_leaves_all_partitions_of_an_import_visible_or_none(with_empty):
     """Before the commit nothing is seen; after it the next run completes it, and nothing is left."""
     disk = empty_disk(with_empty=with_empty)
     before = seen(disk)
@@ -100,7 +100,7 @@ def test_all_partitions_of_an_import_are_seen_or_none_after_a_power_cut(with_emp
     assert half > 5
 
 
-def test_the_same_run_again_goes_on():
+def test_the_same_import_run_again_continues():
     disk, images = empty_disk(), []
     run(RecordingFilesystem(disk, lambda _: images.extend(disk.images())))
     half = [image for _, image in images if image.status(f"{ROOT}/.kafkalog-import") is not None]
@@ -110,7 +110,7 @@ def test_the_same_run_again_goes_on():
 
 
 @pytest.mark.full
-def test_all_partitions_of_an_import_are_seen_or_none_after_a_call_that_fails():
+def test_a_failed_call_leaves_all_partitions_of_an_import_visible_or_none():
     """Not committed: nothing is seen or left. Committed: it is said that the same command goes on."""
     kinds = set()
     for fs in every_fault(empty_disk):
@@ -136,7 +136,7 @@ def test_all_partitions_of_an_import_are_seen_or_none_after_a_call_that_fails():
     assert {"half", "NotChanged", "NotImported", "NoSpace"} <= kinds
 
 
-def test_lines_of_what_was_there_before_go():
+def test_publishing_removes_checkpoint_lines_of_earlier_partitions():
     """A broker would start the new log at the old one's log start offset."""
     disk = empty_disk()
     run(disk)
@@ -202,7 +202,7 @@ def test_nothing_takes_the_place_of_records():
     assert left(disk) == []
 
 
-def test_what_was_staged_and_is_gone_is_missed():
+def test_publishing_refuses_where_a_staged_partition_is_missing():
     disk = empty_disk()
     with (
         NewPartitions(disk, ROOT) as new,

@@ -63,7 +63,7 @@ def test_any_bytes_are_a_snapshot_or_a_fault(data):
     assert len(faults) == 1
 
 
-def test_messages_are_kafkas():
+def test_error_messages_of_producer_snapshots_are_kafkas():
     data = real_bytes()
     message = decode(data[:-1] + b"\x01")[1][0].message
     stored, computed = struct.unpack(">I", data[2:6])[0], crc32c(data[6:-1] + b"\x01")
@@ -84,7 +84,7 @@ def test_messages_are_kafkas():
     assert {bad: decode(bad)[1][0].message for bad in expected} == {k: prefix + v for k, v in expected.items()}
 
 
-def test_bytes_after_the_entries_are_told_and_the_entries_kept():
+def test_bytes_after_the_entries_of_a_snapshot_are_a_fault_and_the_entries_kept():
     body = real_bytes()[6:] + b"more"
     entries, faults = decode(b"\x00\x01" + struct.pack(">I", crc32c(body)) + body)
     assert len(entries) == 3

@@ -198,7 +198,7 @@ def test_a_control_record_that_is_no_marker_fails_the_load():
         replayed(batch_v2([record], producer=(7, 0, -1), bits=CONTROL), ProducerState(), at_once=True)
 
 
-def test_transactions_that_end_in_the_read_in_which_they_began_are_not_held_as_open():
+def test_transactions_that_begin_and_end_in_one_read_are_not_kept_as_open():
     """Of a million transactions one after the other none is open at a time."""
     state = ProducerState()
     replay = ProducerReplay(state, DEFAULT_LIMITS)
@@ -335,7 +335,7 @@ def test_entries_are_written_in_the_order_of_a_hash_map(count, largest, few, mon
     assert [fields[0] for fields in PRODUCER_ENTRY.struct.iter_unpack(packed)] == expected.keys()
 
 
-def test_rows_of_producers():
+def test_rows_of_producers_are_batches_v2_with_a_producer_id():
     rows = [
         Batch(0, 100, 5, 6, 0, magic, 0, 0, 0, 0, producer, 0, 0, 1, 1)
         for magic, producer in product((0, 1, 2, 3), (-2, -1, 0, 1))

@@ -71,7 +71,7 @@ def test_a_pipe_gets_nothing():
     assert text(stream) == ""
 
 
-def test_a_terminal_gets_one_line_that_is_written_over_and_goes():
+def test_a_terminal_gets_one_progress_line_that_is_overwritten_and_removed():
     stream = Terminal()
     clock, shown = progress(stream, total_bytes=4 << 30)
     with shown:
@@ -131,7 +131,7 @@ def test_programs_get_an_object_a_second_in_a_pipe_too():
     }  # fmt: skip
 
 
-def test_what_begins_later_is_counted_from_then_on():
+def test_progress_counts_a_later_step_from_its_own_start():
     stream = io.BytesIO()
     clock, shown = progress(stream, as_json=True)
     clock.now += 20  # Spark starts
@@ -301,7 +301,7 @@ def test_no_thread_draws_into_results():
     assert on_screen(terminal.getvalue()) == b"".join(lines)
 
 
-def test_progress_without_styles(monkeypatch):
+def test_progress_on_a_dumb_terminal_has_no_escapes(monkeypatch):
     for is_dumb in (False, True):
         monkeypatch.setenv("TERM", "dumb" if is_dumb else "xterm")
         monkeypatch.delenv("NO_COLOR", raising=False)
@@ -320,7 +320,7 @@ def test_progress_without_styles(monkeypatch):
     ["find {} --key k", "verify {}", "stats {}", "metadump {} copy", "recover {} --dry-run", "ls {}", "inspect {}",
      "compact {} --config cleanup.policy=compact --topic mixed --dry-run", "transactions {}", "doctor {}"],
 )  # fmt: skip
-def test_it_goes_to_standard_error_and_never_into_the_output(tmp_path, monkeypatch, command):
+def test_progress_objects_go_to_standard_error_only(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(EXAMPLE, "logs")
     out, err, calls = io.BytesIO(), io.BytesIO(), count(0, 20)

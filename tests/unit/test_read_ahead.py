@@ -63,7 +63,7 @@ def in_order(data):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("pause", [0, 0.002])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_same_batches_and_records(seed, pause):
+def test_reading_ahead_gives_the_batches_and_records_of_plain_reading(seed, pause):
     data = a_log(seed)
     expected, fault, valid_bytes = in_order(data)
     chunks = Scan(BytesFile(data))
@@ -110,7 +110,7 @@ def test_threads_end_with_whoever_stops_early():
     assert threading.active_count() == before
 
 
-def test_what_fails_in_a_thread_fails_in_its_turn():
+def test_an_error_in_a_reading_thread_is_raised_after_the_batches_before_it():
     data = a_log(3)
 
     def rows(chunk):

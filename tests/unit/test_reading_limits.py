@@ -187,7 +187,7 @@ def with_crc(data):
     ],
 )
 @pytest.mark.parametrize("before", [b"", b"\xff" * 7, b"\xff" * (16 << 10)])
-def test_what_is_taken_for_a_batch(data, is_found, before):
+def test_next_good_batch_takes_bytes_that_are_a_whole_valid_batch(data, is_found, before):
     for after in (b"", b"\xff"):
         assert next_good_batch(BytesFile(before + data + after), 0) == (len(before) if is_found else None)
 
@@ -195,7 +195,7 @@ def test_what_is_taken_for_a_batch(data, is_found, before):
 @pytest.mark.parametrize(
     "data", [seven(b""), seven(b"v"), seven(gzip.compress(b"v", mtime=0), codec=1), seven(b"\x82SNAPPY\0", codec=2)]
 )
-def test_what_is_taken_for_a_message_of_old(data):
+def test_next_good_batch_takes_a_valid_message_of_0_7(data):
     for before in (b"", b"\xff" * 7):
         assert next_good_batch(BytesFile(before + data), 0, seven=True) == len(before)
 
@@ -267,7 +267,7 @@ def walked(data, records=None):
     return walk, [(row.base_offset, row.valid) for row in rows]
 
 
-def test_as_many_breaks_are_remembered():
+def test_the_reader_remembers_breaks_up_to_its_limit():
     for breaks in (MAX_DAMAGED - 1, MAX_DAMAGED, MAX_DAMAGED + 1):
         walk, found = walked((V2 + b"\xff" * 30) * breaks + V2)
         assert found == [(5, 1)] * (breaks + 1)
@@ -275,7 +275,7 @@ def test_as_many_breaks_are_remembered():
 
 
 @pytest.mark.parametrize(("most", "false_batches"), [(2, []), (1, [(6, 0), (6, 0)])])
-def test_as_many_batches_are_pending(most, false_batches, monkeypatch):
+def test_the_reader_keeps_pending_batches_up_to_its_limit(most, false_batches, monkeypatch):
     """The bytes of two batches with wrong CRCs hold a good batch, and the chain breaks after them."""
     monkeypatch.setattr(segment_walk, "MAX_PENDING", most)
     bad = patched(batch_v2([R(6, 1000, b"k", V2)]), 17, 0)

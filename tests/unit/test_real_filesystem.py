@@ -95,7 +95,7 @@ def test_symbolic_links_are_refused(fs, tmp_path):
     assert (tmp_path / "file").read_bytes() == b"x"
 
 
-def test_what_is_no_regular_file_is_refused_and_does_not_hang(fs, tmp_path):
+def test_open_write_refuses_pipes_and_directories_without_hanging(fs, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "directory").mkdir()
     with raises(errno.EINVAL):
@@ -104,7 +104,7 @@ def test_what_is_no_regular_file_is_refused_and_does_not_hang(fs, tmp_path):
         fs.open_write(f"{tmp_path}/directory")
 
 
-def test_short_writes_go_on(fs, tmp_path, monkeypatch):
+def test_a_short_write_of_the_system_is_continued(fs, tmp_path, monkeypatch):
     real, sizes = os.pwrite, []
 
     def pwrite(descriptor, data, position):
@@ -203,7 +203,7 @@ def test_rights_of_a_file_with_other_names_stay(fs, tmp_path, change):
     assert (tmp_path / "log").stat().st_mtime_ns == 7
 
 
-def test_links_are_counted(fs, tmp_path):
+def test_attributes_have_the_number_of_links(fs, tmp_path):
     (tmp_path / "f").touch()
     fs.link(f"{tmp_path}/f", f"{tmp_path}/g")
     assert fs.attributes(f"{tmp_path}/f").link_count == 2
@@ -213,7 +213,7 @@ def test_links_are_counted(fs, tmp_path):
     assert fs.attributes(f"{tmp_path}/f").ctime_ns >= before.ctime_ns > 0
 
 
-def test_a_failed_sync_is_told(fs, tmp_path, monkeypatch):
+def test_a_failed_sync_raises_and_leaves_no_descriptor(fs, tmp_path, monkeypatch):
     def refuse(_descriptor):
         raise OSError(errno.EIO, "no")
 

@@ -136,7 +136,7 @@ def test_committed_records_arrive_in_order_as_they_were(disk):
     assert [one.progress.next_offset for one in outcomes] == [11, 2, 8]
 
 
-def test_aborted_records_too_if_wanted(disk):
+def test_replay_sends_aborted_records_with_read_uncommitted(disk):
     cluster = RecordingCluster()
     read = ReadRequest(isolation=Isolation.READ_UNCOMMITTED)
     run(request(disk, selection=Selection(frozenset({"orders"}), frozenset({0})), read=read), cluster)
@@ -152,7 +152,7 @@ def test_ranges_selections_and_names(disk):
     }  # fmt: skip
 
 
-def test_from_a_time(disk):
+def test_replay_of_a_time_range_sends_its_records(disk):
     cluster = RecordingCluster()
     read = ReadRequest(from_time_ms=T + 6, until_ms=T + 10, isolation=Isolation.READ_COMMITTED)
     run(request(disk, read=read), cluster)
@@ -248,7 +248,7 @@ def test_a_kill_at_any_call_loses_and_doubles_nothing(disk, evidence, seconds):
     evidence("R61", end - 1, 2)
 
 
-def test_kills_again_and_again(disk):
+def test_replay_killed_again_and_again_loses_and_doubles_nothing(disk):
     asked = request(disk, with_groups=True)
     for step in (5, 7, 11):
         (disk.parent / "replay.state").unlink(missing_ok=True)
@@ -318,7 +318,7 @@ def test_a_kill_at_any_call_of_a_partitioned_replay_loses_and_doubles_nothing(al
     assert end > 30
 
 
-def test_kills_again_and_again_of_a_partitioned_replay(alike):
+def test_a_partitioned_replay_killed_again_and_again_loses_and_doubles_nothing(alike):
     asked = request(alike, partitioner=Hashing.MURMUR2_RANDOM)
     cluster, kills = RecordingCluster({"t": 3}), 0
     while True:
@@ -332,7 +332,7 @@ def test_kills_again_and_again_of_a_partitioned_replay(alike):
     assert cluster.logs == by_key(alike, 3, Hashing.MURMUR2_RANDOM)
 
 
-def test_partitions_that_go_to_the_same_partitions_wait_for_one_that_failed(alike):
+def test_replay_stops_partitions_that_share_target_partitions_with_a_failed_one(alike):
     """Their records are equal: the second run would take those of t-1 for those of t-0."""
     asked = request(alike, partitioner=Hashing.MURMUR2_RANDOM)
     cluster = RecordingCluster({"t": 3}, refuses=lambda one: one.value == b"7")
@@ -438,7 +438,7 @@ def test_refusals_before_anything_is_sent(disk, options, topics, error, text):
 @pytest.mark.parametrize(
     ("here", "there", "kinds"), [(4, 6, ["partitions"]), (4, 4, []), (2, 2, []), (2, 3, ["partitions"])]
 )
-def test_a_topic_with_another_number_of_partitions_is_said(disk, here, there, kinds):
+def test_replay_warns_of_a_topic_with_another_number_of_partitions(disk, here, there, kinds):
     if here == 4:  # else there is no metadata log, and the directories count
         metadata_log(disk)
     notes = []

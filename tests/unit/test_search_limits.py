@@ -48,7 +48,7 @@ def test_an_index_of_a_log_without_a_batch_lies_only_above_the_base_offset(like_
 
 
 @pytest.mark.parametrize(("last", "faults"), [(3, 1), (4, 1), (5, 0)])
-def test_a_log_that_ends_below_its_base_offset_is_told(last, faults):
+def test_a_log_that_ends_below_its_base_offset_has_a_fault(last, faults):
     fs, segment = one_segment(5, log=batch(last))
     end = segment_end(fs, segment, like_clean_start=False)
     assert (end.next_offset, len(end.faults)) == (last + 1, faults)
@@ -197,7 +197,7 @@ def test_an_entry_beyond_its_segment_is_no_marker():
     assert [path for path, _ in told] == ["000.txnindex"]
 
 
-def test_a_missing_entry_is_told_of_the_segment_with_the_marker():
+def test_a_missing_transaction_index_entry_is_reported_with_the_segment_of_the_marker():
     data = batch(0, producer=(7, 0, 0), bits=TRANSACTIONAL)
     ends = ends_of([(0, data, []), (1, end_marker(1, 1000, (7, 0), 0), None), (2, batch(2), [])], told := [])
     assert ends.ending(7, 0, 0) is Ending.ABORTED

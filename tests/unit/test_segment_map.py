@@ -51,7 +51,7 @@ def asked(found, last, chance):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_parts_change_nothing(tmp_path, monkeypatch, seed):
+def test_the_answers_of_a_segment_map_do_not_depend_on_its_chunks(tmp_path, monkeypatch, seed):
     data, last = segment(random.Random(seed))
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(data)

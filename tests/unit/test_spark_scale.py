@@ -71,7 +71,7 @@ def test_an_export_is_planned_with_one_look_at_the_log_directory(folder, wanted)
     [({}, MANY * 10 - 7), ({"startingTimestamp": BASE_TIME_MS + 5, "endingTimestamp": BASE_TIME_MS + 8}, MANY * 3 - 2)],
     ids=["all", "by time"],
 )
-def test_so_is_a_read_and_each_of_its_tasks(folder, monkeypatch, options, count):
+def test_a_read_and_each_of_its_tasks_lists_no_log_directory_again(folder, monkeypatch, options, count):
     fs = Counting()
     for module in (source_module, planned_tasks):
         monkeypatch.setattr(module, "RealFilesystem", lambda: fs)

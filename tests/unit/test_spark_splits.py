@@ -106,7 +106,7 @@ def test_each_offset_once_in_any_range(tmp_path_factory, data):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("columns", "times"), [(("partition", "offset", "value"), 1), (("partition", "offset"), 4)])
-def test_small_partitions_go_together(small, tmp_path, columns, times):
+def test_small_partitions_share_a_task(small, tmp_path, columns, times):
     for number in range(12):
         write_log(tmp_path, segments=1, batches=4, name=f"orders-{number}")
     total = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
@@ -120,7 +120,7 @@ def test_small_partitions_go_together(small, tmp_path, columns, times):
     assert len(tasks(tmp_path, minPartitions="3")[1]) == 12  # as Spark's source: one each, at least
 
 
-def test_damage_is_told_once(small, tmp_path):
+def test_damage_in_a_split_partition_is_reported_once(small, tmp_path):
     write_log(tmp_path)
     for path in sorted(tmp_path.rglob("*.log")):
         data = bytearray(path.read_bytes())
@@ -192,7 +192,7 @@ def test_indexes_that_lie_or_are_not_there(small, tmp_path):
         assert [offset for some in read(reader, parts) for offset in some] == list(range(end))
 
 
-def test_too_many_tasks(tmp_path):
+def test_the_data_source_refuses_more_than_100000_tasks(tmp_path):
     (tmp_path / "orders-0").mkdir()
     data = batch_v2([R(0, 0)]) + batch_v2([R(1 << 40, 0)])
     (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(data)

@@ -189,7 +189,7 @@ def test_java_starts_beside_an_archive_that_is_not_its_own(cache, tmp_path):
 @pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_real_archive(cache, monkeypatch):
+def test_java_takes_most_classes_of_spark_from_a_real_archive(cache, monkeypatch):
     """Java takes the classes from it, in a start of `kafkalog sql` itself. Slow: Java writes 170 MB of classes."""
     import sys
 

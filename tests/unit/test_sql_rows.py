@@ -62,7 +62,7 @@ def test_values_of_every_arrow_type_are_json(kind, given, wanted):
 
 
 @given(st.lists(st.none() | st.lists(st.none() | st.lists(st.none() | st.integers(-9, 9)))))
-def test_lists_of_lists(rows):
+def test_nested_lists_are_json(rows):
     assert values(pa.array(rows, pa.list_(pa.list_(pa.int64())))) == rows
 
 

@@ -202,7 +202,7 @@ ERRORS = st.sampled_from([None, BadInput(path="it", reason="line 7: no JSON"), O
 
 
 @given(ITEMS, ERRORS)
-def test_the_same_in_the_same_order(items, error):
+def test_mapping_in_threads_gives_the_results_in_order(items, error):
     def source():
         for item in items:
             yield None if item is None else run_of(item)
@@ -221,7 +221,7 @@ def test_the_same_in_the_same_order(items, error):
 
 
 @pytest.mark.parametrize("taken", [0, 1, 2, 9])
-def test_who_stops_early_leaves_no_thread(taken):
+def test_an_early_end_of_the_results_leaves_no_thread(taken):
     """Nor anything open."""
     closed = []
 
@@ -240,7 +240,7 @@ def test_who_stops_early_leaves_no_thread(taken):
     assert closed == [taken] * (taken > 0)
 
 
-def test_it_does_not_run_far_ahead():
+def test_mapping_in_threads_does_not_run_far_ahead():
     """Memory is bounded by what waits."""
     made = []
 

@@ -111,7 +111,7 @@ def test_names_that_cannot_be_dynamic_do_not_count_there():
     assert resolved(dynamic_broker={"log.cleaner.enable": "false"})["log.cleaner.enable"].value
 
 
-def test_a_wrong_value_in_the_metadata_log_counts_as_not_there_and_is_told():
+def test_a_wrong_value_in_the_metadata_log_is_ignored_and_reported():
     config = resolved(
         topic={"retention.ms": "x"}, dynamic_broker={"log.retention.ms": "0"}, static_broker={"log.retention.ms": "7"}
     )

@@ -203,7 +203,7 @@ def test_the_newest_snapshot_is_the_last_at_or_below_the_offset(end):
     assert [one.producer_id for one in entries] == ([] if wanted is None else [wanted + 1])
 
 
-def test_more_open_transactions_than_are_held_in_memory(monkeypatch):
+def test_a_replay_of_more_open_transactions_than_the_limit_is_refused(monkeypatch):
     monkeypatch.setattr(open_transactions_module, "MOST_OPEN", 10)
     batches = [batch(at, producer=at, attributes=TRANSACTIONAL) for at in range(11)]
     assert len(open_transactions([], batches[:10], 0, 99)) == 10

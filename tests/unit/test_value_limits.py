@@ -60,7 +60,7 @@ NESTED = {
 
 
 @pytest.mark.parametrize("kind", NESTED)
-def test_each_record_array_map_and_union_is_one_level_of_a_value(monkeypatch, kind):
+def test_each_avro_record_array_map_and_union_is_one_level_of_a_value(monkeypatch, kind):
     """A record in a container in a record: the last container is at level 3, and the null of a union at level 4."""
     inner, payload, value, level = NESTED[kind]
     schema = {"type": "record", "name": "L", "fields": [{"name": "next", "type": inner}]}

@@ -246,7 +246,7 @@ def enum(*symbols, **more):
         ),
     ],
 )
-def test_resolution(writer, reader, data, wanted):
+def test_avro_types_resolve_as_the_specification_says(writer, reader, data, wanted):
     if isinstance(wanted, ValueError):
         with pytest.raises(ValueError, match=str(wanted)):
             evolved(writer, reader, data)
@@ -254,7 +254,7 @@ def test_resolution(writer, reader, data, wanted):
         assert evolved(writer, reader, data) == wanted
 
 
-def test_defaults():
+def test_missing_avro_fields_have_their_defaults():
     inner = {"type": "record", "name": "I", "fields": [field("s", "string"), field("n", "int", default=3)]}
     shape = shape_of(
         field("b", "bytes", default="\u00ff"),
@@ -285,7 +285,7 @@ google.protobuf.Timestamp seen = 8; oneof one { bytes raw = 9; bool is = 10; }
 message Part { string name = 1; } enum Colour { RED = 0; BLUE = 1; }"""
 
 
-def test_messages_of_protobuf():
+def test_protobuf_messages_become_structs_with_the_fields_of_all_versions():
     first, later = (StoredSchema("PROTOBUF", PROTO % more, (), number, None, "clicks-value", number)
                     for number, more in enumerate(("", LATER), start=1))  # fmt: skip
     schemas = SchemaSet()
@@ -404,7 +404,7 @@ ANSWERS = {
 @pytest.mark.exhaustive
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("query", ANSWERS)
-def test_sql_with_structs(shop, spark, query):
+def test_sql_has_decoded_values_as_structs(shop, spark, query):
     is_undecoded = query.startswith("select value_struct.`select`")  # the value of a record has no number
     assert rows(shop, query, "--schemas", shop / "more", some_undecoded=is_undecoded) == ANSWERS[query]
 
@@ -420,14 +420,14 @@ def test_sql_with_structs(shop, spark, query):
         ("select value_struct from orders", ("--value-format", "json"), "orders has no column value_struct"),
     ],
 )
-def test_sql_without_structs(shop, spark, query, options, message):
+def test_sql_refuses_structs_without_one_schema(shop, spark, query, options, message):
     code, _, err = kafkalog("sql", shop, query, *options, "--schemas", shop / "more")
     assert (code, message in err) == (2, True)
 
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_dataframes_with_structs(shop, spark):
+def test_dataframes_have_decoded_values_as_structs_at_each_use(shop, spark):
     """Each use of a DataFrame has all its rows, whatever other uses filter."""
     given = shop / "more"
     orders = sql(spark, shop, "select offset, value_struct as v from orders", schemas=given)

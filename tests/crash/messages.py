@@ -16,7 +16,7 @@ from tests.support.watched_fs import CHANGES, READS, FailingFilesystem
 NEVER = 10**9
 READ_ONLY = (errno.EROFS, CHANGES - {"write", "sync", "sync_directory", "truncate"} | {"open_write", "lock"})
 """A file system that was mounted read-only: the calls that fail. The tests add it to `watched_fs.FAULTS` as EROFS."""
-TOLD = ("EIO", "ENOSPC", "EROFS")
+WRITE_FAULTS = ("EIO", "ENOSPC", "EROFS")
 NAMED = re.compile(r"`kafkalog ((?:undo|recover) [^`]*)`")
 SALVAGE = "--salvage"
 """A next step where the device fails: it copies what is there to another disk, and repairs nothing."""
@@ -25,7 +25,7 @@ GOES_ON = "repeat the command"
 Tree = dict[str, tuple[object, ...]]
 
 
-def candidates(writer: Writer, fixture: str, faults: tuple[str, ...] = TOLD) -> list[tuple[str, bool, int]]:
+def candidates(writer: Writer, fixture: str, faults: tuple[str, ...] = WRITE_FAULTS) -> list[tuple[str, bool, int]]:
     """(fault, for ever, number) of all calls of a run that can fail so."""
     found = []
     for fault in faults:
@@ -35,7 +35,7 @@ def candidates(writer: Writer, fixture: str, faults: tuple[str, ...] = TOLD) -> 
     return found
 
 
-class Told:
+class CheckedMessage:
     """A run with one fault. `check` raises AssertionError if something that was told is not true."""
 
     def __init__(self, writer: Writer, fixture: str, fault: str, for_ever: bool, n: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 from pyarrow import feather
 
 from tests.crash.log_directories import MARKER, ROOT, log_directory
-from tests.crash.told import READ_ONLY, TOLD
+from tests.crash.messages import READ_ONLY, WRITE_FAULTS
 from tests.crash.writer_matrix import copy, own_tree
 from tests.crash.writers import NEW_ID, NOW_MS, kafkalog
 from tests.support import watched_fs
@@ -77,7 +77,7 @@ def values(disk):
 
 def candidates(importing, way):
     found = []
-    for fault in TOLD:
+    for fault in WRITE_FAULTS:
         fs = FailingFilesystem(disk_for(way), fault, NEVER)
         assert importing(fs, way).code == 0
         found += [(fault, for_ever, n) for for_ever in (False, True) for n in range(fs.candidates)]
@@ -86,7 +86,7 @@ def candidates(importing, way):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("way", WAYS)
-def test_what_an_import_tells_is_true(importing, way, evidence):
+def test_the_message_of_an_import_whose_call_failed_agrees_with_the_disk(importing, way, evidence):
     whole = disk_for(way)
     assert importing(whole, way).code == 0
     assert sorted(values(whole)) == [b"v%d" % at for at in range(8)]

@@ -244,7 +244,7 @@ def truncated(log, target):
 
 
 @given(logs(), st.data())
-def test_truncate_as_the_twin(log, data):
+def test_truncate_leaves_the_files_of_a_naive_truncation(log, data):
     """What must not be there is what a broker would take for its own: a snapshot may be left that it does not load."""
     target = data.draw(st.sampled_from(offsets_of(log)).filter(lambda offset: offset >= 0))
     fs = disk_of(log)
@@ -293,7 +293,7 @@ def epochs_from(epochs, start):
 
 
 @given(logs(), st.data())
-def test_delete_records_as_the_twin(log, data):
+def test_delete_records_leaves_the_files_of_a_naive_deletion(log, data):
     extra = [first for _, first in epochs_of(log.items)]
     before = data.draw(st.sampled_from([-1, *(offset for offset in offsets_of(log, extra) if offset >= 0)]))
     fs = disk_of(log)

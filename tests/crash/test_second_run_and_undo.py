@@ -63,28 +63,28 @@ def without(tree, paths):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=ids(CASES))
-def test_run_again(writer, fixture, evidence):
+def test_a_second_run_of_a_writer_has_nothing_to_do(writer, fixture, evidence):
     assert is_quiet(writer, writer.disk(fixture))
     evidence("R20", 1, len(CASES) + len(ON_CORPUS))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "writer"), ON_CORPUS, ids=NAMES)
-def test_run_again_on_what_a_broker_left(name, writer, corpus, evidence):
+def test_a_second_run_of_a_writer_on_a_broker_log_has_nothing_to_do(name, writer, corpus, evidence):
     assert is_quiet(writer, load(corpus, name))
     evidence("R20", 1, len(CASES) + len(ON_CORPUS))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("writer", "fixture"), UNDOABLE, ids=ids(UNDOABLE))
-def test_taken_back(writer, fixture, evidence):
+def test_undo_of_a_writer_restores_bytes_modes_owners_and_times(writer, fixture, evidence):
     assert comes_back(writer, writer.disk(fixture))
     evidence("R22", 1, len(UNDOABLE) + len(ON_CORPUS))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "writer"), ON_CORPUS, ids=NAMES)
-def test_taken_back_on_what_a_broker_left(name, writer, corpus, evidence):
+def test_undo_of_a_writer_on_a_broker_log_restores_bytes_modes_owners_and_times(name, writer, corpus, evidence):
     assert comes_back(writer, load(corpus, name))
     evidence("R22", 1, len(UNDOABLE) + len(ON_CORPUS))
 

@@ -39,7 +39,7 @@ def swap(place):
     (place / "p").symlink_to("victim")
 
 
-def test_a_held_directory_is_the_same_after_its_path_leads_elsewhere(fs, place):
+def test_an_open_directory_is_the_same_after_its_path_leads_elsewhere(fs, place):
     with fs.hold_directory(f"{place}/p"):
         swap(place)
         assert read_all(fs, f"{place}/p/file") == b"ours"
@@ -73,7 +73,7 @@ def test_no_descriptor_is_left(fs, place):
     assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
 
 
-def test_a_copy_for_another_process_holds_nothing(fs, place):
+def test_a_copy_for_another_process_has_no_open_directory(fs, place):
     with fs.hold_directory(f"{place}/p"):
         other = pickle.loads(pickle.dumps(fs))
         assert fs.directories.is_held(f"{place}/p")
@@ -81,7 +81,7 @@ def test_a_copy_for_another_process_holds_nothing(fs, place):
         assert other.status(f"{place}/p/file").size_bytes == fs.status(f"{place}/p/file").size_bytes
 
 
-def test_a_link_is_not_held(fs, place):
+def test_a_link_is_not_opened_as_a_directory(fs, place):
     swap(place)
     with raises(errno.ELOOP):
         fs.hold_directory(f"{place}/p")
@@ -122,7 +122,7 @@ def test_no_change_goes_through_a_link_to_a_directory(fs, place, change, held):
     ]
 
 
-def test_a_directory_that_was_held_as_a_link_is_held_again(fs, place):
+def test_a_directory_opened_through_a_link_can_be_opened_twice(fs, place):
     """As a partition that is a link, which two parts of a command hold; it stays what it was when it was held first."""
     (place / "link").symlink_to(place / "p")
     with fs.hold_directory(f"{place}/p", f"{place}/link"):
@@ -135,7 +135,7 @@ def test_a_directory_that_was_held_as_a_link_is_held_again(fs, place):
 
 
 @pytest.mark.parametrize("name", ["..", ".", "../victim/file", "a/../../victim/file", "a//file"])
-def test_no_name_leads_out(fs, place, name):
+def test_a_name_with_separators_or_dots_is_refused_below_an_open_directory(fs, place, name):
     (place / "p/a").mkdir()
     with fs.hold_directory(f"{place}/p"):
         for call in (fs.unlink, fs.create, fs.open_write, fs.make_directory, fs.remove_directory):

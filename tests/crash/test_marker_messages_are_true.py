@@ -76,7 +76,7 @@ def check(where, disk, outcome):
 @pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=IDS)
-def test_what_is_told_of_the_marker_is_true(writer, fixture, fault):
+def test_the_message_about_the_clean_shutdown_file_after_a_failed_call_agrees_with_the_disk(writer, fixture, fault):
     looked = [check(*run) for run in runs(writer, fixture, (fault,))]
     print(f"{len(looked)} faults, the marker was away after {sum(looked)}")
     assert len(looked) > 50
@@ -91,7 +91,7 @@ def left_away(writer, fixture):
 
 
 @pytest.mark.full
-def test_the_next_writer_gives_it_back():
+def test_the_next_writer_restores_the_clean_shutdown_file_after_a_failed_call():
     found = list(left_away(RECOVER, "three"))
     assert len(found) > 5
     for where, disk in found:
@@ -101,7 +101,7 @@ def test_the_next_writer_gives_it_back():
             assert marker(later) is not None, f"{name} after {where}"
 
 
-def test_no_writer_gives_it_back_where_records_went():
+def test_no_writer_restores_the_clean_shutdown_file_where_records_were_removed():
     for name, argv in LATER.items():
         disk = TRUNCATE.disk("old")
         assert TRUNCATE.act(disk).code == 0
@@ -110,7 +110,7 @@ def test_no_writer_gives_it_back_where_records_went():
 
 
 @pytest.mark.full
-def test_no_writer_gives_it_back_to_a_log_that_was_changed_since():
+def test_no_writer_restores_the_clean_shutdown_file_of_a_log_changed_since():
     _, disk = next(left_away(RECOVER, "three"))
     disk.add(f"{PARTITION}/leader-epoch-checkpoint", b"0\n1\n9 0\n")
     for name in ("purge", "retain", "roll"):
@@ -119,7 +119,7 @@ def test_no_writer_gives_it_back_to_a_log_that_was_changed_since():
         assert marker(later) is None, name
 
 
-def test_no_writer_gives_it_back_where_somebody_removed_what_the_run_left():
+def test_no_writer_restores_the_clean_shutdown_file_where_files_of_the_run_were_removed():
     disk = TRUNCATE.disk("old")
     assert TRUNCATE.act(disk).code == 0
     for path in [path for path in disk.tree(OWN) if path.startswith(f"{OWN}/{TRUNCATE.run_id}/")]:

@@ -13,8 +13,8 @@ from typer.completion import get_completion_script
 from kafkalog_cli import __version__
 from kafkalog_cli.cli.command_help import panels, paragraphs_of
 from kafkalog_cli.cli.commands import COMMANDS, EXAMPLES, GROUPS, HELP_NAMES, kafkalog_command
-from kafkalog_cli.cli.variables import variables_of
-from kafkalog_cli.errors import EXIT_CODE_MEANINGS, ExitCode
+from kafkalog_cli.cli.exit_codes import MEANINGS
+from kafkalog_cli.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPLETION_FILES = {"bash": "kafkalog.bash", "zsh": "_kafkalog", "fish": "kafkalog.fish"}
@@ -40,7 +40,7 @@ def _main_page() -> str:
     }
     parts += [_panels("COMMANDS", commands, section=" (1)")]
     parts += [_panels("OPTIONS", panels(command.get_params(typer.Context(command, **HELP_NAMES))))]
-    parts += [_section("EXAMPLES", _examples(EXAMPLES)), _section("EXIT STATUS", _exit_codes(EXIT_CODE_MEANINGS))]
+    parts += [_section("EXAMPLES", _examples(EXAMPLES)), _section("EXIT STATUS", _exit_codes(MEANINGS))]
     return "".join(
         [*parts, _section("ENVIRONMENT", _entries(_ENVIRONMENT.items())), _section("FILES", _entries(_FILES.items()))]
     )
@@ -52,7 +52,7 @@ def _command_page(name: str) -> str:
     group = next(names for names in GROUPS.values() if name in names)
     beside = ["kafkalog", *(f"kafkalog-{other}" for other in group if other != name)]
     summary, *paragraphs = paragraphs_of(command.help or "")
-    variables = [(", ".join(variables_of(command)), "Values of these options; see kafkalog(1).")]
+    variables = [(", ".join(command.variables), "Values of these options; see kafkalog(1).")]
     sections = {
         "SYNOPSIS": _usage(f"kafkalog {name}", " ".join(command.collect_usage_pieces(context))),
         "DESCRIPTION": "".join(f".PP\n{_roff(text)}\n" for text in (summary, *paragraphs)),
@@ -60,7 +60,7 @@ def _command_page(name: str) -> str:
     after = {
         "EXAMPLES": _examples(command.examples),
         "EXIT STATUS": _exit_codes(command.exit_codes),
-        "ENVIRONMENT": _entries(variables) if variables_of(command) else "",
+        "ENVIRONMENT": _entries(variables) if command.variables else "",
         "SEE ALSO": ", ".join(f"\\fB{_roff(other)}\\fR(1)" for other in beside) + "\n",
     }
     parts = [_heading(f"kafkalog-{name}", summary), *(_section(*section) for section in sections.items())]

@@ -31,22 +31,6 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-EXIT_CODE_MEANINGS: dict[ExitCode, str] = {
-    ExitCode.OK: "success, or nothing to do",
-    ExitCode.FAILURE: "failure",
-    ExitCode.USAGE: "wrong usage",
-    ExitCode.WARNINGS: "only warnings, or damage at the end of a log",
-    ExitCode.CORRUPTION: "corruption found",
-    ExitCode.PARTIAL: "some of several targets failed",
-    ExitCode.NOT_FOUND: "no such path, not a Kafka log directory, or nothing selected",
-    ExitCode.LOCKED: "locked by a broker or by another run",
-    ExitCode.UNSUPPORTED: "unsupported format or codec",
-    ExitCode.NO_SPACE: "no space left on the disk",
-    ExitCode.REFUSED: "refused without a stronger option",
-    ExitCode.INTERRUPTED: "interrupted",
-}
-
-
 def counted(number: int, one: str, many: str = "") -> str:
     """Return `number` with its noun; `many` is needed for a plural that is not `one` with an s."""
     return f"{number} {one if number == 1 else many or one + 's'}"

@@ -12,7 +12,6 @@ import typer
 
 from kafkalog_cli.cli.commands import COMMANDS, kafkalog_command
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.variables import origin_of
 from kafkalog_cli.errors import NO_ROOM, ExitCode, KafkalogError, next_step
 from kafkalog_cli.output.stream import OutputFailed
 
@@ -96,8 +95,14 @@ def _wants_json(argv: list[str]) -> bool:
 def _wrong_usage(error: Any, environment: Environment) -> int:
     """Report a mistake in the command line that typer has found."""
     text = str(error.format_message()).replace("Value error, ", "").rstrip(".")
-    variable, command = origin_of(error), environment.argv[0]
-    text = f"{text[:1].lower()}{text[1:]}{variable and f' (from {variable})'}"
+    command, param = environment.argv[0], getattr(error, "param", None)
+    text = f"{text[:1].lower()}{text[1:]}"
+    if (
+        param is not None
+        and error.ctx is not None
+        and getattr(error.ctx.get_parameter_source(param.name), "name", "") == "ENVIRONMENT"
+    ):
+        text += f" (from {next(name for name in param.envvar if os.environ.get(name))})"
     step = f"kafkalog {command} --help" if command in COMMANDS else "kafkalog --help"
     return _told(environment, "UsageError" if environment.wants_json else "usage-error", text, ExitCode.USAGE, step)
 

@@ -9,12 +9,20 @@ from typing import Annotated, NamedTuple
 
 from typer import Argument, Context, Option
 
-from kafkalog_cli.cli.call_groups import Printing, Safety, WriterSettings
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.option_groups import OneTopic
-from kafkalog_cli.cli.options import CodecName, Metrics, OnePartition, PartitionerOption, SingleReplica
+from kafkalog_cli.cli.options import (
+    CodecName,
+    Metrics,
+    OnePartition,
+    OneTopic,
+    PartitionerOption,
+    Printing,
+    Safety,
+    SingleReplica,
+    WriterSettings,
+)
 from kafkalog_cli.errors import ExitCode, as_typed, counted
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.call.call import Call

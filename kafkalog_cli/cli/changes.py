@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import Any
 
 from typer import Context
 
-from kafkalog_cli.cli.call_groups import Pacing, Printing, Safety, SettingSources, WriterSettings
-from kafkalog_cli.cli.environment import Consent, now_of
-from kafkalog_cli.cli.option_groups import OneTopic, Topics
-from kafkalog_cli.cli.options import default_jobs
+from kafkalog_cli.cli.environment import Terminal
+from kafkalog_cli.cli.options import (
+    OneTopic,
+    Pacing,
+    Printing,
+    Safety,
+    SettingSources,
+    Topics,
+    WriterSettings,
+    default_jobs,
+)
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
-from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.errors import KafkalogError, NotChanged, UsageError
 from kafkalog_cli.ops.call.call import Run as Outcome
 from kafkalog_cli.ops.call.observer import Note, Observer
 from kafkalog_cli.ops.call.options import VerbOptions
@@ -52,12 +60,12 @@ class Reports(Observer):
         size_bytes = None if rate is None else parse_size_bytes(rate)
         if size_bytes == 0:
             raise UsageError(reason="--io-bytes-per-s must be above 0")
-        now = safety.now
+        now = None if safety.now is None else Clock(self.run.environment.clock_ms(safety.now), is_given=True)
         return {
             "topics": topics.topic or (),
             "topic_pattern": topics.topic_pattern if isinstance(topics, Topics) else None,
             "partitions": topics.partition or (),
-            "now": None if now is None else Clock(now_of(self.run.environment, now), is_given=True),
+            "now": now,
             "dry_run": safety.dry_run,
             "wait_seconds": safety.wait,
             "assume_offline": safety.assume_offline,
@@ -99,6 +107,30 @@ class Reports(Observer):
         not_done = [{"path": PathText(path)} for path in outcome.not_done]
         self.run.codes.append(outcome.exit_code)
         return self.run.end(**counts, **({"not_done": not_done} if not_done else {}))
+
+
+class Consent:
+    """Asks once per partition, or once for all remaining partitions; threads share it."""
+
+    def __init__(self, terminal: Terminal, poll: Callable[[], None]) -> None:
+        self._terminal = terminal
+        self._poll = poll
+        self._is_for_all = False
+        self._asking = Lock()
+
+    def need(self, path: str, question: str) -> None:
+        """Ask a question, without a question mark, before a partition is changed.
+
+        Raises NotChanged if the user refuses, and the exceptions of `poll`.
+        """
+        with self._asking:
+            if self._is_for_all:
+                return
+            self._poll()
+            answer = self._terminal.answer(f"{question}? [y/N/a(ll)] ", self._poll).strip().lower()
+            self._is_for_all = answer in ("a", "all")
+            if not self._is_for_all and answer not in ("y", "yes"):
+                raise NotChanged(path=path, reason="no consent was given")
 
 
 class Changes(Reports):

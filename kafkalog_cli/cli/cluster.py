@@ -6,18 +6,10 @@ from typing import Annotated, Any
 
 from typer import Context
 
-from kafkalog_cli.cli.environment import Environment, time_of
+from kafkalog_cli.cli.completion import complete_topics
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.options import (
-    TIME_HELP,
-    Format,
-    LogDirPaths,
-    MetadataOption,
-    Now,
-    OutputFormat,
-    complete_topics,
-    selection_option,
-)
+from kafkalog_cli.cli.options import TIME_HELP, Format, LogDirPaths, MetadataOption, Now, OutputFormat, selection_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
@@ -89,7 +81,7 @@ def _point(environment: Environment, text: str | None, now: str | None) -> Metad
         return None
     if text.isdecimal() and not is_date(text):
         return MetadataPoint(int(text))
-    return MetadataPoint(None, time_of(environment, text, now))
+    return MetadataPoint(None, environment.time_ms(text, now))
 
 
 _TIMES = ("issued_ms", "expires_ms", "latest_ms")

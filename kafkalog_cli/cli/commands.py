@@ -1,19 +1,25 @@
-"""The `kafkalog` command. Its subcommands are modules, each imported when it is called."""
+"""The `kafkalog` command. Its subcommands are modules, each imported when it is called.
+
+Options may be set by variables of the environment, KAFKALOG_COMMAND_OPTION and KAFKALOG_OPTION; such an option declares
+its common variable as `envvar`. The command line alone has the paths of commands that change logs, and the options that
+decide which data are changed: a forgotten variable must not remove data.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.option_fields import option_fields
-from kafkalog_cli.cli.variables import add_own_variables, check_variables
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, UsageError, did_you_mean
 
 GROUPS = {
     "Look": {
@@ -80,6 +86,11 @@ class Command(TyperCommand):
     examples: Sequence[tuple[str, str]] = ()
     exit_codes: Mapping[ExitCode, str] = {}
 
+    @property
+    def variables(self) -> list[str]:
+        """The variables of its options."""
+        return [name for param in self.params for name in cast(list[str], param.envvar or ())]
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: D102
         return ["[OPTIONS]", *(param.metavar or "" for param in self.params if param.param_type_name == "argument")]
 
@@ -91,7 +102,7 @@ class Command(TyperCommand):
         formatter.write(help_text(usage, self.help or "", rows, self.examples, self.exit_codes))
 
     def invoke(self, ctx: Any) -> Any:  # noqa: D102
-        check_variables(self, COMMANDS)
+        _check_variables(self.variables)
         return super().invoke(ctx)
 
 
@@ -107,30 +118,77 @@ class _Commands(Mapping[str, Command]):
     def __getitem__(self, name: str) -> Command:
         if name not in _NAMES:
             raise KeyError(name)
-        return _imported(name)
+        return _import_command(name)
 
 
 COMMANDS = _Commands()
 
 
 @cache
-def _imported(name: str) -> Command:
+def _import_command(name: str) -> Command:
     """Return a subcommand from its module: the function of its name, EXAMPLES, EXIT_CODES, perhaps a Parser."""
     word = "import_" if name == "import" else name.replace("-", "_")
     module = importlib.import_module(f"{__package__}.{word}")
-    function = getattr(module, word)
     application = typer.Typer(add_completion=False, rich_markup_mode=None)
     as_command = application.command(name, cls=getattr(module, "Parser", Command), context_settings=HELP_NAMES)
-    as_command(option_fields(function))
+    as_command(_with_fields_as_options(getattr(module, word)))
     command: Any = typer.main.get_command(application)
     command.examples, command.exit_codes = module.EXAMPLES, dict(sorted(module.EXIT_CODES.items()))
-    for param in command.params:  # the placeholder in the help, which versions of typer make differently
+    for param in command.params:
         choices = getattr(getattr(param, "type_descriptor", None) or param.type, "choices", None) or ()
-        param.metavar = (
-            param.metavar or "|".join(str(getattr(one, "value", one)) for one in choices) or param.name.upper()
-        )
-    add_own_variables(command)
+        words = "|".join(str(getattr(choice, "value", choice)) for choice in choices)
+        param.metavar = param.metavar or words or param.name.upper()  # which versions of typer make differently
+        if param.envvar:  # the variable of this command is stronger than the common one
+            own = _PREFIX + name.upper().replace("-", "_") + param.envvar.removeprefix(_PREFIX[:-1])
+            param.envvar, param.show_envvar = [own, param.envvar], False  # kafkalog(1) has them
     return cast(Command, command)
+
+
+def _with_fields_as_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Return the function of a command with the fields of its named tuples as parameters, as typer takes it."""
+    parameters = signature(function).parameters.values()
+    options = [option for one in parameters for option in _options(one.name, one.annotation, one.default)]
+
+    def command(**values: Any) -> int:
+        return function(**{one.name: _value(one.name, one.annotation, values) for one in parameters})
+
+    command.__doc__, command.__annotations__ = function.__doc__, {one.name: one.annotation for one in options}
+    command.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    return command
+
+
+def _options(name: str, kind: Any, default: Any) -> Iterator[Parameter]:
+    if not hasattr(kind, "_fields"):
+        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    for field in getattr(kind, "_fields", ()):
+        yield from _options(field, kind.__annotations__[field], kind._field_defaults.get(field, Parameter.empty))
+
+
+def _value(name: str, kind: Any, values: Mapping[str, Any]) -> Any:
+    fields = kind.__annotations__ if hasattr(kind, "_fields") else {}
+    return kind(*(_value(field, of, values) for field, of in fields.items())) if fields else values[name]
+
+
+_PREFIX = "KAFKALOG_"
+_WITHOUT_OPTION = frozenset({"KAFKALOG_CACHE_DIR", "KAFKALOG_DEBUG", "KAFKALOG_JAVA_HOME"})
+_OF_OTHERS = re.compile(
+    r"KAFKALOG_(TEST_.*|(.+_)?SERVICE_(HOST|PORT(_.+)?)|(.+_)?PORT(_\d+_[A-Z]+(_(PROTO|PORT|ADDR))?)?)"
+)
+"""Variables of the tests, and of Kubernetes, which sets them in each pod for a service named kafkalog or kafkalog-X."""
+
+
+def _check_variables(own: Sequence[str]) -> None:
+    """Raise UsageError for a variable of an unknown name. Other commands than the called one are imported for it."""
+    for name in os.environ:
+        is_known = name in own or name in _WITHOUT_OPTION or _OF_OTHERS.fullmatch(name)
+        if not name.startswith(_PREFIX) or is_known:
+            continue
+        known = [variable for command in COMMANDS.values() for variable in command.variables]
+        if name not in known:
+            bare = dict.fromkeys(variable.removeprefix(_PREFIX) for variable in known)
+            question = did_you_mean(name.removeprefix(_PREFIX), bare, _PREFIX) or "kafkalog(1) lists the names"
+            reason = f"the variable {name} is unknown, or only the command line has its option. {question}"
+            raise UsageError(reason=reason)
 
 
 class _Group(TyperGroup):

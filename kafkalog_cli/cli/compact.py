@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from typing import Annotated
 
@@ -10,12 +11,22 @@ from typer import Context, Option
 from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
 from kafkalog_cli.broker.cleaning.marks import causes_in_words
-from kafkalog_cli.cli.call_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
-from kafkalog_cli.cli.option_groups import Topics
-from kafkalog_cli.cli.options import Delay, Input, KeyFormatOption, Metrics, PartitionPaths, SchemasOption, delay_ms_of
+from kafkalog_cli.cli.options import (
+    Delay,
+    KeyFormatOption,
+    Metrics,
+    Pacing,
+    PartitionPaths,
+    Printing,
+    Safety,
+    SchemasOption,
+    Topics,
+    WriterSettings,
+    delay_ms_of,
+)
 from kafkalog_cli.errors import ExitCode, UsageError, counted, shell_word
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.ops.call.call import Call
@@ -43,6 +54,14 @@ EXAMPLES = (
 EXIT_CODES = CHANGE_DAMAGED
 
 
+class KeyInput(Enum):
+    """The format of a file of keys; NDJSON has two names."""
+
+    NDJSON = "ndjson"
+    JSON = "json"
+    LINES = "lines"
+
+
 def compact(  # noqa: PLR0913
     context: Context,
     *,
@@ -62,8 +81,8 @@ def compact(  # noqa: PLR0913
     remove_other_records: Annotated[bool, Option("--remove-other-records",
         help="With --erase-keys: also remove the records of other keys that --config cleanup.policy=compact removes"
         " from a topic that is not known to be compacted.")] = False,
-    input: Annotated[Input, Option("--input",  # noqa: A002
-        help="Format of FILE: NDJSON records from dump-log, or one key per line.")] = Input.NDJSON,
+    input: Annotated[KeyInput, Option("--input",  # noqa: A002
+        help="Format of FILE: NDJSON records from dump-log, or one key per line.")] = KeyInput.NDJSON,
     memory: Annotated[str, Option(metavar="SIZE", envvar="KAFKALOG_MEMORY",
         help="Memory for the keys of one partition. If they need more, the log is read several times.")] = "128MiB",
     kafka_version: Annotated[str, Option(metavar="VERSION", envvar="KAFKALOG_KAFKA_VERSION",
@@ -109,7 +128,7 @@ def compact(  # noqa: PLR0913
     if safety.dry_run and explain is None and not erases and len(partitions) > 1:
         run.lines = partial(_remarks_of_row, rows=rows)
     keys = None if erase_keys is None else keys_to_erase(
-        environment.fs, erase_keys, partitions, decoding, is_ndjson=input.is_json
+        environment.fs, erase_keys, partitions, decoding, is_ndjson=input is not KeyInput.LINES
     )  # fmt: skip
     found = compact_each(
         call,

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from typer import Argument, Context
 
-from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.run import Run
@@ -71,7 +70,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     run.show_reads()
     options: VerbOptions = {"broker_config": broker_config, "metadata": metadata}
     if now is not None:
-        options["now"] = Clock(now_of(run.environment, now), is_given=True)
+        options["now"] = Clock(run.environment.clock_ms(now), is_given=True)
     paths = [word for word in words[1:] if _is_path(run.fs, word)]
     text = "\n".join(word for word in words[1:] if word not in paths)
     examinations = examine(run.call_context, options, [words[0], *paths], text, level)

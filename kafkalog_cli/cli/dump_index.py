@@ -7,8 +7,7 @@ from functools import cache
 from typer import Context
 
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.option_groups import DecodingLimits, Topics
-from kafkalog_cli.cli.options import Format, OutputFormat, PathsArgument
+from kafkalog_cli.cli.options import DecodingLimits, Format, OutputFormat, PathsArgument, Topics
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, UsageError, counted

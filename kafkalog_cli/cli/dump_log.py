@@ -10,8 +10,18 @@ from typer import Context, Exit, Option, echo
 
 from kafkalog_cli.cli.commands import Command
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.option_groups import Contents, DecodingLimits, Topics, WantedRange
-from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, output_option, selection_option
+from kafkalog_cli.cli.options import (
+    Contents,
+    DecodingLimits,
+    Format,
+    Now,
+    OutputFormat,
+    PathsArgument,
+    Topics,
+    WantedRange,
+    output_option,
+    selection_option,
+)
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind, classify_file

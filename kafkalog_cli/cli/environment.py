@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol, overload
 
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.errors import NotChanged, UsageError, as_typed
+from kafkalog_cli.errors import UsageError, as_typed
 from kafkalog_cli.ops.option_values import parse_clock_ms, parse_time_ms, unit_doubt, wall_clock_ms
 
 if TYPE_CHECKING:
@@ -49,30 +48,6 @@ def standard_terminal() -> Terminal | None:
     return StandardTerminal()
 
 
-class Consent:
-    """Asks once per partition, or once for all remaining partitions; threads share it."""
-
-    def __init__(self, terminal: Terminal, poll: Callable[[], None]) -> None:
-        self._terminal = terminal
-        self._poll = poll
-        self._is_for_all = False
-        self._asking = Lock()
-
-    def need(self, path: str, question: str) -> None:
-        """Ask a question, without a question mark, before a partition is changed.
-
-        Raises NotChanged if the user refuses, and the exceptions of `poll`.
-        """
-        with self._asking:
-            if self._is_for_all:
-                return
-            self._poll()
-            answer = self._terminal.answer(f"{question}? [y/N/a(ll)] ", self._poll).strip().lower()
-            self._is_for_all = answer in ("a", "all")
-            if not self._is_for_all and answer not in ("y", "yes"):
-                raise NotChanged(path=path, reason="no consent was given")
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class Environment:
     """The disk, streams and clock of a command. Streams are binary: output is bytes, independent of the locale."""
@@ -106,43 +81,50 @@ class Environment:
 
         return Context(self.fs, self.now_ms, self.clock, self.sleep)
 
+    def clock_ms(self, now: str | None) -> int:
+        """Return the time of --now in epoch ms, without it the time of the clock.
 
-def time_of(environment: Environment, text: str, now: str | None) -> int:
-    """Return a time option in epoch ms; warn if an integer seems to have another unit. Raises UsageError."""
-    clock_ms = environment.now_ms() if now is None else now_of(environment, now)
-    reading = _other_reading(text, environment.argv)
-    if reading is not None:
-        environment.messages.warn("time-unit", reading)
-    return parse_time_ms(text, clock_ms)
+        Raises UsageError, also for an integer that seems to have another unit: by a clock of the year 55000 every
+        record is old.
+        """
+        if now is None:
+            return self.now_ms()
+        doubt = self._unit_doubt(now)
+        if doubt is not None:
+            raise UsageError(reason=f"--now: {doubt}")
+        return parse_clock_ms(now, self.now_ms())
+
+    @overload
+    def time_ms(self, text: str, now: str | None) -> int: ...
+
+    @overload
+    def time_ms(self, text: str | None, now: str | None) -> int | None: ...
+
+    def time_ms(self, text: str | None, now: str | None) -> int | None:
+        """Return a time option in epoch ms; warn if an integer seems to have another unit. Raises UsageError.
+
+        `now` is that of --now, from which -2h counts.
+        """
+        if text is None:
+            return None
+        clock_ms = self.clock_ms(now)
+        doubt = self._unit_doubt(text)
+        if doubt is not None:
+            self.messages.warn("time-unit", doubt)
+        return parse_time_ms(text, clock_ms)
+
+    def _unit_doubt(self, text: str) -> str | None:
+        """Return a message with an integer's time in ms and its probable meaning; None if no other unit is probable."""
+        doubt = unit_doubt(text)
+        if doubt is None:
+            return None
+        words = [_replace_time(word, text, str(doubt.meant_ms)) for word in self.argv]
+        command = f"`{' '.join(map(as_typed, ['kafkalog', *words]))}`"
+        return f"{doubt.message}: {f'write {doubt.meant_ms}' if words == [*self.argv] else command}"
 
 
-def now_of(environment: Environment, text: str) -> int:
-    """Return the time of --now in epoch ms. Raises UsageError, also for an integer that seems to have another unit.
-
-    A wrong unit is an error here: by a clock of the year 55000 every record is old.
-    """
-    reading = _other_reading(text, environment.argv)
-    if reading is not None:
-        raise UsageError(reason=f"--now: {reading}")
-    return parse_clock_ms(text, environment.now_ms())
-
-
-def _other_reading(text: str, argv: Sequence[str]) -> str | None:
-    """Return a message with an integer's time in ms and its probable meaning; None if no other unit is probable."""
-    doubt = unit_doubt(text)
-    return None if doubt is None else f"{doubt.message}: {_again(argv, text, doubt.meant_ms)}"
-
-
-def _again(argv: Sequence[str], text: str, meant_ms: int) -> str:
-    """Return what to write: the command line with the time in milliseconds, or that time alone."""
-    words = [_replaced(word, text, str(meant_ms)) for word in argv]
-    if words == [*argv]:
-        return f"write {meant_ms}"
-    return f"`{' '.join(map(as_typed, ['kafkalog', *words]))}`"
-
-
-def _replaced(word: str, text: str, instead: str) -> str:
+def _replace_time(word: str, text: str, time_ms: str) -> str:
     option, equals, value = word.partition("=")
     if word == text:
-        return instead
-    return f"{option}={instead}" if equals and option.startswith("--") and value == text else word
+        return time_ms
+    return f"{option}={time_ms}" if equals and option.startswith("--") and value == text else word

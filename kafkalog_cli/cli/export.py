@@ -7,10 +7,20 @@ from typing import Annotated, NamedTuple
 
 from typer import Context
 
-from kafkalog_cli.cli.call_groups import Spark, engine_of
+from kafkalog_cli.cli.engine import engine_of
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
-from kafkalog_cli.cli.option_groups import Contents, Topics, WantedRange
-from kafkalog_cli.cli.options import IsolationOption, Now, OutputFormat, PartitionPaths, output_option, selection_option
+from kafkalog_cli.cli.options import (
+    Contents,
+    IsolationOption,
+    Now,
+    OutputFormat,
+    PartitionPaths,
+    Spark,
+    Topics,
+    WantedRange,
+    output_option,
+    selection_option,
+)
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import DamagedLog, UsageError, counted
 from kafkalog_cli.log.reading.record_arrow import need_pyarrow

@@ -8,8 +8,19 @@ from typing import Annotated, NamedTuple
 from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.option_groups import Contents, OutputLimits, RangeOptions, Topics
-from kafkalog_cli.cli.options import Format, IsolationOption, Jobs, Now, OutputFormat, default_jobs, output_option
+from kafkalog_cli.cli.options import (
+    Contents,
+    Format,
+    IsolationOption,
+    Jobs,
+    Now,
+    OutputFormat,
+    OutputLimits,
+    RangeOptions,
+    Topics,
+    default_jobs,
+    output_option,
+)
 from kafkalog_cli.cli.printed_records import PartitionPrinter, fields_of, record_form_of
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code

@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 
 from typer import Context, Option
 
+from kafkalog_cli.cli.completion import complete_groups, complete_topics
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import (
     BrokerConfigOption,
@@ -12,8 +13,6 @@ from kafkalog_cli.cli.options import (
     LogDirPaths,
     MetadataOption,
     OutputFormat,
-    complete_groups,
-    complete_topics,
     selection_option,
 )
 from kafkalog_cli.cli.run import Run

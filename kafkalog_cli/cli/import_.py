@@ -10,19 +10,22 @@ from typing import Annotated, NamedTuple
 
 from typer import Argument, Context, Option
 
-from kafkalog_cli.cli.call_groups import (
+from kafkalog_cli.cli.engine import engine_of
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
+from kafkalog_cli.cli.options import (
+    CodecName,
     Conf,
     EngineName,
+    PartitionerOption,
     Printing,
     Safety,
+    SingleReplica,
     Spark,
     WriterSettings,
-    engine_of,
+    safety_option,
     spark_option,
 )
-from kafkalog_cli.cli.environment import Environment, now_of
-from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
-from kafkalog_cli.cli.options import CodecName, PartitionerOption, SingleReplica, safety_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import Refused, UsageError, counted
@@ -172,12 +175,13 @@ def _job(environment: Environment, options: ImportOptions, request: ImportReques
         fs, parse_topic_settings(config), broker,
         metadata_path=settings.metadata, log_dirs=[log_dir, *others],
     )  # fmt: skip
-    now_ms = environment.now_ms() if safety.now is None else now_of(environment, safety.now)
     policy = LockPolicy(int(safety.wait * 1000), safety.assume_offline)
     command = command_of([os.path.abspath(one) for one in options.inputs], request, tuple(config))  # noqa: PTH100
     named = [*options.inputs, options.log_dir, settings.broker_config, settings.metadata]
     repeat = shell_line(environment.argv, [path for path in named if path])
-    return Import(fs, log_dir, request, source, now_ms, policy, others, command, repeat=repeat)
+    return Import(
+        fs, log_dir, request, source, environment.clock_ms(safety.now), policy, others, command, repeat=repeat
+    )
 
 
 def _print(run: Run, options: ImportOptions, result: ImportResult, seconds: float) -> int:

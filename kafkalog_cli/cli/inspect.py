@@ -5,12 +5,9 @@ from typing import Annotated
 
 from typer import Argument, Context
 
-from kafkalog_cli.cli.call_groups import Safety, SettingSources
 from kafkalog_cli.cli.changes import Reports
-from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.option_groups import Topics
-from kafkalog_cli.cli.options import Format, Now, OutputFormat, output_option
+from kafkalog_cli.cli.options import Format, Now, OutputFormat, Safety, SettingSources, Topics, output_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, counted
@@ -80,8 +77,7 @@ def inspect(  # noqa: PLR0913
     if html is not None:
         from kafkalog_cli.output.inspect_page import inspect_page
 
-        now_ms = run.environment.now_ms() if now is None else now_of(run.environment, now)
-        replace_named_file(run.fs, html, inspect_page(inspected, now_ms, _sentences), "page")
+        replace_named_file(run.fs, html, inspect_page(inspected, run.environment.clock_ms(now), _sentences), "page")
     if not output.is_json:
         write_inspected(run.out, inspected)
     return reports.end(

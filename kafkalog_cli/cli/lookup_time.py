@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.commands import Command
-from kafkalog_cli.cli.environment import now_of, time_of
 from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
 from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption
 from kafkalog_cli.cli.run import Run
@@ -62,11 +61,11 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     run = Run(context, output)
     if sum((time is not None, earliest, latest, max_timestamp)) != 1 or (max_timestamp and before is not None):
         raise UsageError(reason="lookup-time needs one of TIME, --earliest, --latest, --max-timestamp")
-    time_ms = None if time is None else time_of(run.environment, time, now)
+    time_ms = run.environment.time_ms(time, now)
     if time_ms is not None and time_ms < 0:
         # Kafka's own tools take -1 and -2 for the latest and the earliest offset.
         raise UsageError(reason="lookup-time needs a time since 1970, or --earliest, --latest, --max-timestamp")
-    clock_ms = run.environment.now_ms() if now is None else now_of(run.environment, now)
+    clock_ms = run.environment.clock_ms(now)
     paths = run.directories_of([path])  # which gives the run another `fs` for a single segment file
     answer_of: Callable[[Partition], Answer] = partial(_record, run.fs, time_ms)
     if before is not None:

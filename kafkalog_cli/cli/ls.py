@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.call_groups import Safety, SettingSources
 from kafkalog_cli.cli.changes import Reports
-from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.option_groups import Topics
-from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument
+from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, Safety, SettingSources, Topics
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
@@ -220,8 +217,7 @@ def _planning(run: Run, options: LsOptions, typed: Collection[str]) -> "VerbOpti
     space, settings = options.space, options.settings
     if space.freeable:
         return Reports(run).options(options.topics, Safety(space.now, dry_run=True), settings=settings)
-    if space.now is not None:
-        now_of(run.environment, space.now)  # a time in a wrong unit is reported first
+    run.environment.clock_ms(space.now)  # a time in a wrong unit is reported first
     for name, value in {"now": space.now, **settings._asdict()}.items():
         if value and name in typed:
             raise UsageError(reason=f"--{name.replace('_', '-')} needs --freeable")

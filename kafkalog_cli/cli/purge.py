@@ -5,11 +5,9 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.call_groups import Pacing, Printing, Safety
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.option_groups import Topics
-from kafkalog_cli.cli.options import IfOffline, Jobs, PathsArgument, TimeBudget
+from kafkalog_cli.cli.options import IfOffline, Jobs, Pacing, PathsArgument, Printing, Safety, TimeBudget, Topics
 from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.change.purge import PurgePlan
 from kafkalog_cli.ops.change.purge import purge as purge_files

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from typer import Argument, Context
 
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.option_groups import Contents, OneTopic, OutputLimits, RangeOptions
 from kafkalog_cli.cli.options import (
+    Contents,
     Format,
     IsolationOption,
     Now,
+    OneTopic,
     OutputFormat,
+    OutputLimits,
+    RangeOptions,
     limits_option,
     output_option,
     selection_option,

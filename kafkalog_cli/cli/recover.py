@@ -8,10 +8,9 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
-from kafkalog_cli.cli.call_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
-from kafkalog_cli.cli.option_groups import Topics
+from kafkalog_cli.cli.options import Pacing, Printing, Safety, Topics, WriterSettings
 from kafkalog_cli.errors import UsageError, counted, shell_word
 from kafkalog_cli.format.internal_topics.schema import NEWEST
 from kafkalog_cli.ops.change.plans import Remark

@@ -8,7 +8,6 @@ from typer import Context, Option
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.option_groups import RangeOptions, Topics
 from kafkalog_cli.cli.options import (
     HASH_NAMES,
     DryRun,
@@ -17,6 +16,8 @@ from kafkalog_cli.cli.options import (
     MetadataOption,
     Now,
     OutputFormat,
+    RangeOptions,
+    Topics,
     isolation_option,
     pace_option,
 )

@@ -7,11 +7,20 @@ from typing import Annotated
 from typer import Context, Option
 
 from kafkalog_cli.broker.retention import RetentionPass
-from kafkalog_cli.cli.call_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.option_groups import Topics
-from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
+from kafkalog_cli.cli.options import (
+    Delay,
+    Keep,
+    Metrics,
+    Pacing,
+    PartitionPaths,
+    Printing,
+    Safety,
+    Topics,
+    WriterSettings,
+    delay_ms_of,
+)
 from kafkalog_cli.errors import UsageError, counted
 from kafkalog_cli.log.log_end import TimestampOrigin
 from kafkalog_cli.ops.call.target import Changed

@@ -5,11 +5,9 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.call_groups import Pacing, Printing, Safety, WriterSettings
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.option_groups import Topics
-from kafkalog_cli.cli.options import Metrics, PartitionPaths
+from kafkalog_cli.cli.options import Metrics, Pacing, PartitionPaths, Printing, Safety, Topics, WriterSettings
 from kafkalog_cli.ops.call.target import Changed
 from kafkalog_cli.ops.change.roll import RollPlan
 from kafkalog_cli.ops.change.roll import roll as start_segments

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.environment import time_of
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
 from kafkalog_cli.cli.options import (
     BrokerConfigOption,
@@ -98,10 +98,10 @@ def serve(  # noqa: PLR0913, PLR0917 options
     log directories may have copies of a partition: the copy with the last leader epoch, and of these the longest, is
     served. Where it is damaged, a copy with the same leader epochs stands in.
     """
-    at_ms = None if at is None else time_of(context.obj, at, None)
+    environment: Environment = context.obj
     options = ServeOptions(
-        paths, selection_of(topic, None, topic_pattern), listen, port,
-        on_damage, at_ms, metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
+        paths, selection_of(topic, None, topic_pattern), listen, port, on_damage, environment.time_ms(at, None),
+        metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
     )  # fmt: skip
     run, writing = Run(context, output), Lock()
     run.codes.append(ExitCode.OK)

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from typer import Argument, Context
 
-from kafkalog_cli.cli.call_groups import OnSpark, shown_session, spark_settings
 from kafkalog_cli.cli.commands import Command
+from kafkalog_cli.cli.engine import spark_session, spark_settings
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.option_groups import Contents
-from kafkalog_cli.cli.options import Format, IsolationOption, OutputFormat, output_option, selection_option
+from kafkalog_cli.cli.options import (
+    DEFAULT_MASTER,
+    Conf,
+    Contents,
+    Format,
+    IsolationOption,
+    Master,
+    OutputFormat,
+    output_option,
+    selection_option,
+)
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.durable import new_file
 from kafkalog_cli.disk.fs import WritableFilesystem
@@ -92,7 +101,8 @@ class SqlOptions(NamedTuple):
     engine: Annotated[SqlEngine, selection_option("--engine",
         help="spark: needs Java and the extra `spark`. duckdb: on this machine, without Java, and starts at once; needs"
         " the extra `duckdb`.")] = SqlEngine.SPARK
-    spark: OnSpark = OnSpark()
+    master: Master = DEFAULT_MASTER
+    conf: Conf = None
 # fmt: on
 
 
@@ -129,7 +139,7 @@ def _catalog(run: Run, options: SqlOptions, reading: Reading) -> Catalog:
 
 
 def _with_duckdb(run: Run, options: SqlOptions, reading: Reading) -> int:
-    if options.allow or options.spark != OnSpark():
+    if options.allow or options.conf or options.master != DEFAULT_MASTER:
         raise UsageError(reason="--allow, --master and --conf need --engine spark")
     from kafkalog_cli.duck.query import query
 
@@ -140,7 +150,7 @@ def _with_duckdb(run: Run, options: SqlOptions, reading: Reading) -> int:
 def _with_spark(run: Run, options: SqlOptions, reading: Reading) -> int:
     from kafkalog_cli.spark.starting import SMALL_BYTES, need_pyspark
 
-    given = spark_settings(options.spark.conf)
+    given = spark_settings(options.conf)
     need_pyspark()
     catalog = _catalog(run, options, reading)
     from kafkalog_cli.spark.queries.confinement import settings_of
@@ -150,7 +160,7 @@ def _with_spark(run: Run, options: SqlOptions, reading: Reading) -> int:
     settings = {**SETTINGS, **settings_of(allowed), **given}
     is_small = catalog.size_bytes <= SMALL_BYTES
     with (
-        shown_session(run.environment, options.spark.master, settings, as_json=run.as_json, is_small=is_small) as spark,
+        spark_session(run.environment, options.master, settings, as_json=run.as_json, is_small=is_small) as spark,
         query(spark, catalog, allowed) as result,
     ):
         return _answer(run, options, result)

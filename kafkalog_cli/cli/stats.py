@@ -6,15 +6,17 @@ from typing import Annotated, NamedTuple
 
 from typer import Argument, Context
 
-from kafkalog_cli.cli.call_groups import Spark, engine_of
+from kafkalog_cli.cli.engine import engine_of
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.option_groups import OutputLimits, Topics
 from kafkalog_cli.cli.options import (
     Format,
     Jobs,
     KeyFormatOption,
     OutputFormat,
+    OutputLimits,
     SchemasOption,
+    Spark,
+    Topics,
     default_jobs,
     output_option,
 )

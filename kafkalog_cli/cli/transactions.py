@@ -5,7 +5,6 @@ from typing import Annotated
 
 from typer import Context
 
-from kafkalog_cli.cli.environment import now_of
 from kafkalog_cli.cli.exit_codes import READ
 from kafkalog_cli.cli.options import Format, LogDirPaths, MetadataOption, Now, OutputFormat, selection_option
 from kafkalog_cli.cli.run import Run
@@ -50,10 +49,9 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     """
     run = Run(context, output)
     run.show_reads()
-    now_ms = run.environment.now_ms() if now is None else now_of(run.environment, now)
     log_dirs = Directories(run.fs, paths, metadata)
     run.lock_warnings.about(*log_dirs.log_dirs)
-    found = find_transactions(log_dirs, now_ms, max_transaction_timeout * 60_000)
+    found = find_transactions(log_dirs, run.environment.clock_ms(now), max_transaction_timeout * 60_000)
     counts = {}
     if run.lines is not None:
         counts = write_objects(run.lines, found)

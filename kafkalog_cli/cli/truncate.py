@@ -5,11 +5,18 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.call_groups import Printing, Safety, WriterSettings
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.option_groups import OneTopic
-from kafkalog_cli.cli.options import Metrics, OnePartition, SingleReplica, safety_option
+from kafkalog_cli.cli.options import (
+    Metrics,
+    OnePartition,
+    OneTopic,
+    Printing,
+    Safety,
+    SingleReplica,
+    WriterSettings,
+    safety_option,
+)
 from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.call.target import Changed
 from kafkalog_cli.ops.change.truncate import TruncatePlan

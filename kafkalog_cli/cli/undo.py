@@ -5,10 +5,9 @@ from typing import Annotated
 
 from typer import Argument, Context
 
-from kafkalog_cli.cli.call_groups import Printing, Safety
 from kafkalog_cli.cli.changes import Changes
 from kafkalog_cli.cli.exit_codes import CHANGE
-from kafkalog_cli.cli.option_groups import Topics
+from kafkalog_cli.cli.options import Printing, Safety, Topics
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.ops.change.policy_rules import Action
 from kafkalog_cli.ops.change.undo.plan import Undo, UndoStep

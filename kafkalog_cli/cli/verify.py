@@ -9,20 +9,27 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Context, Option
 
-from kafkalog_cli.cli.call_groups import (
+from kafkalog_cli.cli.changes import Reports as VerbReports
+from kafkalog_cli.cli.engine import engine_of
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.exit_codes import READ, exit_codes
+from kafkalog_cli.cli.options import (
+    DecodingLimits,
     EngineName,
+    Format,
+    Jobs,
+    Now,
+    OutputFormat,
     Pacing,
+    PathsArgument,
     Printing,
     Safety,
     SettingSources,
     Spark,
-    engine_of,
+    Topics,
+    default_jobs,
+    output_option,
 )
-from kafkalog_cli.cli.changes import Reports as VerbReports
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.option_groups import DecodingLimits, Topics
-from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted

@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
 
-from kafkalog_cli.cli.call_groups import EngineName, Spark, engine_of
+from kafkalog_cli.cli.engine import engine_of
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.options import EngineName, Spark
 from kafkalog_cli.ops.map_each import Item
 from tests.support.commands import Terminal
 

@@ -295,7 +295,7 @@ class _Read:
 
     def blocks(self) -> "Generator[RecordBlock, None, None]":
         """Yield all records without printing them."""
-        self._merged_end = self._log.range.first
+        self._merged_end = self._log.first_offset
         for event in read_events(self._log, lambda segment: segment.blocks()):
             if isinstance(event, FoundRecords):
                 self._segment = event.segment
@@ -325,8 +325,8 @@ class _Read:
         return {
             "records": self.records,
             "next_offset": self._merged_end if is_cut and self._merged_end is not None else log.next_offset,
-            "log_start_offset": log.range.bounds.start,
-            "log_end_offset": log.range.bounds.end,
+            "log_start_offset": log.bounds.start,
+            "log_end_offset": log.bounds.end,
             "last_stable_offset": log.last_stable_offset,
         }
 

@@ -33,7 +33,7 @@ from kafkalog_cli.ops.change.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPl
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.look.listing.freeable import Plans
 from kafkalog_cli.ops.look.listing.listing import list_partition
-from kafkalog_cli.ops.look.log_contents import TimeCounter, TimeCounts
+from kafkalog_cli.ops.look.log_contents import TimeCounts
 from kafkalog_cli.results import Count, Hidden, Named, PathName, of, result
 
 if TYPE_CHECKING:
@@ -314,13 +314,14 @@ class WalkedSegment(NamedTuple):
 class LogWalk:
     """Follows the segments of one log in order. Offsets below `log_start` (None: unknown) are in no hole.
 
-    A segment is followed up to its first damage. Segments of Kafka 0.7 have no headers and are left out.
+    `bytes_over_time` are those of batches, by their largest timestamps. A segment is followed up to its first damage.
+    Segments of Kafka 0.7 have no headers and are left out.
     """
 
     def __init__(self, fs: Filesystem, log_start: int | None) -> None:
         self._fs = fs
         self._log_start = log_start or 0
-        self._times = TimeCounter(MOST_PERIODS)
+        self.bytes_over_time = TimeCounts(MOST_PERIODS)
         self._holes: list[Hole] = []
         self._next_offset: int | None = None
         self._last_ms: int | None = None
@@ -353,11 +354,6 @@ class LogWalk:
         """The largest holes, in the order of their offsets."""
         return tuple(sorted(nlargest(MOST_HOLES, self._holes, key=lambda hole: hole.offsets)))
 
-    @property
-    def bytes_over_time(self) -> TimeCounts:
-        """The bytes of batches by their largest timestamps."""
-        return self._times.result()
-
     def _take(self, batches: Arrays, found: WalkedSegment) -> WalkedSegment:
         import numpy as np
 
@@ -370,7 +366,7 @@ class LogWalk:
         self._find_holes(batches)
         timed = np.flatnonzero(last_ms >= 0)
         if len(timed):
-            self._times.add(last_ms[timed], batches.size_bytes[timed])
+            self.bytes_over_time.add(last_ms[timed], batches.size_bytes[timed])
         first, last = _least(first_ms[first_ms >= 0].tolist(), found.first_timestamp_ms), found.last_timestamp_ms
         if len(timed):
             last = max(int(last_ms.max()), -1 if last is None else last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -16,86 +16,71 @@ MOST_PERIODS = 2048
 FIRST_PERIOD_MS = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TimeCounts:
-    """Records by period: the number of records whose timestamp, divided by `period_ms`, is the key."""
+    """Records, or bytes, by period: the key of `counts` is a timestamp in ms, divided by `period_ms`.
 
+    With more than `most_periods` periods, the length of a period doubles.
+    """
+
+    most_periods: int = MOST_PERIODS
     period_ms: int = FIRST_PERIOD_MS
-    counts: Mapping[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
 
-    def periods(self) -> Iterator[tuple[int, int]]:
-        """Yield the start of each period, in ms, and its records, in order."""
-        return ((period * self.period_ms, count) for period, count in sorted(self.counts.items()))
-
-    def bars(self, first_ms: int, last_ms: int, number: int) -> list[int]:
-        """Return the number of records in each of `number` equal parts of a time range.
-
-        A period counts where it begins, so parts that are shorter than a period are not exact.
-        """
-        found = [0] * number
-        for period, count in self.counts.items():
-            begin = max(first_ms, period * self.period_ms)
-            at = (begin - first_ms) * number // max(1, last_ms - first_ms + 1)
-            found[min(number - 1, max(0, at))] += count
-        return found
-
-
-def added_up(parts: Iterable[TimeCounts]) -> TimeCounts:
-    """Return the counts of several logs together."""
-    known = [part for part in parts if part.counts]
-    period_ms = max((part.period_ms for part in known), default=FIRST_PERIOD_MS)
-    counts: dict[int, int] = {}
-    for part in known:
-        for period, count in part.counts.items():
-            at = period * part.period_ms // period_ms
-            counts[at] = counts.get(at, 0) + count
-    return _bounded(period_ms, counts)
-
-
-class TimeCounter:
-    """Counts the records of one log, or bytes, in at most `most_periods` periods."""
-
-    def __init__(self, most_periods: int = MOST_PERIODS) -> None:
-        self._counts: dict[int, int] = {}
-        self._period_ms = FIRST_PERIOD_MS
-        self._most_periods = most_periods
+    @classmethod
+    def together(cls, logs: Iterable[TimeCounts]) -> TimeCounts:
+        """Return the counts of several logs together."""
+        known = [log for log in logs if log.counts]
+        total = cls(period_ms=max((log.period_ms for log in known), default=FIRST_PERIOD_MS))
+        for log in known:
+            for period, count in log.counts.items():
+                total._count(period * log.period_ms // total.period_ms, count)
+        total._limit_periods()
+        return total
 
     def add(self, timestamps: Integers, weights: Integers | None = None) -> None:
         """Add records with these timestamps, in ms; each counts as 1, or as its weight."""
         import numpy as np
 
         while True:
-            periods, numbers = np.unique(timestamps // self._period_ms, return_counts=True)
-            if len(periods) <= self._most_periods:
+            periods, numbers = np.unique(timestamps // self.period_ms, return_counts=True)
+            if len(periods) <= self.most_periods:
                 break
-            self._merge()
+            self._double_periods()
         if weights is not None:
-            rows = np.searchsorted(periods, timestamps // self._period_ms)
+            rows = np.searchsorted(periods, timestamps // self.period_ms)
             numbers = np.bincount(rows, weights).astype(np.int64)
         for period, number in zip(periods.tolist(), numbers.tolist(), strict=True):
-            self._counts[period] = self._counts.get(period, 0) + number
-        while len(self._counts) > self._most_periods:
-            self._merge()
+            self._count(period, number)
+        self._limit_periods()
 
-    def result(self) -> TimeCounts:
-        """Return the counts so far."""
-        return TimeCounts(self._period_ms, dict(self._counts))
+    def periods(self) -> Iterator[tuple[int, int]]:
+        """Yield the start of each period, in ms, and its count, in order."""
+        return ((period * self.period_ms, count) for period, count in sorted(self.counts.items()))
 
-    def _merge(self) -> None:
-        self._counts, self._period_ms = _halved(self._counts), self._period_ms * 2
+    def bars(self, first_ms: int, last_ms: int, number: int) -> list[int]:
+        """Return the counts in each of `number` equal parts of a time range.
 
+        A period counts where it begins, so parts that are shorter than a period are not exact.
+        """
+        totals = [0] * number
+        for period, count in self.counts.items():
+            begin = max(first_ms, period * self.period_ms)
+            at = (begin - first_ms) * number // max(1, last_ms - first_ms + 1)
+            totals[min(number - 1, max(0, at))] += count
+        return totals
 
-def _halved(counts: Mapping[int, int]) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for period, count in counts.items():
-        found[period // 2] = found.get(period // 2, 0) + count
-    return found
+    def _count(self, period: int, count: int) -> None:
+        self.counts[period] = self.counts.get(period, 0) + count
 
+    def _limit_periods(self) -> None:
+        while len(self.counts) > self.most_periods:
+            self._double_periods()
 
-def _bounded(period_ms: int, counts: dict[int, int]) -> TimeCounts:
-    while len(counts) > MOST_PERIODS:
-        period_ms, counts = period_ms * 2, _halved(counts)
-    return TimeCounts(period_ms, counts)
+    def _double_periods(self) -> None:
+        before, self.counts, self.period_ms = self.counts, {}, self.period_ms * 2
+        for period, count in before.items():
+            self._count(period // 2, count)
 
 
 class PeriodRecords(NamedTuple):
@@ -210,7 +195,7 @@ def together(logs: Sequence[LogContents], top: int) -> LogContents:
         largest_records=tuple(
             nlargest(top, (one for log in logs for one in log.largest_records), key=lambda one: one.bytes)
         ),
-        times=added_up(log.times for log in logs),
+        times=TimeCounts.together(log.times for log in logs),
     )
 
 

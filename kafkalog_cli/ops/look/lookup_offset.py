@@ -11,7 +11,7 @@ from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import InRemoteStorage, OffsetOutOfRange
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.index import TimeIndexEntry
+from kafkalog_cli.format.index import OffsetIndexEntry, TimeIndexEntry
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import OUTSIDE, Record, RecordBlock
 from kafkalog_cli.log.log_end import LogBounds
@@ -78,20 +78,6 @@ class FoundBatch:
     )
 
 
-class UsedIndexEntry(NamedTuple):
-    """An entry of an offset index."""
-
-    offset: int
-    position: int
-
-
-class UsedTimeIndexEntry(NamedTuple):
-    """An entry of a time index."""
-
-    timestamp_ms: int
-    offset: int
-
-
 @result("kafkalog.lookup/1")
 @dataclass(frozen=True, slots=True)
 class LookupRecord:
@@ -105,11 +91,11 @@ class LookupRecord:
         Annotated[dict[str, Any] | None, "a kafkalog.record/1; null if only a batch was requested or readable"]
     ] = GIVEN
     batch: ClassVar[FoundBatch] = of(lambda answer: FoundBatch(answer.found.batch))
-    index_entry: ClassVar[Annotated[UsedIndexEntry | None, "the entry of the offset index that was used"]] = of(
-        lambda answer: answer.found.start.entry and UsedIndexEntry(*answer.found.start.entry)
+    index_entry: ClassVar[Annotated[OffsetIndexEntry | None, "the entry of the offset index that was used"]] = of(
+        "found.start.entry"
     )
-    time_index_entry: ClassVar[Annotated[UsedTimeIndexEntry | None, "the entry of the time index that was used"]] = of(
-        lambda answer: answer.found.time_entry and UsedTimeIndexEntry(*answer.found.time_entry)
+    time_index_entry: ClassVar[Annotated[TimeIndexEntry | None, "the entry of the time index that was used"]] = of(
+        "found.time_entry"
     )
     notes: ClassVar[Annotated[tuple[str, ...], "oddities of the answer"]] = of("found.notes")
     how: ClassVar[Annotated[str, "a sentence"]] = GIVEN

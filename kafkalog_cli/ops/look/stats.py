@@ -27,7 +27,7 @@ from kafkalog_cli.ops.look.log_contents import (
     LargeRecord,
     LogContents,
     ProducerCounts,
-    TimeCounter,
+    TimeCounts,
     together,
 )
 from kafkalog_cli.ops.map_each import Advance, Item, MapEach, do_not_report, map_each
@@ -190,7 +190,7 @@ class ContentsCollector:
         self._producers: dict[int, tuple[set[int], list[int]]] = {}
         self._more_producers = False
         self._largest: list[LargeRecord] = []
-        self._times = TimeCounter()
+        self._times = TimeCounts()
         self._first: int | None = None
         self._last: int | None = None
         self._out_of_order = 0
@@ -341,7 +341,7 @@ class ContentsCollector:
             last_timestamp_ms=self._last,
             out_of_order=self._out_of_order,
             largest_records=tuple(self._largest),
-            times=self._times.result(),
+            times=self._times,
         )
 
 

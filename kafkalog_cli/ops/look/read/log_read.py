@@ -22,7 +22,7 @@ from kafkalog_cli.log.reading.records import Work, records
 from kafkalog_cli.log.reading.scan import Chunk, DamagePolicy, Rows, Scan
 from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
-from kafkalog_cli.ops.look.read.request import NO_END, Isolation, ReadRange, ReadRequest, Start, read_range
+from kafkalog_cli.ops.look.read.request import NO_END, Isolation, ReadRequest, Start, first_offset
 from kafkalog_cli.ops.look.read.visible import Committed, Visibility, VisibleChunk
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
 
@@ -35,7 +35,7 @@ class LogRead:
 
     Iterate over `segments` in order, and for each segment over its blocks or chunks to the end. `notes` collects
     remarks, and `shown_records` counts the records. With a limited number of records, `shown_end` is the offset after
-    the last one shown. `rows_to_read` leaves batches out before they are decoded. Raises as `read_range` does.
+    the last one shown. `rows_to_read` leaves batches out before they are decoded. Raises as `first_offset` does.
     """
 
     def __init__(
@@ -48,10 +48,12 @@ class LogRead:
     ) -> None:
         self.partition = partition
         self.request = request
-        self.range: ReadRange = read_range(fs, partition, request)
+        self.bounds = partition.bounds
+        self.first_offset = first_offset(fs, partition, request)
+        self.end_offset = NO_END if request.to_offset is None else request.to_offset
         self.notes: deque[Note] = deque()
         self.shown_records = 0
-        self.shown_end = self.range.first
+        self.shown_end = self.first_offset
         self.is_stuck = False
         self.codes: list[ExitCode] = []
         self.fs = fs
@@ -65,7 +67,7 @@ class LogRead:
         """The offset that a consumer would request next."""
         if self.is_enough:
             return self.shown_end
-        return self.range.first if self._visibility is None else self._visibility.next_offset
+        return self.first_offset if self._visibility is None else self._visibility.next_offset
 
     @property
     def last_stable_offset(self) -> int | None:
@@ -81,12 +83,12 @@ class LogRead:
         try:
             for number, segment in enumerate(segments):
                 following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-                if following is not None and following <= self.range.first:
+                if following is not None and following <= self.first_offset:
                     continue
-                is_above = segment.base_offset >= self.range.end
-                if self.is_over or (is_above and self.next_offset >= self.range.end):
+                is_above = segment.base_offset >= self.end_offset
+                if self.is_over or (is_above and self.next_offset >= self.end_offset):
                     return
-                if not is_above or begins_below(self.fs, segment, self.range.end):
+                if not is_above or begins_below(self.fs, segment, self.end_offset):
                     yield SegmentRead(self, segment, following)
                 if is_above and segment.log.size_bytes:
                     return
@@ -111,25 +113,25 @@ class LogRead:
                 rest = [one for one in self.partition.segments if one.base_offset > segment.base_offset]
                 parts = [SegmentPart(segment, position), *(SegmentPart(one, 0) for one in rest)]
                 self._committed = Committed(
-                    self.fs, self.partition, parts, self.range.first, self.range.bounds.end, self.request.limits,
+                    self.fs, self.partition, parts, self.first_offset, self.bounds.end, self.request.limits,
                     self.notes,
                 )  # fmt: skip
             self._visibility = Visibility(
-                self.range.first, self.range.end, self._committed, with_control=self.request.with_control
+                self.first_offset, self.end_offset, self._committed, with_control=self.request.with_control
             )
         return self._visibility
 
     def _note_bounds(self) -> None:
-        bounds, path = self.range.bounds, self.partition.path
+        bounds, path = self.bounds, self.partition.path
         if bounds.remote_start is not None and self.request.start is Start.EARLIEST:
             self.notes.append(Note("remote-storage", f"left out: {bounds.remote_offsets}", path))
-        if bounds.broker_end is not None and bounds.broker_end < self.range.end:
+        if bounds.broker_end is not None and bounds.broker_end < self.end_offset:
             message = (
                 f"a broker uses {bounds.broker_end} as the end of the log, from its index; batches"
                 f" continue to {bounds.end}"
             )
             self.notes.append(Note("broker-end", message, path))
-        elif bounds.high_watermark is not None and bounds.high_watermark < min(bounds.end, self.range.end):
+        elif bounds.high_watermark is not None and bounds.high_watermark < min(bounds.end, self.end_offset):
             message = f"the high watermark is {bounds.high_watermark}: a broker may not show records from there on"
             self.notes.append(Note("high-watermark", message, path))
 
@@ -237,8 +239,8 @@ class SegmentRead:
         with log.fs.open_read(segment.log.path) as file:
             part = (0, file.size_bytes)
             if not segment.is_seven:
-                end = None if log.range.end == NO_END else log.range.end
-                found = window(log.fs, segment, file, Range(log.range.first, end))
+                end = None if log.end_offset == NO_END else log.end_offset
+                found = window(log.fs, segment, file, Range(log.first_offset, end))
                 if found is None:
                     return
                 part = found
@@ -288,7 +290,7 @@ class SegmentRead:
             return
         self._damage.batches(chunk.seen)
         for batch in _invalid(chunk.seen):
-            if batch.last_offset >= self._log.range.first and batch.base_offset < self._log.range.end:
+            if batch.last_offset >= self._log.first_offset and batch.base_offset < self._log.end_offset:
                 yield refused_by_clients(batch, "left out")
 
         yield from self._out_of_order(chunk.seen, chunk.out_of_order)
@@ -322,7 +324,7 @@ class SegmentRead:
             if not self.segment.is_seven and _ends_incomplete(block):
                 self._incomplete_sets.append(int(block.batches.position[block.first_row]))
         if must_cut:
-            wanted = Range(log.range.first, log.range.end, request.since_ms, request.until_ms, request.key)
+            wanted = Range(log.first_offset, log.end_offset, request.since_ms, request.until_ms, request.key)
             most = None if request.max_records is None else request.max_records - log.shown_records
             block = cut(block, wanted, most)
             if len(block.records):

@@ -12,7 +12,7 @@ from kafkalog_cli.errors import InRemoteStorage, KafkalogError, OffsetOutOfRange
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.log_end import LogBounds, last_indexed
+from kafkalog_cli.log.log_end import last_indexed
 from kafkalog_cli.log.open_transactions import headers_of, open_at
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
@@ -65,25 +65,13 @@ class ReadRequest(NamedTuple):
         return self.since_ms is None and self.until_ms is None and self.max_records is None and self.key is None
 
 
-class ReadRange(NamedTuple):
-    """The offsets from `first` up to `end` (exclusive) of a log with these bounds."""
-
-    first: int
-    end: int
-    bounds: LogBounds
-
-
-def read_range(fs: Filesystem, partition: Partition, request: ReadRequest) -> ReadRange:
-    """Return the range of offsets for a request.
+def first_offset(fs: Filesystem, partition: Partition, request: ReadRequest) -> int:
+    """Return the first offset of a request.
 
     Raises OffsetOutOfRange if a fetch would fail or no record is at or after the time. Raises NothingSelected for a
     partition without segments, and as `open_read` does.
     """
-    bounds, end = partition.bounds, NO_END if request.to_offset is None else request.to_offset
-    return ReadRange(_first(fs, partition, request, bounds), end, bounds)
-
-
-def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds) -> int:
+    bounds = partition.bounds
     if request.from_time_ms is not None:
         answer = lookup_time(fs, partition, request.from_time_ms, request.limits)
         first = answer.first_to_read(partition)
@@ -103,14 +91,14 @@ def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: L
 def first_in_log(fs: Filesystem, partition: Partition, request: ReadRequest) -> int | None:
     """Return the first offset of a request. A start before the log is moved into it; None for a start after its end.
 
-    None also if no record is at or after the time. Raises as `read_range`.
+    None also if no record is at or after the time. Raises as `first_offset`.
     """
     bounds = partition.bounds
     if isinstance(request.start, int) and request.from_time_ms is None:
         start = max(request.start, bounds.start)
         return None if start > bounds.end else start
     try:
-        return max(read_range(fs, partition, request).first, bounds.start)
+        return max(first_offset(fs, partition, request), bounds.start)
     except OffsetOutOfRange:
         return None
 

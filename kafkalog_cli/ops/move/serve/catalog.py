@@ -2,13 +2,12 @@
 
 import resource
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from threading import Lock
 from typing import NamedTuple
 
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
-from kafkalog_cli.format.fault import unreadable
+from kafkalog_cli.errors import ExitCode, Unreadable
 from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED, TRANSACTION_STATE
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.partition import Partition
@@ -123,24 +122,22 @@ class ServedCatalog:
         )
         holds_all = self._make_room(of_best, of_all)
         found: dict[str, dict[int, ServedPartition]] = {}
-        for copy in best:
-            copies = self._copies(copy)
-            open_copy = partial(self._opened, has_gaps=len(copies) == 1 or self._may_have_gaps(copies))
-            own = next((opened for opened in map(open_copy, copies) if opened is not None), None)
-            if own is None:
-                continue
-            others = copies[copies.index(own.copy) + 1 :]
-            open_others = partial(_opened, others, open_copy)
+        for best_copy in best:
+            candidates = self._copies(best_copy)
+            has_gaps = len(candidates) == 1 or self._may_have_gaps(candidates)
+            copies = [ServedCopy(self.fs, one, self._report, has_gaps=has_gaps) for one in candidates]
             if holds_all:
-                opened = open_others()
-                others, open_others = [one.copy for one in opened], partial(list, opened)
-            served = ServedPartition(
-                self.fs, own, others, open_others, self._options.on_damage, self._tell_damage, self.decoding
-            )
-            if own.segments[-1].is_seven:
-                self.sevens[copy.topic, copy.number] = served
+                copies = [copy for copy in copies if copy.open()]
             else:
-                found.setdefault(copy.topic, {})[copy.number] = served
+                while copies and not copies[0].open():
+                    del copies[0]
+            if not copies:
+                continue
+            served = ServedPartition(self.fs, copies, self._options.on_damage, self._report, self.decoding)
+            if served.segments[-1].is_seven:
+                self.sevens[best_copy.topic, best_copy.number] = served
+            else:
+                found.setdefault(best_copy.topic, {})[best_copy.number] = served
         ids = self.log_dirs.topic_ids_on_disk
         if self.log_dirs.metadata is not None:
             ids = ids | {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
@@ -155,18 +152,6 @@ class ServedCatalog:
             return [best]
         copies = self.log_dirs.copies(best.topic, best.number)
         return [copy for copy in copies if not any(segment.is_seven for segment in copy.segments)]
-
-    def _opened(self, copy: Partition, *, has_gaps: bool) -> ServedCopy | None:
-        """Open the logs of a copy. A copy that cannot be opened is reported: None."""
-        try:
-            self.fs.hold(copy)
-            return ServedCopy(self.fs, copy, self._tell_cut, has_gaps=has_gaps)
-        except (KafkalogError, OSError) as error:
-            message = f"not served: {unreadable(error).message}"
-            self._report(
-                Note("unreadable", message, copy.path, is_error=True, exit_code=ExitCode.PARTIAL)
-            )  # fmt: skip
-            return None
 
     def _may_have_gaps(self, copies: Sequence[Partition]) -> bool:
         """Whether the cleaner may have removed offsets between the segments of a partition."""
@@ -202,18 +187,3 @@ class ServedCatalog:
         wanted = most + kept if hard == resource.RLIM_INFINITY else min(most + kept, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         return wanted == most + kept
-
-    def _tell_cut(self, path: str) -> None:
-        self._tell_damage(
-            path,
-            "another program cut it while it was served: for its records, consumers get the error"
-            " KAFKA_STORAGE_ERROR. Start serve again to serve the log as it is now",
-        )
-
-    def _tell_damage(self, path: str, message: str) -> None:
-        self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))
-
-
-def _opened(copies: Sequence[Partition], open_copy: Callable[[Partition], ServedCopy | None]) -> list[ServedCopy]:
-    """Open copies; those that cannot be opened are left out."""
-    return [copy for copy in map(open_copy, copies) if copy is not None]

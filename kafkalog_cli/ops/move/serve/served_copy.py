@@ -10,13 +10,19 @@ from typing import NamedTuple
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.errors import NotLookedUp
+from kafkalog_cli.errors import ExitCode, KafkalogError, NotLookedUp
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
+from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.partition import Partition, read_leader_epochs
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.move.serve.segment_map import PartNotServed, RecordsPart, SegmentMap
 
 _V2 = 2
+_CUT = (
+    "another program cut it while it was served: for its records, consumers get the error KAFKA_STORAGE_ERROR."
+    " Start serve again to serve the log as it is now"
+)
 
 
 @unique
@@ -58,28 +64,42 @@ class PlaceInCopy(NamedTuple):
 
 
 class ServedCopy:
-    """A copy whose segments are held. They are read and checked at the first request that needs them.
+    """A copy of a partition. Its segments are read and checked at the first request that needs them, after `open`.
 
-    Methods raise as `read_into`. `tell_cut` is called with the path of a log that another program has cut.
+    Other methods raise as `read_into`. `report` gets what cannot be served of it.
     """
 
-    def __init__(
-        self, fs: HeldFilesystem, copy: Partition, tell_cut: Callable[[str], None],
-        *, has_gaps: bool,
-    ) -> None:  # fmt: skip
-        """`has_gaps`: offsets may be missing between segments, as in a compacted topic. Raises as `open_read`."""
+    def __init__(self, fs: HeldFilesystem, copy: Partition, report: Callable[[Note], None], *, has_gaps: bool) -> None:
+        """`has_gaps`: offsets may be missing between segments, as in a compacted topic."""
         self.copy = copy
         self.segments = copy.segments
         self.start = copy.bounds.start
         self.next_offset = copy.bounds.next_offset
-        self.epochs = _leader_epochs_of(fs, copy)
+        self.epochs = LeaderEpochs()
         self._fs = fs
-        self._tell_cut = tell_cut
+        self._report = report
         self._has_gaps = has_gaps
         self._maps: dict[int, SegmentMap] = {}
         self._cut: set[str] = set()
         self._building = RLock()
-        self._last_batch = fs.held(self.segments[-1].log.path).batch_mark(copy.bounds.last_position)
+        self._last_batch = b""
+        self._is_open = False
+
+    def open(self) -> bool:
+        """Open the logs, if they are not open; they stay open. Return False, and report the reason, if that fails."""
+        if self._is_open:
+            return True
+        try:
+            self._fs.hold(self.copy)
+            self.epochs = _leader_epochs_of(self._fs, self.copy)
+            last = self._fs.held(self.segments[-1].log.path)
+            self._last_batch = last.batch_mark(self.copy.bounds.last_position)
+        except (KafkalogError, OSError) as error:
+            message = f"not served: {unreadable(error).message}"
+            self._report(Note("unreadable", message, self.path, is_error=True, exit_code=ExitCode.PARTIAL))
+            return False
+        self._is_open = True
+        return True
 
     @property
     def path(self) -> str:
@@ -154,7 +174,7 @@ class ServedCopy:
         if self._is_as_before(number):
             return False
         self._cut.add(path)
-        self._tell_cut(path)
+        self._report(Note("damage", _CUT, path, exit_code=ExitCode.CORRUPTION))
         return True
 
     def _is_as_before(self, number: int) -> bool:

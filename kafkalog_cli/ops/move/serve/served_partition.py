@@ -9,11 +9,13 @@ from heapq import merge
 from threading import Lock, RLock
 
 from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import DamagePolicy, Scan
+from kafkalog_cli.ops.call.observer import Note
 from kafkalog_cli.ops.look.lookup_offset import Found
 from kafkalog_cli.ops.look.lookup_time import TimeSearch, offsets_before
 from kafkalog_cli.ops.move.serve.held_files import HeldFilesystem
@@ -25,8 +27,6 @@ from kafkalog_cli.ops.move.serve.transactions import Aborted, aborted_transactio
 _PART_BYTES = 1 << 20
 
 
-TellDamage = Callable[[str, str], None]
-"""Called with the path of a log, and what of it is not served."""
 _SKIPPED = "are skipped"
 _NOT_SERVED = "are not served: consumers get the error CORRUPT_MESSAGE there"
 
@@ -34,32 +34,30 @@ _NOT_SERVED = "are not served: consumers get the error CORRUPT_MESSAGE there"
 class ServedPartition:
     """A partition of the view: the best copy of it, and other copies where this copy is damaged or has a gap."""
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self, fs: HeldFilesystem, own: ServedCopy, other_copies: Sequence[Partition],
-        open_others: Callable[[], list[ServedCopy]], on_damage: DamageAnswer, tell: TellDamage, decoding: Lock,
+    def __init__(
+        self, fs: HeldFilesystem, copies: Sequence[ServedCopy], on_damage: DamageAnswer,
+        report: Callable[[Note], None], decoding: Lock,
     ) -> None:  # fmt: skip
-        """`other_copies` are the best first; `decoding` is held while records are decoded."""
-        self.own = own
-        self.copy = own.copy
-        self.segments = own.segments
-        self.start = own.start
-        self.epochs = own.epochs
+        """`copies`: the best first, which is open. `decoding` is locked to decode records."""
+        self.own, *self._other_copies = copies
+        self.copy = self.own.copy
+        self.segments = self.own.segments
+        self.start = self.own.start
+        self.epochs = self.own.epochs
         self.leader_epoch = self.epochs.latest_epoch or 0
         """The epoch of the leader. 0 for a log without epochs: librdkafka reads from no leader without an epoch."""
         self._fs = fs
-        self._other_copies = other_copies
-        self._open_others = open_others
         self._on_damage = on_damage
-        self._tell = tell
+        self._report = report
         self._decoding = decoding
-        self._told: set[tuple[object, ...]] = set()
+        self._reported: set[tuple[object, ...]] = set()
         self._building = RLock()
 
     @cached_property
     def others(self) -> list[ServedCopy]:
         """The other copies. They are opened when the first of them is needed."""
         with self._building:
-            return self._open_others()
+            return [copy for copy in self._other_copies if copy.open()]
 
     @cached_property
     def end(self) -> int:
@@ -155,7 +153,7 @@ class ServedPartition:
         place = self.own.place(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
         if not self._other_copies:
             for number in place.segments:
-                self._tell_damage(self.own.map(number).damage)
+                self._report_damage(self.own.map(number).damage)
             return place.taken(skips=skips)
         if place.loss is None:
             return place.taken(skips=skips)
@@ -169,34 +167,34 @@ class ServedPartition:
             has_records = first.last_offset < until
             if theirs.loss is None:  # it has all records of these offsets, if there are any
                 if has_records:
-                    self._tell_other(place, offset, until, other)
+                    self._report_other(place, offset, until, other)
                     return part if part.size_bytes else None
                 return place._replace(loss=None).taken(skips=skips)
             if has_records and theirs.first_offset(until) < first_offset:
                 nearest, first_offset = place._replace(part=part), theirs.first_offset(until)
-        self._tell_damage(place.damage, "; no other copy has these records")
+        self._report_damage(place.damage, "; no other copy has these records")
         return nearest.taken(skips=skips)
 
-    def _tell_damage(self, damage: Sequence[PartNotServed], also: str = "") -> None:
+    def _report_damage(self, damage: Sequence[PartNotServed], also: str = "") -> None:
         """Report damage that is not reported yet, and the answer for its records."""
         what = _SKIPPED if self._on_damage is DamageAnswer.SKIP else _NOT_SERVED
         for path, start, end, reason in damage:
-            self._tell_once((path, start), path, f"bytes {start} to {end} {what}: {reason}{also}")
+            self._report_once((path, start), path, f"bytes {start} to {end} {what}: {reason}{also}")
 
-    def _tell_other(self, place: PlaceInCopy, offset: int, until: int, other: ServedCopy) -> None:
+    def _report_other(self, place: PlaceInCopy, offset: int, until: int, other: ServedCopy) -> None:
         for path, start, end, reason in place.damage:
             message = f"bytes {start} to {end} are served from {other.path}: {reason}"
-            self._tell_once((path, start, other.path), path, message)
+            self._report_once((path, start, other.path), path, message)
         if place.loss is NoRecords.MISSING:
             message = f"the offsets {offset} to {until - 1} are missing, and are served from {other.path}"
-            self._tell_once((until, other.path), self.own.path, message)
+            self._report_once((until, other.path), self.own.path, message)
 
-    def _tell_once(self, key: tuple[object, ...], path: str, message: str) -> None:
+    def _report_once(self, key: tuple[object, ...], path: str, message: str) -> None:
         with self._building:
-            is_new = key not in self._told
-            self._told.add(key)
+            is_new = key not in self._reported
+            self._reported.add(key)
         if is_new:
-            self._tell(path, message)
+            self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))
 
     def bytes_at(self, offset: int, most_bytes: int) -> RecordsPart | NoRecords | None:
         """Return bytes of a log of Kafka 0.7 from an offset on, as `records` does; the offset is a position of a byte.
@@ -208,7 +206,7 @@ class ServedPartition:
         if offset == self.end:
             return None
         found = self.own.bytes_at(offset, max(0, min(most_bytes, self.end - offset)))
-        self._tell_damage(self.own.map(self.own.segment_at(offset)).damage)
+        self._report_damage(self.own.map(self.own.segment_at(offset)).damage)
         return found
 
     def offsets_before(self, time_ms: int, most: int, now_ms: int) -> list[int]:
@@ -235,7 +233,7 @@ class ServedPartition:
         if cut is not None:
             raise OSError(errno.EIO, "the log was cut while it was served", cut)
         best: Found | None = None
-        for copy in (self.copy, *self._other_copies):
+        for copy in (self.copy, *(one.copy for one in self._other_copies)):
             with self._decoding:
                 found = find(TimeSearch(self._fs, DEFAULT_LIMITS), copy)
             if found is None or (best is not None and (rank(found), -_offset(found)) <= (rank(best), -_offset(best))):

@@ -39,7 +39,7 @@ class Group:
 
     def beat(self, member, epoch, topics=None, owned=None, instance=None, rebalance=10_000, assignor=None):
         asked = heartbeat_of(member, epoch, topics, owned, instance, rebalance, assignor)
-        found = self.coordinator.beat(asked, None, "client", "host")
+        found = self.coordinator.heartbeat(asked, None, "client", "host")
         given = found.get("assignment")
         if given is not None:
             given = frozenset(

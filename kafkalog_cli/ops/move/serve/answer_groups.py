@@ -8,7 +8,7 @@ from kafkalog_cli.ops.move.serve.broker import NO_OPERATIONS, Broker, Request, b
 from kafkalog_cli.ops.move.serve.consumer_groups import (
     ASSIGNORS,
     ConsumerMember,
-    Place,
+    TopicIdPartition,
     TopicPattern,
 )
 from kafkalog_cli.ops.move.serve.groups import ClassicGroup, ClassicMember, LiveState, not_joined
@@ -21,15 +21,18 @@ def list_groups(broker: Broker, request: Request) -> Message:
     if broker.committed.is_loading:
         return {"errorCode": ApiError.COORDINATOR_LOAD_IN_PROGRESS, "groups": []}
     live = {group.group_id: (group.state.value, group.protocol_type, _CLASSIC) for group in broker.groups.groups()}
-    live |= {key: (one.state.value, _CONSUMER, _CONSUMER) for key, one in broker.consumer_groups.groups().items()}
-    states = {one.lower() for one in request.body.get("statesFilter", ())}
-    types = {one.lower() for one in request.body.get("typesFilter", ())}
+    live |= {
+        group_id: (group.state.value, _CONSUMER, _CONSUMER)
+        for group_id, group in broker.consumer_groups.groups().items()
+    }
+    states = {word.lower() for word in request.body.get("statesFilter", ())}
+    types = {word.lower() for word in request.body.get("typesFilter", ())}
     groups = []
     for group_id in sorted(live.keys() | broker.committed.groups()):
         state, kind, group_type = live.get(group_id, (LiveState.EMPTY.value, _CONSUMER, _CLASSIC))
         if (not states or state.lower() in states) and (not types or group_type in types):
-            found = {"groupId": group_id, "protocolType": kind or _CONSUMER, "groupState": state}
-            groups.append({**found, "groupType": group_type})
+            listed = {"groupId": group_id, "protocolType": kind or _CONSUMER, "groupState": state}
+            groups.append({**listed, "groupType": group_type})
     return {"groups": groups}
 
 
@@ -39,22 +42,22 @@ def describe_groups(broker: Broker, request: Request) -> Message:
 
 
 def _classic_described(broker: Broker, group_id: str) -> Message:
-    found: Message = {
+    description: Message = {
         "groupId": group_id, "protocolType": "", "protocolData": "", "members": [],
         "authorizedOperations": NO_OPERATIONS,
     }  # fmt: skip
     if broker.committed.is_loading:
-        return {**found, "errorCode": ApiError.COORDINATOR_LOAD_IN_PROGRESS, "groupState": ""}
+        return {**description, "errorCode": ApiError.COORDINATOR_LOAD_IN_PROGRESS, "groupState": ""}
     group = broker.groups.describe(group_id)
     if group is not None and group.members:
         return {
-            **found, "groupState": group.state.value, "protocolType": group.protocol_type or "",
+            **description, "groupState": group.state.value, "protocolType": group.protocol_type or "",
             "protocolData": group.protocol or "",
-            "members": [_classic_member(group, one) for one in list(group.members.values())],
+            "members": [_classic_member(group, member) for member in list(group.members.values())],
         }  # fmt: skip
     is_known = bool(broker.committed.of_group(group_id))
     state = LiveState.EMPTY if is_known else LiveState.DEAD
-    return {**found, "groupState": state.value, "protocolType": _CONSUMER if is_known else ""}
+    return {**description, "groupState": state.value, "protocolType": _CONSUMER if is_known else ""}
 
 
 def _classic_member(group: ClassicGroup, member: ClassicMember) -> Message:
@@ -79,8 +82,8 @@ def join(broker: Broker, request: Request) -> Message:
     if body["groupId"] in broker.consumer_groups.groups():
         return not_joined(ApiError.INCONSISTENT_GROUP_PROTOCOL, body["memberId"])
     needs_known_id = request.version >= _KNOWN_ID
-    found = broker.groups.join(body, caller.client_id, caller.client_host, needs_known_id=needs_known_id)
-    return {"protocolName": None if request.version >= _NO_PROTOCOL else "", **found}
+    response = broker.groups.join(body, caller.client_id, caller.client_host, needs_known_id=needs_known_id)
+    return {"protocolName": None if request.version >= _NO_PROTOCOL else "", **response}
 
 
 def sync(broker: Broker, request: Request) -> Message:
@@ -99,9 +102,9 @@ def leave(broker: Broker, request: Request) -> Message:
     if request.version < _SEVERAL_MEMBERS:
         return {"errorCode": broker.groups.leave(body["groupId"], body["memberId"], None)[0]}
     members = []
-    for one in body["members"]:
-        error, member_id = broker.groups.leave(body["groupId"], one["memberId"], one["groupInstanceId"])
-        members.append({"memberId": member_id, "groupInstanceId": one["groupInstanceId"], "errorCode": error})
+    for member in body["members"]:
+        error, member_id = broker.groups.leave(body["groupId"], member["memberId"], member["groupInstanceId"])
+        members.append({"memberId": member_id, "groupInstanceId": member["groupInstanceId"], "errorCode": error})
     return {"members": members}
 
 
@@ -123,7 +126,7 @@ def consumer_heartbeat(broker: Broker, request: Request) -> Message:
     if classic is not None and classic.members:
         message = f"Group {body['groupId']} is not a consumer group."
         return {"errorCode": ApiError.GROUP_ID_NOT_FOUND, "errorMessage": message}
-    return broker.consumer_groups.beat(body, pattern, caller.client_id, caller.client_host)
+    return broker.consumer_groups.heartbeat(body, pattern, caller.client_id, caller.client_host)
 
 
 def _pattern(broker: Broker, text: str | None) -> TopicPattern | None:
@@ -147,7 +150,9 @@ def _pattern(broker: Broker, text: str | None) -> TopicPattern | None:
     except (pa.ArrowInvalid, UnicodeError) as error:
         reason = f"SubscribedTopicRegex `{text}` is not a valid regular expression: {error}."
         raise ValueError(reason.encode("utf-8", "replace").decode()) from error
-    return TopicPattern(text, frozenset(name for name, found in zip(names, matches.to_pylist(), strict=True) if found))
+    return TopicPattern(
+        text, frozenset(name for name, is_match in zip(names, matches.to_pylist(), strict=True) if is_match)
+    )
 
 
 def describe_consumer_groups(broker: Broker, request: Request) -> Message:
@@ -164,7 +169,7 @@ def _consumer_described(broker: Broker, group_id: str) -> Message:
     return {
         "groupId": group_id, "groupState": group.state.value, "groupEpoch": group.epoch,
         "assignmentEpoch": group.epoch, "assignorName": group.assignor,
-        "members": [_consumer_member(broker, one) for one in list(group.members.values())],
+        "members": [_consumer_member(broker, member) for member in list(group.members.values())],
     }  # fmt: skip
 
 
@@ -173,10 +178,10 @@ def _consumer_member(broker: Broker, member: ConsumerMember) -> Message:
         "memberId": member.member_id, "instanceId": member.instance_id, "rackId": member.joining["rackId"],
         "memberEpoch": member.epoch, "clientId": member.client_id, "clientHost": f"/{member.client_host}",
         "subscribedTopicNames": sorted(member.topics), "subscribedTopicRegex": member.pattern.text or None,
-        "assignment": {"topicPartitions": _named(broker, member.given)},
+        "assignment": {"topicPartitions": _named(broker, member.assigned)},
         "targetAssignment": {"topicPartitions": _named(broker, member.target)}, "memberType": _CONSUMER_PROTOCOL,
     }  # fmt: skip
 
 
-def _named(broker: Broker, places: Iterable[Place]) -> list[Message]:
-    return [{**one, "topicName": broker.catalog.by_id[one["topicId"]].name} for one in by_topic(places)]
+def _named(broker: Broker, partitions: Iterable[TopicIdPartition]) -> list[Message]:
+    return [{**topic, "topicName": broker.catalog.by_id[topic["topicId"]].name} for topic in by_topic(partitions)]

@@ -80,10 +80,10 @@ class CommittedStore:
                 with self._decoding:
                     _, offsets = topic.load(number, committed_offsets)
                 with self._changing:
-                    for one in offsets:
-                        epoch = NO_EPOCH if one.leader_epoch is None else one.leader_epoch
-                        of_group = self._groups.setdefault(one.group_id, {})
-                        of_group[one.topic, one.partition] = Commit(one.offset, epoch, one.metadata)
+                    for offset in offsets:
+                        epoch = NO_EPOCH if offset.leader_epoch is None else offset.leader_epoch
+                        of_group = self._groups.setdefault(offset.group_id, {})
+                        of_group[offset.topic, offset.partition] = Commit(offset.offset, epoch, offset.metadata)
         except (KafkalogError, OSError) as error:
             message = f"committed offsets are incomplete: {unreadable(error).message}"
             self._report(Note("unreadable", message, CONSUMER_OFFSETS, is_error=True, exit_code=ExitCode.PARTIAL))
@@ -106,20 +106,21 @@ def commit(broker: Broker, request: Request) -> Message:
         refused = ApiError.COORDINATOR_LOAD_IN_PROGRESS
     if not group_id:
         refused = ApiError.INVALID_GROUP_ID
-    taken: dict[tuple[str, int], Commit] = {}
+    accepted: dict[tuple[str, int], Commit] = {}
     errors: dict[tuple[str, int], ApiError] = {}
     for topic in body["topics"]:
-        for one in topic["partitions"]:
-            place, metadata = (topic["name"], one["partitionIndex"]), one["committedMetadata"] or ""
-            errors[place] = refused or _commit_error(broker, *place, metadata)
-            if not errors[place]:
-                taken[place] = Commit(one["committedOffset"], one.get("committedLeaderEpoch", NO_EPOCH), metadata)
-    if taken and not broker.committed.commit(group_id, taken):
+        for requested in topic["partitions"]:
+            partition, metadata = (topic["name"], requested["partitionIndex"]), requested["committedMetadata"] or ""
+            errors[partition] = refused or _commit_error(broker, *partition, metadata)
+            if not errors[partition]:
+                epoch = requested.get("committedLeaderEpoch", NO_EPOCH)
+                accepted[partition] = Commit(requested["committedOffset"], epoch, metadata)
+    if accepted and not broker.committed.commit(group_id, accepted):
         # As a broker whose log of commits is elsewhere: clients try again.
-        errors |= dict.fromkeys(taken, ApiError.NOT_COORDINATOR)
+        errors |= dict.fromkeys(accepted, ApiError.NOT_COORDINATOR)
     return of_each_partition(
-        request, "name", lambda topic, one: {
-            "partitionIndex": one["partitionIndex"], "errorCode": errors[topic, one["partitionIndex"]],
+        request, "name", lambda topic, requested: {
+            "partitionIndex": requested["partitionIndex"], "errorCode": errors[topic, requested["partitionIndex"]],
         }
     )  # fmt: skip
 
@@ -139,40 +140,41 @@ def offset_fetch(broker: Broker, request: Request) -> Message:
     if request.version < _SEVERAL_GROUPS:
         topics = _offsets(broker, body["groupId"], body["topics"], error)
         if request.version == 0:  # of clients that committed to ZooKeeper, which had no offset of -1
-            for one in (one for topic in topics for one in topic["partitions"]):
-                if one["committedOffset"] == NO_OFFSET:
-                    one["errorCode"] = error or ApiError.UNKNOWN_TOPIC_OR_PARTITION
+            for partition in (partition for topic in topics for partition in topic["partitions"]):
+                if partition["committedOffset"] == NO_OFFSET:
+                    partition["errorCode"] = error or ApiError.UNKNOWN_TOPIC_OR_PARTITION
         return {"errorCode": error, "topics": topics}
     groups = [
         {
-            "groupId": one["groupId"],
+            "groupId": group["groupId"],
             "errorCode": error,
-            "topics": _offsets(broker, one["groupId"], one["topics"], error),
+            "topics": _offsets(broker, group["groupId"], group["topics"], error),
         }
-        for one in request.distinct("groups", "groupId")
+        for group in request.distinct("groups", "groupId")
     ]
     return {"groups": groups}
 
 
-def _offsets(broker: Broker, group_id: str, asked: list[Message] | None, error: ApiError) -> list[Message]:
-    """Return the offsets of the asked partitions; None asks for all. A partition without an offset has -1."""
+def _offsets(broker: Broker, group_id: str, requested: list[Message] | None, error: ApiError) -> list[Message]:
+    """Return the offsets of the requested partitions, None for all. A partition without an offset has -1."""
     known = broker.committed.of_group(group_id) if error is ApiError.NONE else {}
-    wanted = by_topic(known, "name", "partitionIndexes") if asked is None else asked
+    if requested is None:
+        requested = by_topic(known, "name", "partitionIndexes")
     return [
         {
-            "name": one["name"],
+            "name": topic["name"],
             "partitions": [
-                _committed(known.get((one["name"], number)), number, error) for number in one["partitionIndexes"]
+                _committed(known.get((topic["name"], number)), number, error) for number in topic["partitionIndexes"]
             ],
         }
-        for one in wanted
+        for topic in requested
     ]
 
 
-def _committed(found: Commit | None, number: int, error: ApiError) -> Message:
-    if found is None:
-        found = Commit(NO_OFFSET, NO_EPOCH, "")
+def _committed(commit: Commit | None, number: int, error: ApiError) -> Message:
+    if commit is None:
+        commit = Commit(NO_OFFSET, NO_EPOCH, "")
     return {
-        "partitionIndex": number, "committedOffset": found.offset, "committedLeaderEpoch": found.leader_epoch,
-        "metadata": found.metadata, "errorCode": error,
+        "partitionIndex": number, "committedOffset": commit.offset, "committedLeaderEpoch": commit.leader_epoch,
+        "metadata": commit.metadata, "errorCode": error,
     }  # fmt: skip

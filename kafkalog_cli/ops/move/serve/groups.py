@@ -16,7 +16,7 @@ _SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = 6_000, 1_800_000
 _FIRST_WAIT_SECONDS = 1.0
 """How long a new group waits for more members (group.initial.rebalance.delay.ms)."""
 _MOST_MEMBERS = 1000
-"""Members of all groups together, and clients that have only asked for an id."""
+"""Members of all groups together, and clients that have only requested an id."""
 NO_GENERATION = -1
 
 
@@ -54,7 +54,7 @@ class ClassicMember:
 
     def metadata(self, protocol: str) -> bytes:
         """Return the member's metadata for a protocol."""
-        return next((one["metadata"] for one in self.joining["protocols"] if one["name"] == protocol), b"")
+        return next((known["metadata"] for known in self.joining["protocols"] if known["name"] == protocol), b"")
 
 
 @dataclass(slots=True, eq=False)
@@ -74,12 +74,12 @@ class ClassicGroup:
 
     def by_instance(self, instance_id: str | None) -> ClassicMember | None:
         """Return the static member with an instance id."""
-        found = (one for one in self.members.values() if one.instance_id == instance_id)
-        return None if instance_id is None else next(found, None)
+        members = (member for member in self.members.values() if member.instance_id == instance_id)
+        return None if instance_id is None else next(members, None)
 
     def common_protocols(self, but: str = "") -> set[str] | None:
         """Return the protocols of all members except `but`; None without members."""
-        named = [_protocols(one.joining) for one in self.members.values() if one.member_id != but]
+        named = [_protocols(member.joining) for member in self.members.values() if member.member_id != but]
         return set.intersection(*named) if named else None
 
 
@@ -114,50 +114,55 @@ class GroupCoordinator:
         with self._changed:
             return [group for group in self._groups.values() if group.members]
 
-    def join(self, asked: Message, client_id: str, client_host: str, *, needs_known_id: bool = False) -> Message:
+    def join(self, request: Message, client_id: str, client_host: str, *, needs_known_id: bool = False) -> Message:
         """Answer a request to join (JoinGroup) when the rebalance has begun its last step, or with an error.
 
         `needs_known_id`: a member must ask for its id first.
         """
-        group_id = asked["groupId"]
+        group_id = request["groupId"]
         if not group_id:
-            return not_joined(ApiError.INVALID_GROUP_ID, asked["memberId"])
-        if not _SHORTEST_SESSION_MS <= asked["sessionTimeoutMs"] <= _LONGEST_SESSION_MS:
-            return not_joined(ApiError.INVALID_SESSION_TIMEOUT, asked["memberId"])
+            return not_joined(ApiError.INVALID_GROUP_ID, request["memberId"])
+        if not _SHORTEST_SESSION_MS <= request["sessionTimeoutMs"] <= _LONGEST_SESSION_MS:
+            return not_joined(ApiError.INVALID_SESSION_TIMEOUT, request["memberId"])
         with self._changed:
             group = self._groups.get(group_id) or ClassicGroup(group_id)
-            new_id = f"{asked.get('groupInstanceId') or client_id}-{uuid.uuid4()}"
-            refused = self._refusal(group, asked, new_id, needs_known_id=needs_known_id)
+            new_id = f"{request.get('groupInstanceId') or client_id}-{uuid.uuid4()}"
+            refused = self._refusal(group, request, new_id, needs_known_id=needs_known_id)
             if refused is not None:
                 return refused
             self._groups[group_id] = group
-            member = self._admit(group, ClassicMember(asked["memberId"] or new_id, asked, client_id, client_host))
-            if self._is_unchanged(group, member, asked):
+            member = self._admit(group, ClassicMember(request["memberId"] or new_id, request, client_id, client_host))
+            if self._is_unchanged(group, member, request):
                 return self._joined(group, member)
-            member.joining, member.client_id, member.client_host = asked, client_id, client_host
-            group.protocol_type = asked["protocolType"]
+            member.joining, member.client_id, member.client_host = request, client_id, client_host
+            group.protocol_type = request["protocolType"]
             if group.state is not LiveState.PREPARING:
                 self._begin_rebalance(group)
             member.has_joined = True
             return self._wait_for_all(group, member)
 
-    def sync(self, asked: Message) -> Message:
+    def sync(self, request: Message) -> Message:
         """Take the leader's assignments; answer the member's own (SyncGroup) when they are there."""
-        generation, member_id = asked["generationId"], asked["memberId"]
+        generation, member_id = request["generationId"], request["memberId"]
         with self._changed:
-            group, error = self._member_of(asked, generation)
+            group, error = self._member_of(request, generation)
             if group is None or error:
                 return {"errorCode": error}
-            known = (asked.get("protocolType"), group.protocol_type), (asked.get("protocolName"), group.protocol)
-            if any(named not in (None, own) for named, own in known):
+            named_and_own = (
+                (request.get("protocolType"), group.protocol_type),
+                (request.get("protocolName"), group.protocol),
+            )
+            if any(named not in (None, own) for named, own in named_and_own):
                 return {"errorCode": ApiError.INCONSISTENT_GROUP_PROTOCOL}
             member = group.members[member_id]
             member.deadline = self._deadline(member)
             if group.state is LiveState.COMPLETING and member_id == group.leader:
-                given = {one["memberId"]: one["assignment"] for one in asked["assignments"]}
-                for one in group.members.values():
-                    one.assignment = given.get(one.member_id, b"")
-                    one.deadline = self._deadline(one)
+                assignments = {
+                    assignment["memberId"]: assignment["assignment"] for assignment in request["assignments"]
+                }
+                for other in group.members.values():
+                    other.assignment = assignments.get(other.member_id, b"")
+                    other.deadline = self._deadline(other)
                 group.state = LiveState.STABLE
                 self._changed.notify_all()
             while group.state is LiveState.COMPLETING and group.generation == generation and not self._is_stopping:
@@ -170,12 +175,12 @@ class GroupCoordinator:
                 "protocolType": group.protocol_type, "protocolName": group.protocol, "assignment": member.assignment,
             }  # fmt: skip
 
-    def heartbeat(self, asked: Message) -> Message:
+    def heartbeat(self, request: Message) -> Message:
         """Prolong a member's session."""
         with self._changed:
-            group, error = self._member_of(asked, asked["generationId"])
+            group, error = self._member_of(request, request["generationId"])
             if group is not None and not error:
-                member = group.members[asked["memberId"]]
+                member = group.members[request["memberId"]]
                 member.deadline = self._deadline(member)
                 error = ApiError.REBALANCE_IN_PROGRESS if group.state is LiveState.PREPARING else ApiError.NONE
             return {"errorCode": error}
@@ -192,36 +197,36 @@ class GroupCoordinator:
                 return ApiError.UNKNOWN_MEMBER_ID, member_id
             if static is not None and member_id not in ("", static.member_id):
                 return ApiError.FENCED_INSTANCE_ID, member_id
-            found = static or group.members.get(member_id)
-            if found is None:
+            member = static or group.members.get(member_id)
+            if member is None:
                 return ApiError.UNKNOWN_MEMBER_ID, member_id
-            self._remove(group, [found])
-            return ApiError.NONE, found.member_id
+            self._remove(group, [member])
+            return ApiError.NONE, member.member_id
 
-    def may_commit(self, asked: Message) -> ApiError:
+    def may_commit(self, request: Message) -> ApiError:
         """Return the error of a commit (OffsetCommit); a consumer outside of the group has no generation."""
-        generation = asked.get("generationIdOrMemberEpoch", NO_GENERATION)
+        generation = request.get("generationIdOrMemberEpoch", NO_GENERATION)
         with self._changed:
-            known = self._groups.get(asked["groupId"])
-            if known is None or not known.members:
+            existing = self._groups.get(request["groupId"])
+            if existing is None or not existing.members:
                 return ApiError.NONE if generation < 0 else ApiError.ILLEGAL_GENERATION
-            group, error = self._member_of(asked, generation)
+            group, error = self._member_of(request, generation)
             if group is None or error:
                 return error
             if group.state is LiveState.COMPLETING:  # its partitions may be another's now
                 return ApiError.REBALANCE_IN_PROGRESS
-            member = group.members[asked["memberId"]]
+            member = group.members[request["memberId"]]
             member.deadline = self._deadline(member)
             return ApiError.NONE
 
     # -- with the lock
 
-    def _refusal(self, group: ClassicGroup, asked: Message, new_id: str, *, needs_known_id: bool) -> Message | None:
+    def _refusal(self, group: ClassicGroup, request: Message, new_id: str, *, needs_known_id: bool) -> Message | None:
         """Return the answer to a request that does not join."""
-        names, member_id, instance_id = _protocols(asked), asked["memberId"], asked.get("groupInstanceId")
-        is_other_type = bool(group.members) and group.protocol_type != asked["protocolType"]
+        names, member_id, instance_id = _protocols(request), request["memberId"], request.get("groupInstanceId")
+        is_other_type = bool(group.members) and group.protocol_type != request["protocolType"]
         common = group.common_protocols(but=member_id)
-        if not names or not asked["protocolType"] or is_other_type or (common is not None and not names & common):
+        if not names or not request["protocolType"] or is_other_type or (common is not None and not names & common):
             return not_joined(ApiError.INCONSISTENT_GROUP_PROTOCOL, member_id)
         static = group.by_instance(instance_id)
         if member_id:
@@ -233,13 +238,13 @@ class GroupCoordinator:
         if static is None and self._count() >= _MOST_MEMBERS:
             return not_joined(ApiError.GROUP_MAX_SIZE_REACHED, "")
         if needs_known_id and instance_id is None:
-            group.pending[new_id] = self._clock() + asked["sessionTimeoutMs"] / 1000
+            group.pending[new_id] = self._clock() + request["sessionTimeoutMs"] / 1000
             self._groups[group.group_id] = group
             return not_joined(ApiError.MEMBER_ID_REQUIRED, new_id)
         return None
 
     def _admit(self, group: ClassicGroup, new: ClassicMember) -> ClassicMember:
-        """Return the known member with this id, else the new one; a static member replaces the one with its old id."""
+        """Return the known member with this id, else the new one; a static member replaces its old member."""
         static = group.by_instance(new.instance_id)
         if static is not None and static.member_id != new.member_id:
             del group.members[static.member_id]
@@ -249,9 +254,9 @@ class GroupCoordinator:
         member.deadline = self._deadline(member)
         return member
 
-    def _is_unchanged(self, group: ClassicGroup, member: ClassicMember, asked: Message) -> bool:
+    def _is_unchanged(self, group: ClassicGroup, member: ClassicMember, request: Message) -> bool:
         """Whether the member repeats a request of this generation, so that no rebalance is needed."""
-        if member.joining["protocols"] != asked["protocols"] or not member.has_joined:
+        if member.joining["protocols"] != request["protocols"] or not member.has_joined:
             return False
         is_follower = member.member_id != group.leader
         return group.state is LiveState.COMPLETING or (group.state is LiveState.STABLE and is_follower)
@@ -259,10 +264,10 @@ class GroupCoordinator:
     def _begin_rebalance(self, group: ClassicGroup) -> None:
         is_new = group.state is LiveState.EMPTY
         group.state = LiveState.PREPARING
-        for one in group.members.values():
-            one.has_joined = False
+        for member in group.members.values():
+            member.has_joined = False
         now = self._clock()
-        longest = max((one.joining["rebalanceTimeoutMs"] for one in group.members.values()), default=0) / 1000
+        longest = max((member.joining["rebalanceTimeoutMs"] for member in group.members.values()), default=0) / 1000
         group.since = now + (min(_FIRST_WAIT_SECONDS, longest) if is_new else 0)
         group.until = max(group.since, now + longest)
         self._changed.notify_all()
@@ -271,7 +276,7 @@ class GroupCoordinator:
         before = group.generation
         while group.generation == before and not self._is_stopping and member.member_id in group.members:
             now = self._clock()
-            is_whole = all(one.has_joined for one in group.members.values()) and now >= group.since
+            is_whole = all(other.has_joined for other in group.members.values()) and now >= group.since
             if is_whole or now >= group.until:
                 self._complete(group)
                 break
@@ -285,19 +290,19 @@ class GroupCoordinator:
     def _complete(self, group: ClassicGroup) -> None:
         """Begin the next generation with the members that have joined."""
         group.members = {
-            key: one for key, one in group.members.items() if one.has_joined or one.instance_id is not None
+            key: member for key, member in group.members.items() if member.has_joined or member.instance_id is not None
         }
         group.generation += 1
         common = group.common_protocols() or set()
         first = next(iter(group.members.values()))
-        preferred = (one["name"] for one in first.joining["protocols"])
+        preferred = (protocol["name"] for protocol in first.joining["protocols"])
         group.protocol = next((name for name in preferred if name in common), None)
         if group.leader not in group.members or not group.members[group.leader].has_joined:
-            group.leader = next(one.member_id for one in group.members.values() if one.has_joined)
+            group.leader = next(member.member_id for member in group.members.values() if member.has_joined)
         group.state = LiveState.COMPLETING
-        for one in group.members.values():
-            one.assignment = b""
-            one.deadline = self._deadline(one)
+        for member in group.members.values():
+            member.assignment = b""
+            member.deadline = self._deadline(member)
         self._changed.notify_all()
 
     def _joined(self, group: ClassicGroup, member: ClassicMember) -> Message:
@@ -307,18 +312,18 @@ class GroupCoordinator:
             "generationId": group.generation, "protocolType": group.protocol_type, "protocolName": protocol,
             "leader": group.leader, "memberId": member.member_id,
             "members": [
-                {"memberId": one.member_id, "groupInstanceId": one.instance_id, "metadata": one.metadata(protocol)}
-                for one in members
+                {"memberId": each.member_id, "groupInstanceId": each.instance_id, "metadata": each.metadata(protocol)}
+                for each in members
             ],
         }  # fmt: skip
 
-    def _member_of(self, asked: Message, generation: int) -> tuple[ClassicGroup | None, ApiError]:
+    def _member_of(self, request: Message, generation: int) -> tuple[ClassicGroup | None, ApiError]:
         """Return the group of the member that sends a request, and the error if it is no member of this generation."""
-        group = self._groups.get(asked["groupId"])
+        group = self._groups.get(request["groupId"])
         if group is None:
             return None, ApiError.UNKNOWN_MEMBER_ID
         self._expire(group)
-        member_id, instance_id = asked.get("memberId", ""), asked.get("groupInstanceId")
+        member_id, instance_id = request.get("memberId", ""), request.get("groupInstanceId")
         static = group.by_instance(instance_id)
         if static is not None and static.member_id != member_id:
             return group, ApiError.FENCED_INSTANCE_ID
@@ -331,7 +336,11 @@ class GroupCoordinator:
         group.pending = {key: until for key, until in group.pending.items() if until > now}
         # A member that waits in a rebalance sends no heartbeats.
         is_waiting = group.state is LiveState.PREPARING
-        late = [one for one in group.members.values() if one.deadline <= now and not (is_waiting and one.has_joined)]
+        late = [
+            member
+            for member in group.members.values()
+            if member.deadline <= now and not (is_waiting and member.has_joined)
+        ]
         self._remove(group, late)
         if not group.members and not group.pending:
             self._groups.pop(group.group_id, None)
@@ -362,4 +371,4 @@ def not_joined(error: ApiError, member_id: str) -> Message:
 
 
 def _protocols(joining: Message) -> set[str]:
-    return {one["name"] for one in joining["protocols"]}
+    return {protocol["name"] for protocol in joining["protocols"]}

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -30,6 +31,9 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g",
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 300
 """The most records of a matrix."""
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz" * 2 + "ßéàд日本€" * 3 + '"\\\n\x7f\x85\u2028\u0e01\ud7ff😀'
+SURROGATE = re.compile(b"\xed[\xa0-\xbf]")
+SHOWN_ESCAPED = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def start(seconds: float, folder: Path) -> int:
@@ -364,6 +368,8 @@ class Fuzz:
     def render(self, log: bytearray) -> None:
         """Write a field in each form, into outputs of any size."""
         chance, native = self.chance, self.native
+        if chance.randrange(2):
+            log = mutated(chance, "".join(chance.choices(CHARACTERS, k=chance.randrange(80))).encode(), most=1)
         at = chance.randrange(len(log) + 1)
         size = chance.randrange(min(2000, len(log) - at) + 1)
         record = [0] * native.RECORD_COLUMNS
@@ -381,13 +387,16 @@ class Fuzz:
             assert out == value
         elif form == 1:
             shown = json.loads(out)
-            assert (
-                shown["data"].encode() if shown["encoding"] == "utf-8" else base64.b64decode(shown["data"])
-            ) == value
+            is_text = shown["encoding"] == "utf-8"
+            assert (shown["data"].encode() if is_text else base64.b64decode(shown["data"])) == value
+            assert is_text == (value.decode("utf-8", "ignore").encode() == value)
+            assert not SHOWN_ESCAPED.search(out.decode())
         elif form in (5, 6):
             assert out == (b"0x" if form == 6 else b"") + value.hex().encode()
         elif form == 7:
             assert out == base64.b64encode(value)
+        elif form == 2 and not SURROGATE.search(value):
+            assert out == value.decode("utf-8", "replace").encode()
         else:
             out.decode()
         self.counts["render"] += 1

@@ -156,14 +156,15 @@ static inline int64_t first_marked(Block first, Block second)
 #endif
 }
 
-/* The bytes that copy_plain copies: those from `low` to `high` but for two. It is inlined for each set, because a
- * vector of a variable byte is expensive to make. */
+/* The bytes that copy_plain copies: those from `low` to `high` but for two. Characters that begin with `lead` or
+ * `another_lead` may be written in another way. Functions are inlined for each set, because a vector of a variable byte is
+ * expensive to make. */
 typedef struct {
-    uint8_t low, high, other, another;
+    uint8_t low, high, other, another, lead, another_lead;
 } Plain;
 #define FOR_EACH_SET static inline __attribute__((always_inline))
-static const Plain JSON_PLAIN = {0x20, 0x7E, '"', '\\'}, ESCAPED_PLAIN = {0x20, 0x7E, 0xFF, 0xFF},
-                   JAVA_PLAIN = {0, 0x7F, 0xFF, 0xFF};
+static const Plain JSON_PLAIN = {0x20, 0x7E, '"', '\\', 0xC2, 0xE2},
+                   ESCAPED_PLAIN = {0x20, 0x7E, 0xFF, 0xFF, 0xFF, 0xFF}, JAVA_PLAIN = {0, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF};
 
 FOR_EACH_SET int is_plain(uint8_t byte, Plain set)
 {
@@ -203,6 +204,82 @@ static inline uint8_t *put_character(uint8_t *o, const uint8_t *p, int size, con
     return o + size;
 }
 
+/* ---- whole fields of plain text and usual characters */
+
+#if defined(__SSE2__)
+enum { MOST_AT_ONCE = 512 }; /* of a longer field, most would be checked in vain before an unusual character */
+
+static inline Block equal(Block x, uint8_t byte) { return (Block)(x == byte); }
+static inline Block above(Block x, uint8_t most) { return (Block)_mm_subs_epu8((__m128i)x, _mm_set1_epi8((char)most)); }
+static inline Block below(Block x, uint8_t least)
+{
+    return (Block)_mm_subs_epu8(_mm_set1_epi8((char)least), (__m128i)x);
+}
+
+/* Not 0 for the bytes of a block that are in ASCII and not plain. */
+FOR_EACH_SET Block unplain_of(Block x, Plain set)
+{
+    Block found = x & 0;
+    if (set.low)
+        found = below(x, set.low) | equal(x, 0x7F);
+    return set.other == 0xFF ? found : found | equal(x, set.other) | equal(x, set.another);
+}
+
+/* Not 0 for the bytes of a block that do not continue a character of two or three bytes where they must (`before_1` and
+ * `before_2` are the bytes one and two before each), or only there, or that begin characters with more rules. */
+FOR_EACH_SET Block unusual_of(Block x, Block before_1, Block before_2, Plain set)
+{
+    Block continues = (Block)((x & 0xC0) == 0x80), may_not = equal(above(before_1, 0xBF) | above(before_2, 0xDF), 0);
+    Block found = (Block)(continues == may_not) | above(x, 0xEF) | equal(x & 0xFE, 0xC0) | equal(x, 0xE0) | equal(x, 0xED);
+    return set.lead == 0xFF ? found : found | equal(x, set.lead) | equal(x, set.another_lead);
+}
+
+static inline Block block_at(const uint8_t *p)
+{
+    Block x;
+    memcpy(&x, p, BLOCK);
+    return x;
+}
+
+static inline int is_zero(Block x) { return _mm_movemask_epi8((__m128i)equal(x, 0)) == 0xFFFF; }
+
+/* Copies `size` bytes and returns 1 if they are characters of UTF-8 that are written as they are, of one to three bytes;
+ * 0 if this is not certain. */
+FOR_EACH_SET int copy_usual(uint8_t *o, const uint8_t *p, int64_t size, Plain set)
+{
+    if (size < BLOCK || size > MOST_AT_ONCE)
+        return 0;
+    const uint8_t *last = p + size - BLOCK;
+    Block x = block_at(p), high = x, unplain = unplain_of(x, set);
+    memcpy(o, &x, BLOCK);
+    if (!is_zero(unplain)) /* so text with many quotes costs one try */
+        return 0;
+    for (const uint8_t *at = p + BLOCK; at < last + BLOCK; at += BLOCK) {
+        const uint8_t *here = at < last ? at : last;
+        x = block_at(here);
+        memcpy(o + (here - p), &x, BLOCK);
+        high |= x;
+        unplain |= unplain_of(x, set);
+    }
+    if (!_mm_movemask_epi8((__m128i)high))
+        return is_zero(unplain);
+    if (p[size - 1] >= 0xC0 || p[size - 2] >= 0xE0)
+        return 0;
+    x = block_at(p);
+    Block unusual = unusual_of(x, (Block)_mm_slli_si128((__m128i)x, 1), (Block)_mm_slli_si128((__m128i)x, 2), set);
+    for (const uint8_t *at = p + BLOCK; at < last + BLOCK; at += BLOCK) {
+        const uint8_t *here = at < last ? at : last;
+        unusual |= unusual_of(block_at(here), block_at(here - 1), block_at(here - 2), set);
+    }
+    return is_zero(unplain | unusual);
+}
+#else
+FOR_EACH_SET int copy_usual(uint8_t *o, const uint8_t *p, int64_t size, Plain set)
+{
+    return 0;
+}
+#endif
+
 static uint8_t *put_json_escape(uint8_t *o, uint32_t code)
 {
     static const char SHORT[] = "\b\t\n\f\r\"\\", LETTERS[] = "btnfr\"\\";
@@ -222,6 +299,8 @@ static uint8_t *put_json_escape(uint8_t *o, uint32_t code)
  * UTF-8. Escaped are also DEL, C1 controls and line separators, which terminals or line readers mishandle. */
 static uint8_t *put_json_text(uint8_t *o, const uint8_t *p, const uint8_t *stop, const uint8_t *readable)
 {
+    if (copy_usual(o, p, stop - p, JSON_PLAIN))
+        return o + (stop - p);
     while (p < stop) {
         int64_t plain = copy_plain(o, p, stop, readable, JSON_PLAIN);
         p += plain;
@@ -281,6 +360,10 @@ FOR_EACH_SET uint8_t *put_decoded_of(uint8_t *o, const uint8_t **from, const uin
                                      const uint8_t *readable, int64_t form, Plain set)
 {
     const uint8_t *p = *from;
+    if (stop == end && copy_usual(o, p, stop - p, set)) {
+        *from = stop;
+        return o + (stop - p);
+    }
     while (p < stop) {
         int64_t plain = copy_plain(o, p, stop, readable, set);
         p += plain;
@@ -858,8 +941,14 @@ static int shared_condition(const RenderInput *in, const BatchRecords *batch, co
 /* Whether an operation writes the same for all records of a batch. */
 static int is_shared(const RenderInput *in, const BatchRecords *batch, const RenderOp *op)
 {
-    if (batch->number < 0 || op->code != OP_RECORD_NUMBER)
-        return batch->number >= 0 && is_of_batch(op);
+    if (batch->number < 0)
+        return 0;
+    if (op->code == OP_FIELD && op->b == FORM_JSON) {
+        const RenderOp is_null = {OP_IF, IF_NULL, op->a, 0};
+        return shared_condition(in, batch, &is_null) == 1;
+    }
+    if (op->code != OP_RECORD_NUMBER)
+        return is_of_batch(op);
     const int64_t *column = in->records + op->a * in->record_stride;
     for (int64_t record = batch->first + 1; record < batch->end; record++)
         if (column[record] != column[batch->first])
@@ -869,6 +958,8 @@ static int is_shared(const RenderInput *in, const BatchRecords *batch, const Ren
 
 static uint8_t *put_shared(uint8_t *to, const RenderInput *in, const BatchRecords *batch, const RenderOp *op)
 {
+    if (op->code == OP_FIELD)
+        return put_word(to, "null");
     if (op->code == OP_RECORD_NUMBER)
         return put_number_of_record(to, in, batch->first, op);
     return put_of_batch(to, in, batch->number, op);

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
@@ -17,13 +17,12 @@ from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
 from kafkalog_cli.log.log_dir import Shutdown
-from kafkalog_cli.log.partition import PartitionFile, open_partition
-from kafkalog_cli.ops.call.observer import lock_sentence
+from kafkalog_cli.log.partition import PartitionFile
 from kafkalog_cli.ops.choices import SortKey
 from kafkalog_cli.ops.look.listing.listing import BytesByKind, Freeable, PartitionListing, SegmentListing
 from kafkalog_cli.ops.look.listing.paths import Lister, Listing, LogDirListing
 from kafkalog_cli.ops.look.listing.root import LocatedFault, LogDirRoot
-from kafkalog_cli.ops.look.listing.usage import TopicUsage, Usage, by_log_dir, by_topic, in_order, usage_of
+from kafkalog_cli.ops.look.listing.usage import Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.ops.selection import expand, nothing_selected
 from kafkalog_cli.output.human import NOTHING, Column, CountColumn, NumberColumn, cell, iso_time, write_table
 from kafkalog_cli.output.progress import size_or_0, sized
@@ -102,114 +101,7 @@ def ls(context: Context, options: LsOptions) -> int:
         raise UsageError(reason="ls needs a PATH; see kafkalog ls --help")
     if planning is None:  # the call of a verb has its own progress
         run.show_reads()
-    return Listed(run, options, planning).print_all(paths)
-
-
-_COUNTS = ("partitions", "segments", "files", "bytes", "leftovers", "open_transactions", "faults", "failures")
-
-
-class Listed:
-    """Lists paths in order; a failure ends only its path or partition."""
-
-    def __init__(self, run: Run, options: LsOptions, planning: "VerbOptions | None") -> None:
-        """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
-        self._run, self._planning, self._selection = run, planning, options.topics.selection
-        segments = self._segments = options.segments
-        self._usage = UsageOfListed(run, options, planning) if options.space.is_wanted else None
-        self._text = ListingText(run.out, segments=segments)
-        # The tables of space have no transactions, the objects of partitions have.
-        transactions = options.transactions and (self._usage is None or run.as_json)
-        self._lister = Lister(run.fs, self._selection, segments=segments, transactions=transactions)
-        self._counts = Counter(dict.fromkeys(_COUNTS, 0))
-        self._warned: set[str] = set()
-
-    def print_all(self, paths: Sequence[str]) -> int:
-        """List the paths; return the exit code."""
-        run = self._run
-        for path in paths:
-            try:
-                for found in expand(run.fs, [path]):
-                    self._path(found)
-            except KafkalogError as error:
-                self._fail(error)
-        self._text.end()
-        usage = {} if self._usage is None else self._usage.print_all(self._fail)
-        if not run.codes:
-            self._fail(nothing_selected(run.fs, list(paths), self._selection))
-        return run.end(**self._counts, **usage)
-
-    def _path(self, path: str) -> None:
-        run = self._run
-        try:
-            listing = self._lister.list(path)
-            self._show(listing)
-        except KafkalogError as error:
-            self._fail(error)
-            return
-        for root in listing.roots:
-            self._warn_of_lock(root)
-        for fault in listing.faults:
-            found = fault.fault
-            # Byte 0 stands also for a file that is missing, or for a directory: only JSON has it.
-            position = found.position if found.position or run.as_json else None
-            run.messages.damage(found, fault.path, position, is_warning=not fault.is_corruption)
-        for _, failure in listing.failures:
-            self._fail(failure)
-        for removed in listing.removed:
-            run.messages.warn("removed", "it was removed or renamed while the log directory was listed", path=removed)
-        run.codes += [_code(faults) for faults in listing.faults_of_targets()]
-        run.codes += [ExitCode.OK] * len(listing.files)
-        self._count(listing)
-
-    def _show(self, listing: Listing) -> None:
-        if self._usage is not None:
-            self._usage.listing(listing)
-        elif self._run.lines is None:
-            self._text.listing(listing)
-        else:
-            log_dir = () if listing.log_dir is None else (LogDirListing(listing.log_dir, listing.partitions),)
-            rows = (*listing.files, *(() if self._segments else listing.partitions), *listing.segments, *log_dir)
-            self._run.lines.results(rows)
-
-    def _count(self, listing: Listing) -> None:
-        counts, partitions = self._counts, listing.partitions
-        counts["partitions"] += len(partitions)
-        counts["segments"] += sum(found.segments for found in partitions)
-        counts["files"] += len(listing.files)
-        counts["bytes"] += sum(found.bytes_by_kind.total for found in partitions)
-        counts["bytes"] += sum(found.status.size_bytes for found in listing.files)
-        if not partitions:  # segments given as files
-            counts["segments"] += len(listing.segments)
-            counts["bytes"] += sum(found.segment.log.size_bytes for found in listing.segments)
-        counts["leftovers"] += sum(len(found.leftovers) for found in partitions)
-        counts["open_transactions"] += sum(len(found.open_transactions or ()) for found in partitions)
-        counts["faults"] += len(listing.faults)
-
-    def _warn_of_lock(self, root: LogDirRoot) -> None:
-        """Warn about the lock's owner: readers take no lock."""
-        owner = root.lock_owner
-        if self._planning is not None and owner is not None:  # the plans warn of it
-            return
-        if root.path in self._warned or (owner is None and root.lock_problem is None):
-            return
-        self._warned.add(root.path)
-        if owner is None:
-            message = f"it is unknown whether a broker is running on it: {root.lock_problem}"
-        else:
-            message = lock_sentence(owner)
-        self._run.messages.warn("locked", message, path=root.path)
-
-    def _fail(self, error: KafkalogError) -> None:
-        self._counts["failures"] += 1
-        self._run.codes.append(error.exit_code)
-        self._run.messages.exception(error)
-
-
-def _code(faults: Iterable[LocatedFault]) -> ExitCode:
-    severities = [fault.is_corruption for fault in faults]
-    if not severities:
-        return ExitCode.OK
-    return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS
+    return LsRun(run, options, planning).list(paths)
 
 
 def _planning(run: Run, options: LsOptions, typed: Collection[str]) -> "VerbOptions | None":
@@ -224,82 +116,159 @@ def _planning(run: Run, options: LsOptions, typed: Collection[str]) -> "VerbOpti
     return None
 
 
-class UsageOfListed:
-    """Keeps all listings, and prints what fills the disk when the last path was listed."""
+_COUNTS = ("partitions", "segments", "files", "bytes", "leftovers", "open_transactions", "faults", "failures")
+
+
+class LsRun:
+    """Lists paths in order; a failure ends only its path or partition.
+
+    `planning` are the options under which retention and compaction are planned, None if nothing is planned. What fills
+    the disk is printed after the last path: `_partitions` (by their real paths) and `_log_dirs` keep all listings.
+    """
 
     def __init__(self, run: Run, options: LsOptions, planning: "VerbOptions | None") -> None:
-        self._run, self._planning, self._paths = run, planning, options.paths or []
-        self._has_topics, self._sort = options.space.by_topic, options.space.sort or SortKey.BY_NAME
-        self._found: dict[str, PartitionListing] = {}
-        self._roots: dict[str, tuple[LogDirRoot, list[PartitionListing]]] = {}
+        self._run, self._options, self._planning = run, options, planning
+        self._selection, self._is_about_space = options.topics.selection, options.space.is_wanted
+        self._text = ListingText(run.out, segments=options.segments)
+        # The tables of space have no transactions, the objects of partitions have.
+        transactions = options.transactions and (not self._is_about_space or run.as_json)
+        self._lister = Lister(run.fs, self._selection, segments=options.segments, transactions=transactions)
+        self._counts = Counter(dict.fromkeys(_COUNTS, 0))
+        self._warned: set[str] = set()
+        self._partitions: dict[str, PartitionListing] = {}
+        self._log_dirs: dict[str, LogDirListing] = {}
 
-    def listing(self, listing: Listing) -> None:
-        """Add everything found under one path. A partition that was found before counts once."""
-        if listing.files or listing.segments:
-            raise UsageError(reason=f"{listing.path} is a file: --topics, --sort and --freeable are about partitions")
-        if listing.log_dir is not None:
-            self._roots.setdefault(listing.log_dir.path, (listing.log_dir, listing.partitions))
-        for found in listing.partitions:
-            self._found.setdefault(os.path.realpath(found.path), found)
-
-    def print_all(self, fail: Callable[[KafkalogError], None]) -> dict[str, int]:
-        """Print everything; return the sums for the summary. Raises as `Call.settings`."""
-        freeable = self._freeable()
-        rows = []
-        for found in self._found.values():
+    def list(self, paths: Sequence[str]) -> int:
+        """List the paths; return the exit code. Raises as `Call.settings`."""
+        run = self._run
+        for path in paths:
             try:
-                rows.append((found, usage_of(self._run.fs, found, freeable.get(found.path))))
+                for expanded in expand(run.fs, [path]):
+                    self._list(expanded)
             except KafkalogError as error:
-                fail(error)
-        total = self._print(rows) if rows or self._roots else Usage()
-        counts = {
-            "allocated_bytes": total.allocated_bytes,
-            "run_bytes": total.run_bytes,
-            "run_allocated_bytes": total.run_allocated_bytes,
-        }
-        if total.freeable is None:
-            return counts
-        return counts | {
-            "freeable_bytes": total.freeable.known_bytes,
-            "freeable_unknown_partitions": total.freeable.unknown_partitions,
-        }
+                self._fail(error)
+        self._text.end()
+        if self._is_about_space:
+            self._print_usage(paths)
+        if not run.codes:
+            self._fail(nothing_selected(run.fs, [*paths], self._selection))
+        return run.end(**self._counts)
 
-    def _freeable(self) -> dict[str, Freeable]:
+    def _list(self, path: str) -> None:
+        run = self._run
+        try:
+            listing = self._lister.list(path)
+            self._show(listing)
+        except KafkalogError as error:
+            self._fail(error)
+            return
+        for root in listing.roots:
+            self._warn_of_lock(root)
+        for located in listing.faults:
+            # Byte 0 stands also for a file that is missing, or for a directory: only JSON has it.
+            position = located.fault.position if located.fault.position or run.as_json else None
+            run.messages.damage(located.fault, located.path, position, is_warning=not located.is_corruption)
+        for _, failure in listing.failures:
+            self._fail(failure)
+        for removed in listing.removed:
+            run.messages.warn("removed", "it was removed or renamed while the log directory was listed", path=removed)
+        run.codes += [_exit_code(faults) for faults in listing.faults_of_targets()]
+        run.codes += [ExitCode.OK] * len(listing.files)
+        self._count(listing)
+
+    def _show(self, listing: Listing) -> None:
+        log_dirs = () if listing.log_dir is None else (LogDirListing(listing.log_dir, listing.partitions),)
+        if self._is_about_space:
+            if listing.files or listing.segments:
+                reason = f"{listing.path} is a file: --topics, --sort and --freeable are about partitions"
+                raise UsageError(reason=reason)
+            for log_dir in log_dirs:
+                self._log_dirs.setdefault(log_dir.root.path, log_dir)
+            for partition in listing.partitions:
+                self._partitions.setdefault(os.path.realpath(partition.path), partition)
+        elif self._run.lines is None:
+            self._text.write(listing)
+        else:
+            partitions = () if self._options.segments else listing.partitions
+            self._run.lines.results((*listing.files, *partitions, *listing.segments, *log_dirs))
+
+    def _count(self, listing: Listing) -> None:
+        counts, partitions = self._counts, listing.partitions
+        counts["partitions"] += len(partitions)
+        counts["segments"] += sum(partition.segments for partition in partitions)
+        counts["files"] += len(listing.files)
+        counts["bytes"] += sum(partition.bytes_by_kind.total for partition in partitions)
+        counts["bytes"] += sum(file.status.size_bytes for file in listing.files)
+        if not partitions:  # segments given as files
+            counts["segments"] += len(listing.segments)
+            counts["bytes"] += sum(row.segment.log.size_bytes for row in listing.segments)
+        counts["leftovers"] += sum(len(partition.leftovers) for partition in partitions)
+        counts["open_transactions"] += sum(len(partition.open_transactions or ()) for partition in partitions)
+        counts["faults"] += len(listing.faults)
+
+    def _warn_of_lock(self, root: LogDirRoot) -> None:
+        """Warn about the lock's owner: readers take no lock. The plans of --freeable warn themselves."""
+        if root.lock_owner is not None:
+            if self._planning is None:
+                self._run.lock_warnings.about(root.path)
+        elif root.lock_problem is not None and root.path not in self._warned:
+            self._warned.add(root.path)
+            message = f"it is unknown whether a broker is running on it: {root.lock_problem}"
+            self._run.messages.warn("locked", message, path=root.path)
+
+    def _fail(self, error: KafkalogError) -> None:
+        self._counts["failures"] += 1
+        self._run.codes.append(error.exit_code)
+        self._run.messages.exception(error)
+
+    def _print_usage(self, paths: Sequence[str]) -> None:
+        """Print what fills the disk, and add its sums to the summary."""
+        run, rows, freeable = self._run, [], self._freeable(paths)
+        for partition in self._partitions.values():
+            try:
+                rows.append((partition, usage_of(run.fs, partition, freeable.get(partition.path))))
+            except KafkalogError as error:
+                self._fail(error)
+        sort = self._options.space.sort or SortKey.BY_NAME
+        log_dirs, topics, partitions = by_log_dir(rows), by_topic(rows, sort), in_order(rows, sort)
+        total = sum(log_dirs.values(), Usage())
+        shows_topics = self._options.space.by_topic
+        if run.lines is not None:
+            run.lines.results(topics if shows_topics else (replace(row, usage=usage) for row, usage in partitions))
+            run.lines.results(
+                replace(log_dir, usage=log_dirs.get(path, Usage())) for path, log_dir in self._log_dirs.items()
+            )
+        elif rows or self._log_dirs:
+            named = [NamedUsage(topic.topic, topic.usage) for topic in topics]
+            if not shows_topics:  # by their paths if there are several log directories
+                has_one = len(log_dirs) == 1
+                named = [NamedUsage(row.directory.name if has_one else row.path, usage) for row, usage in partitions]
+            first = (Column("TOPIC", _name), _PARTITIONS) if shows_topics else (Column("PARTITION", _name),)
+            write_usage(run.out, first, named, log_dirs, shows_freeable=self._planning is not None)
+            run.out.write(f"{paint_of(run.out).wrapped(_closing(total, len(topics)), indent='  ')}\n")
+        self._counts["allocated_bytes"] = total.allocated_bytes
+        self._counts["run_bytes"] = total.run_bytes
+        self._counts["run_allocated_bytes"] = total.run_allocated_bytes
+        if total.freeable is not None:
+            self._counts["freeable_bytes"] = total.freeable.known_bytes
+            self._counts["freeable_unknown_partitions"] = total.freeable.unknown_partitions
+
+    def _freeable(self, paths: Sequence[str]) -> dict[str, Freeable]:
         """Return what each partition would free, by path; note INTERRUPTED if not all partitions were planned."""
-        if self._planning is None or not self._found:
+        if self._planning is None or not self._partitions:
             return {}
-        from kafkalog_cli.ops.call.call import Call
         from kafkalog_cli.ops.look.listing.freeable import freeable_of
 
-        run = self._run
-        call = Call("ls", self._paths, self._planning)
-        call.named_paths = frozenset(path.rstrip("/") for path in self._paths)
-        partitions, removed = [], {}
-        for path in (found.path for found in self._found.values()):
-            try:
-                partitions.append(open_partition(run.fs, path))
-            except KafkalogError as error:  # a broker removed it after it was listed
-                removed[path] = Freeable(unknown_because=(str(error),), partitions=1, unknown_partitions=1)
-        freeable, code = freeable_of(call, partitions)
-        run.codes += [code] if code is ExitCode.INTERRUPTED else []
-        return {**freeable, **removed}
+        freeable, code = freeable_of(self._run.fs, paths, [*self._partitions.values()], self._planning)
+        self._run.codes += [code] if code is ExitCode.INTERRUPTED else []
+        return freeable
 
-    def _print(self, rows: "list[tuple[PartitionListing, Usage]]") -> Usage:
-        run = self._run
-        log_dirs = by_log_dir(rows)
-        topics = by_topic(rows, self._sort)
-        if run.lines is not None:
-            partitions = (replace(found, usage=usage) for found, usage in in_order(rows, self._sort))
-            run.lines.results(topics if self._has_topics else partitions)
-            run.lines.results(LogDirListing(*one, log_dirs.get(path, Usage())) for path, one in self._roots.items())
-        else:
-            text = UsageText(run.out, shows_freeable=self._planning is not None)
-            if self._has_topics:
-                text.topics(topics)
-            else:
-                text.partitions(in_order(rows, self._sort), one_log_dir=len(log_dirs) == 1)
-            text.end(log_dirs, len(topics))
-        return sum(log_dirs.values(), Usage())
+
+def _exit_code(faults: Iterable[LocatedFault]) -> ExitCode:
+    severities = [fault.is_corruption for fault in faults]
+    if not severities:
+        return ExitCode.OK
+    return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS
 
 
 _PARTITION_COLUMNS = (
@@ -373,7 +342,7 @@ class ListingText:
         self._loose = Listing("")
         self._is_first = True
 
-    def listing(self, listing: Listing) -> None:
+    def write(self, listing: Listing) -> None:
         """Write everything found under one path."""
         if listing.log_dir is None:
             self._loose.partitions += listing.partitions
@@ -391,35 +360,31 @@ class ListingText:
     def end(self) -> None:
         """Write the tables of partitions and files that were given by themselves, after all paths."""
         loose, self._loose = self._loose, Listing("")
-        if not loose.is_empty:
-            self._tables(loose)
+        self._tables(loose)
 
     def _tables(self, listing: Listing) -> None:
         in_log_dir, partitions = listing.log_dir is not None, listing.partitions
 
-        def name(one: PartitionListing | SegmentListing) -> str:
-            partition = one.partition if isinstance(one, SegmentListing) else one
+        def name(row: PartitionListing | SegmentListing) -> str:
+            partition = row.partition if isinstance(row, SegmentListing) else row
             return partition.directory.name if in_log_dir else partition.path
 
         first = Column("PARTITION", name)
-        self._table(_FILE_COLUMNS, listing.files)
-        self._table((first, *_PARTITION_COLUMNS), [] if self._segments else partitions)
-        self._table((first, *_SEGMENT_COLUMNS), listing.segments)
-        transactions = [(name(one), found) for one in partitions for found in one.open_transactions or ()]
-        self._table(_TRANSACTION_COLUMNS, transactions)
-        snapshots = [(name(one), found) for one in partitions for found in one.metadata_snapshots]
-        self._table(_METADATA_COLUMNS, snapshots)
-        leftovers = [(name(one), *found) for one in partitions for found in _leftovers(one)]
-        self._table(_LEFTOVER_COLUMNS, leftovers)
-        lines = [line for found in listing.partitions for line in _remarks(found, name(found))]
+        for columns, rows in (
+            (_FILE_COLUMNS, listing.files),
+            ((first, *_PARTITION_COLUMNS), [] if self._segments else partitions),
+            ((first, *_SEGMENT_COLUMNS), listing.segments),
+            (_TRANSACTION_COLUMNS, [(name(one), found) for one in partitions for found in one.open_transactions or ()]),
+            (_METADATA_COLUMNS, [(name(one), found) for one in partitions for found in one.metadata_snapshots]),
+            (_LEFTOVER_COLUMNS, [(name(one), *found) for one in partitions for found in _leftovers(one)]),
+        ):
+            if rows:
+                self._section()
+                write_table(self._out, columns, rows)
+        lines = [f"{line}\n" for partition in partitions for line in _other_lines(partition, name(partition))]
         if lines:
             self._section()
-            self._out.write("".join(f"{line}\n" for line in lines))
-
-    def _table(self, columns: Sequence[Column], rows: Sequence[Any]) -> None:
-        if rows:
-            self._section()
-            write_table(self._out, columns, rows)
+            self._out.write("".join(lines))
 
     def _section(self) -> None:
         if not self._is_first:
@@ -491,8 +456,8 @@ def _leftovers(listing: PartitionListing) -> Iterator[tuple[PartitionFile, str]]
     yield from ((file, "orphan") for file in listing.orphans)
 
 
-def _remarks(listing: PartitionListing, name: str) -> Iterable[str]:
-    """Return lines for facts that few partitions have."""
+def _other_lines(listing: PartitionListing, name: str) -> Iterable[str]:
+    """Yield lines about what few partitions have: a quorum state, runs of kafkalog."""
     where = printable(name)
     if listing.quorum_state is not None:
         state = listing.quorum_state
@@ -518,58 +483,50 @@ _SIZES = (
     NumberColumn("ALLOCATED", lambda row: size_or_0(row.usage.disk_bytes)),
 )
 _PARTITIONS = NumberColumn("PARTITIONS", lambda row: row.usage.partitions, 1)
+_FREEABLE = (
+    NumberColumn("RETENTION", lambda row: _known(_freeable(row).retention_bytes), 2),
+    NumberColumn("COMPACTION", lambda row: _known(_freeable(row).compaction_bytes), 2),
+)
 
 
-class _Row(NamedTuple):
-    """A partition or a log directory, and what fills it."""
+class NamedUsage(NamedTuple):
+    """A partition, a topic or a log directory, and what fills it."""
 
     name: str
     usage: Usage
 
 
-class UsageText:
-    """Writes the tables of partitions or topics and of log directories, the reasons, and the closing line."""
+def _name(row: NamedUsage) -> str:
+    return row.name
 
-    def __init__(self, out: ResultStream, *, shows_freeable: bool) -> None:
-        self._out = out
-        self._shows_freeable = shows_freeable
-        self._reasons: dict[str, int] = {}
 
-    def partitions(self, rows: Sequence[tuple[PartitionListing, Usage]], *, one_log_dir: bool) -> None:
-        """Write a row per partition, with its path where there are several log directories."""
-        named = [_Row(one.directory.name if one_log_dir else one.path, usage) for one, usage in rows]
-        self._table([Column("PARTITION", lambda row: row.name), *_SIZES], named)
+def write_usage(
+    out: ResultStream, first: Sequence[Column], rows: Sequence[NamedUsage], log_dirs: Mapping[str, Usage],
+    *, shows_freeable: bool,
+) -> None:  # fmt: skip
+    """Write the tables of partitions or topics and of log directories, and why something is unknown."""
+    columns, reasons = [*_SIZES], dict[str, int]()
+    if shows_freeable:
+        because = dict.fromkeys(reason for row in rows for reason in _freeable(row).unknown_because)
+        reasons = {reason: number for number, reason in enumerate(because, 1)}
+        columns += *_FREEABLE, NumberColumn("FREEABLE", lambda row: _freeable_words(_freeable(row), reasons))
+    write_table(out, [*first, *columns], rows)
+    out.write("\n")
+    named = [*starmap(NamedUsage, log_dirs.items())]
+    write_table(out, [Column("LOG DIRECTORY", _name), _PARTITIONS, *columns], named)
+    out.write("\n")
+    for reason, number in reasons.items():
+        out.write(f"{paint_of(out).wrapped(f'[{number}] {printable(reason)}', indent='  ')}\n")
 
-    def topics(self, rows: Sequence[TopicUsage]) -> None:
-        """Write a row per topic."""
-        self._table([Column("TOPIC", lambda row: row.topic), _PARTITIONS, *_SIZES], rows)
 
-    def end(self, log_dirs: Mapping[str, Usage], topics: int) -> None:
-        """Write a row per log directory, why something is unknown, and the sum of all."""
-        self._out.write("\n")
-        columns = [Column("LOG DIRECTORY", lambda row: row.name), _PARTITIONS, *_SIZES]
-        self._table(columns, [*starmap(_Row, log_dirs.items())])
-        self._out.write("\n")
-        reasons = [f"[{number}] {printable(reason)}" for reason, number in self._reasons.items()]
-        for line in (*reasons, _closing(sum(log_dirs.values(), Usage()), topics)):
-            self._out.write(f"{paint_of(self._out).wrapped(line, indent='  ')}\n")
-
-    def _table(self, columns: Sequence[Column], rows: Sequence[Any]) -> None:
-        freeable = (
-            NumberColumn("RETENTION", lambda row: _known(_freeable(row).retention_bytes), 2),
-            NumberColumn("COMPACTION", lambda row: _known(_freeable(row).compaction_bytes), 2),
-            NumberColumn("FREEABLE", lambda row: self._sum(_freeable(row))),
-        )
-        write_table(self._out, [*columns, *(freeable if self._shows_freeable else ())], rows)
-
-    def _sum(self, found: Freeable) -> str:
-        """Return the sum, and the numbers of the reasons for which it is not known."""
-        if not found.unknown_partitions:
-            return size_or_0(found.known_bytes)
-        numbers = [self._reasons.setdefault(why, len(self._reasons) + 1) for why in found.unknown_because]
-        shown = ",".join(map(str, numbers[:_MOST_NUMBERS])) + (",..." if len(numbers) > _MOST_NUMBERS else "")
-        known = f"at least {sized(found.known_bytes)}" if found.known_bytes else UNKNOWN
-        return f"{known} [{shown}]"
+def _freeable_words(freeable: Freeable, reasons: Mapping[str, int]) -> str:
+    """Return the sum, and the numbers of the reasons for which it is not known."""
+    if not freeable.unknown_partitions:
+        return size_or_0(freeable.known_bytes)
+    numbers = [str(reasons[reason]) for reason in freeable.unknown_because]
+    shown = ",".join(numbers[:_MOST_NUMBERS]) + (",..." if len(numbers) > _MOST_NUMBERS else "")
+    known = f"at least {sized(freeable.known_bytes)}" if freeable.known_bytes else UNKNOWN
+    return f"{known} [{shown}]"
 
 
 def _freeable(row: Any) -> Freeable:

@@ -9,9 +9,10 @@ from kafkalog_cli.change.changes import Drop, Move
 from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.call.call import Call
+from kafkalog_cli.ops.call.options import VerbOptions
 from kafkalog_cli.ops.call.target import Target
 from kafkalog_cli.ops.change.compact.cleaning import Cleaning
 from kafkalog_cli.ops.change.compact.plan import CompactPlan, plan_compact
@@ -19,7 +20,7 @@ from kafkalog_cli.ops.change.plans import LogPlan
 from kafkalog_cli.ops.change.refusals import Action
 from kafkalog_cli.ops.change.retain.plan import RetainPlan
 from kafkalog_cli.ops.change.retain.retain import plan_retain
-from kafkalog_cli.ops.look.listing.listing import Freeable
+from kafkalog_cli.ops.look.listing.listing import Freeable, PartitionListing
 
 _Result = TypeVar("_Result")
 _PlanT = TypeVar("_PlanT", bound=LogPlan)
@@ -28,12 +29,21 @@ BLOCK_BYTES = 4096
 """The unit in which a new file gets its space, as on ext4 and XFS."""
 
 
-def freeable_of(call: Call, partitions: Sequence[Partition]) -> tuple[dict[str, Freeable], ExitCode]:
-    """Return what each partition would free, by path, and the exit code of all.
+def freeable_of(
+    fs: WritableFilesystem, paths: Sequence[str], listings: Iterable[PartitionListing], options: VerbOptions
+) -> tuple[dict[str, Freeable], ExitCode]:
+    """Return what each partition of `ls PATHS` would free, by path, and the exit code of all.
 
-    The call is a dry run, so that it takes no lock. Raises as `Call.settings`.
+    The options are those of a dry run, so that it takes no lock. Raises as `Call.settings`.
     """
     found: dict[str, Freeable] = {}
+    call, partitions = Call("ls", paths, options), []
+    call.named_paths = frozenset(path.rstrip("/") for path in paths)
+    for path in (listing.path for listing in listings):
+        try:
+            partitions.append(open_partition(fs, path))
+        except KafkalogError as error:  # a broker removed it after it was listed
+            found[path] = Freeable(unknown_because=(str(error),), partitions=1, unknown_partitions=1)
 
     def plan(target: Target) -> Freeable:
         found[target.partition.path] = freeable = _freeable(target)

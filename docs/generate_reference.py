@@ -89,9 +89,9 @@ def _entries(rows: Iterable[tuple[str, str]], section: str = "") -> str:
     return "".join(f".TP\n\\fB{_roff(name)}\\fR{section}\n{_roff(text)}\n" for name, text in rows)
 
 
-def _examples(examples: Iterable[tuple[str, str]]) -> str:
+def _examples(examples: Mapping[str, str]) -> str:
     return "".join(
-        f".PP\n{_roff(purpose)}:\n.PP\n.nf\n.RS\n{_roff(command)}\n.RE\n.fi\n" for purpose, command in examples
+        f".PP\n{_roff(purpose)}:\n.PP\n.nf\n.RS\n{_roff(command)}\n.RE\n.fi\n" for purpose, command in examples.items()
     )
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import fields, replace
-from enum import Enum
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from typer import Argument, Context, Option
 
@@ -37,57 +36,35 @@ from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    (
-        "Append the records of a file, one value per line",
-        "kafkalog append /var/lib/kafka/orders-0 records.txt --input lines --single-replica",
+EXAMPLES = {
+    "Append the records of a file, one value per line": (
+        "kafkalog append /var/lib/kafka/orders-0 records.txt --input lines --single-replica"
     ),
-    (
-        "Copy records from another partition",
-        (
-            "kafkalog read /var/lib/kafka/orders-1 --format json"
-            " | kafkalog append /var/lib/kafka/orders-0 - --single-replica"
-        ),
+    "Copy records from another partition": (
+        "kafkalog read /var/lib/kafka/orders-1 --format json | kafkalog append /var/lib/kafka/orders-0"
+        " - --single-replica"
     ),
-    (
-        "Check the input only",
-        "kafkalog append /var/lib/kafka/orders-0 records.txt --input lines --single-replica --dry-run",
+    "Check the input only": (
+        "kafkalog append /var/lib/kafka/orders-0 records.txt --input lines --single-replica --dry-run"
     ),
-)
+}
 EXIT_CODES = CHANGE
 
 _records_option = partial(Option, rich_help_panel="Records and batches")
 _producer_option = partial(Option, rich_help_panel="Producer")
 
 
-class RecordInput(Enum):
-    """The format of input records; NDJSON has two names."""
-
-    NDJSON = "ndjson"
-    JSON = "json"
-    LINES = "lines"
-    KCAT = "kcat"
-
-
-class EndingOption(Enum):
-    """How a transaction is left."""
-
-    COMMIT = "commit"
-    ABORT = "abort"
-    OPEN = "open"
-
-
 # fmt: off
 class RecordOptions(NamedTuple):
     """The format of the records, their batches and their producer."""
 
-    input: Annotated[RecordInput, _records_option("--input",
+    input: Annotated[Literal["ndjson", "json", "lines", "kcat"], _records_option("--input",
         help="Format of the input: NDJSON from dump-log or read, one record per line, or lines of kcat -J."
-        )] = RecordInput.NDJSON
+        )] = "ndjson"
     key_separator: Annotated[str | None, _records_option("--key-separator", metavar="TEXT",
         help="Text between key and value of a line.")] = None
     codec: Annotated[CodecName, _records_option("--codec",
-        help="Compression of batches, if the topic has no compression.type.")] = CodecName.NONE
+        help="Compression of batches, if the topic has no compression.type.")] = "none"
     compression_level: Annotated[int | None, _records_option("--compression-level", metavar="N",
         help="Level of the codec. Without it: Kafka's default.")] = None
     batch_bytes: Annotated[int, _records_option("--batch-bytes", metavar="BYTES", min=1,
@@ -100,7 +77,7 @@ class RecordOptions(NamedTuple):
         help="Epoch of the producer.")] = 0
     first_sequence: Annotated[int | None, _producer_option("--first-sequence", metavar="N", min=0,
         help="Sequence of the first record. Without it: the next sequence of the producer.")] = None
-    transaction: Annotated[EndingOption | None, _producer_option("--transaction",
+    transaction: Annotated[Literal["commit", "abort", "open"] | None, _producer_option("--transaction",
         help="Append all records as one transaction, and end it so.")] = None
     topic_id: Annotated[str | None, _records_option("--topic-id", metavar="ID",
         help="Topic id for a new partition. Without it: the id in the metadata log.")] = None
@@ -116,15 +93,14 @@ class RecordOptions(NamedTuple):
 
     def checked(self) -> AppendOptions:
         """Return the options as an append takes them. Raises UsageError if they contradict each other."""
-        chosen = {one.name: getattr(self, one.name) for one in fields(Writing)}
-        writing = Writing(**{name: one.value if isinstance(one, Enum) else one for name, one in chosen.items()})
+        writing = Writing(**{field.name: getattr(self, field.name) for field in fields(Writing)})
         skipped = parse_skipped(self.skip_records or ())
-        is_ndjson, is_kcat = self.input in (RecordInput.NDJSON, RecordInput.JSON), self.input is RecordInput.KCAT
-        found = AppendOptions(
-            writing, is_ndjson, self.key_separator, self.topic_id, skipped, is_kcat, self.partitioner
+        options = AppendOptions(
+            writing, self.input in ("ndjson", "json"), self.key_separator, self.topic_id, skipped,
+            self.input == "kcat", self.partitioner,
         )  # fmt: skip
-        found.check()
-        return found
+        options.check()
+        return options
 
 
 def append(  # noqa: PLR0913

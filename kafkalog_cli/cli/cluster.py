@@ -9,7 +9,7 @@ from typer import Context
 from kafkalog_cli.cli.completion import complete_topics
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.options import TIME_HELP, Format, LogDirPaths, MetadataOption, Now, OutputFormat, selection_option
+from kafkalog_cli.cli.options import TIME_HELP, Format, LogDirPaths, MetadataOption, Now, selection_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
@@ -20,14 +20,11 @@ from kafkalog_cli.output.human import NOTHING, Column, cell, iso_time, write_tab
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
-EXAMPLES = (
-    ("Print the state of a cluster", "kafkalog cluster /var/lib/kafka"),
-    (
-        "Print the partitions of a topic as of an hour ago",
-        "kafkalog cluster /var/lib/kafka --at -1h --topic orders",
-    ),
-    ("Print the changes since midnight", "kafkalog cluster /var/lib/kafka --since 2026-11-23"),
-)
+EXAMPLES = {
+    "Print the state of a cluster": "kafkalog cluster /var/lib/kafka",
+    "Print the partitions of a topic as of an hour ago": ("kafkalog cluster /var/lib/kafka --at -1h --topic orders"),
+    "Print the changes since midnight": "kafkalog cluster /var/lib/kafka --since 2026-11-23",
+}
 EXIT_CODES = READ | exit_codes(ExitCode.UNSUPPORTED)
 
 POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIME_HELP}"
@@ -47,7 +44,7 @@ def cluster(  # noqa: PLR0913, PLR0917 options
         help="Of topics, partitions and settings, print only this topic's; may be repeated.")] = None,
     metadata: MetadataOption = None,
     now: Now = None,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
 ) -> int:  # fmt: skip
     """Print brokers, topics, settings, ACLs of the metadata log.
 

@@ -37,40 +37,39 @@ def _row(param: Any) -> tuple[str, str]:
     if param.is_flag:
         return names, param.help
     default = param.default.value if isinstance(param.default, Enum) else param.default
-    shown = f" [default: {default}]" if default and param.show_default else ""
-    return f"{names} {param.metavar}", f"{param.help}{shown}"
+    default_text = f" [default: {default}]" if default and param.show_default else ""
+    return f"{names} {param.metavar}", f"{param.help}{default_text}"
 
 
 def help_text(  # noqa: PLR0913, PLR0917
     usage: str,
     description: str,
     rows: Mapping[str, Sequence[tuple[str, str]]],
-    examples: Sequence[tuple[str, str]],
+    examples: Mapping[str, str],
     exit_codes: Mapping[ExitCode, str],
     widest_names: int = 24,
 ) -> str:
     """Return the help. `rows` has names and texts below their titles; longer names have a line of their own."""
     width = min(shutil.get_terminal_size().columns or _COLUMNS, _COLUMNS)
-    paragraphs = [*paragraphs_of(description)]
-    blocks = [paragraphs[0], _filled(f"Usage: {usage}", width, "       "), *paragraphs[1:]]
-    lines = ["\n\n".join(_filled(block, width) if block in paragraphs else block for block in blocks)]
-    lines += ["\nExamples:", *(line for example in examples for line in _example(*example, width))]
+    summary, *paragraphs = paragraphs_of(description)
+    blocks = [_fill(summary, width), _fill(f"Usage: {usage}", width, "       ")]
+    blocks += [_fill(paragraph, width) for paragraph in paragraphs]
+    blocks.append("\n".join(["Examples:", *(line for item in examples.items() for line in _example(*item, width))]))
     if exit_codes:
         rows = {**rows, "Exit codes": [(str(int(code)), f"{meaning}.") for code, meaning in exit_codes.items()]}
     names = [name for group in rows.values() for name, _ in group]
     column = max(len(name) for name in names if len(name) <= widest_names) + 4
     for title, group in rows.items():
-        lines += [f"\n{title}:", *(_entry(name, text, column, width) for name, text in group)]
-    return "\n".join(lines)
+        blocks.append("\n".join([f"{title}:", *(_entry(name, text, column, width) for name, text in group)]))
+    return "\n\n".join(blocks)
 
 
-def paragraphs_of(docstring: str) -> Iterator[str]:
-    """Yield the paragraphs of a docstring without its line breaks."""
-    for paragraph in docstring.split("\n\n"):
-        yield re.sub(r"\s+", " ", paragraph).strip()
+def paragraphs_of(docstring: str) -> list[str]:
+    """Return the paragraphs of a docstring without its line breaks."""
+    return [" ".join(paragraph.split()) for paragraph in docstring.split("\n\n")]
 
 
-def _filled(text: str, width: int, indent: str = "", first: str = "") -> str:
+def _fill(text: str, width: int, indent: str = "", first: str = "") -> str:
     return textwrap.fill(
         text, width, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
@@ -79,13 +78,13 @@ def _filled(text: str, width: int, indent: str = "", first: str = "") -> str:
 def _entry(name: str, text: str, column: int, width: int) -> str:
     indent = " " * column
     if len(name) + 4 > column:
-        return f"  {name}\n{_filled(text, width, indent, indent)}"
-    return _filled(text, width, indent, f"  {name}".ljust(column))
+        return f"  {name}\n{_fill(text, width, indent, indent)}"
+    return _fill(text, width, indent, f"  {name}".ljust(column))
 
 
 def _example(purpose: str, command: str, width: int) -> Iterator[str]:
     """Yield the lines of an example, which can be pasted: a line that goes on ends with a backslash."""
-    yield _filled(f"{purpose}:", width, "    ", "  ")
+    yield _fill(f"{purpose}:", width, "    ", "  ")
     line = "   "
     for word in re.split(r" (?=--|\| )", command):
         if len(line) + len(word) + 3 > width:

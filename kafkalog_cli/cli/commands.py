@@ -73,17 +73,17 @@ GROUPS = {
 """Subcommands as the help lists them, with the first sentences of their docstrings: to import all takes 0.3 s."""
 _NAMES = [name for names in GROUPS.values() for name in names]
 HELP_NAMES: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
-EXAMPLES = (
-    ("See what is on the disk of a broker", "kafkalog ls /var/lib/kafka"),
-    ("Find damage, and the command that repairs it", "kafkalog verify /var/lib/kafka"),
-    ("See what a repair would do, then do it", "kafkalog recover /var/lib/kafka --dry-run"),
-)
+EXAMPLES = {
+    "See what is on the disk of a broker": "kafkalog ls /var/lib/kafka",
+    "Find damage, and the command that repairs it": "kafkalog verify /var/lib/kafka",
+    "See what a repair would do, then do it": "kafkalog recover /var/lib/kafka --dry-run",
+}
 
 
 class Command(TyperCommand):
     """A subcommand. Modules override `parse_args` in a subclass `Parser` for words that only look like options."""
 
-    examples: Sequence[tuple[str, str]] = ()
+    examples: Mapping[str, str] = {}
     exit_codes: Mapping[ExitCode, str] = {}
 
     @property

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from enum import Enum
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Context, Option
 
@@ -43,23 +42,14 @@ from kafkalog_cli.output.human import Column, NumberColumn, iso_time, setting_wo
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    ("Estimate the effect of compaction", "kafkalog compact /var/lib/kafka --dry-run --estimate"),
-    ("Compact one topic now", "kafkalog compact /var/lib/kafka --topic customers --force"),
-    (
-        "Erase all records of some keys, with a proof",
-        "kafkalog compact /var/lib/kafka --topic customers --erase-keys keys.txt --input lines",
+EXAMPLES = {
+    "Estimate the effect of compaction": "kafkalog compact /var/lib/kafka --dry-run --estimate",
+    "Compact one topic now": "kafkalog compact /var/lib/kafka --topic customers --force",
+    "Erase all records of some keys, with a proof": (
+        "kafkalog compact /var/lib/kafka --topic customers --erase-keys keys.txt --input lines"
     ),
-)
+}
 EXIT_CODES = CHANGE_DAMAGED
-
-
-class KeyInput(Enum):
-    """The format of a file of keys; NDJSON has two names."""
-
-    NDJSON = "ndjson"
-    JSON = "json"
-    LINES = "lines"
 
 
 def compact(  # noqa: PLR0913
@@ -81,8 +71,8 @@ def compact(  # noqa: PLR0913
     remove_other_records: Annotated[bool, Option("--remove-other-records",
         help="With --erase-keys: also remove the records of other keys that --config cleanup.policy=compact removes"
         " from a topic that is not known to be compacted.")] = False,
-    input: Annotated[KeyInput, Option("--input",  # noqa: A002
-        help="Format of FILE: NDJSON records from dump-log, or one key per line.")] = KeyInput.NDJSON,
+    input: Annotated[Literal["ndjson", "json", "lines"], Option("--input",  # noqa: A002
+        help="Format of FILE: NDJSON records from dump-log, or one key per line.")] = "ndjson",
     memory: Annotated[str, Option(metavar="SIZE", envvar="KAFKALOG_MEMORY",
         help="Memory for the keys of one partition. If they need more, the log is read several times.")] = "128MiB",
     kafka_version: Annotated[str, Option(metavar="VERSION", envvar="KAFKALOG_KAFKA_VERSION",
@@ -128,7 +118,7 @@ def compact(  # noqa: PLR0913
     if safety.dry_run and explain is None and not erases and len(partitions) > 1:
         run.lines = partial(_remarks_of_row, rows=rows)
     keys = None if erase_keys is None else keys_to_erase(
-        environment.fs, erase_keys, partitions, decoding, is_ndjson=input is not KeyInput.LINES
+        environment.fs, erase_keys, partitions, decoding, is_ndjson=input != "lines"
     )  # fmt: skip
     found = compact_each(
         call,

@@ -28,16 +28,14 @@ from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    (
-        "See what would be removed before offset 100",
-        "kafkalog delete-records /var/lib/kafka/orders-0 --before 100 --single-replica --dry-run",
+EXAMPLES = {
+    "See what would be removed before offset 100": (
+        "kafkalog delete-records /var/lib/kafka/orders-0 --before 100 --single-replica --dry-run"
     ),
-    (
-        "Move the log's start, and keep the files for undo",
-        "kafkalog delete-records /var/lib/kafka/orders-0 --before 100 --single-replica --keep",
+    "Move the log's start, and keep the files for undo": (
+        "kafkalog delete-records /var/lib/kafka/orders-0 --before 100 --single-replica --keep"
     ),
-)
+}
 EXIT_CODES = CHANGE
 
 

@@ -9,7 +9,9 @@ from kafkalog_cli.cli.exit_codes import ANY, exit_codes
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.output.stream import ResultStream
 
-EXAMPLES = (("Make a log directory, and print commands to try on it", "kafkalog demo shop"),)
+EXAMPLES = {
+    "Make a log directory, and print commands to try on it": "kafkalog demo shop",
+}
 EXIT_CODES = ANY | exit_codes(ExitCode.REFUSED)
 
 

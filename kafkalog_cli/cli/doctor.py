@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Context
 
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
+from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.cli.verify import LevelChoice
 from kafkalog_cli.disk.fs import Filesystem
@@ -23,17 +23,16 @@ from kafkalog_cli.ops.check.doctor.examination import Examination, StartStep, ex
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.look.listing.root import LogDirRoot
 from kafkalog_cli.ops.option_values import Clock
+from kafkalog_cli.output.findings import OF_SEVERITY
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import Paint, paint_of, printable
-from kafkalog_cli.output.verify_view import OF_SEVERITY
 
-EXAMPLES = (
-    ("See what a broker will do at its next start, and what to do before", "kafkalog doctor /var/lib/kafka"),
-    (
-        "Find the page of a line of the broker's log",
-        "kafkalog doctor /var/lib/kafka 'No readable meta.properties files found.'",
+EXAMPLES = {
+    "See what a broker will do at its next start, and what to do before": "kafkalog doctor /var/lib/kafka",
+    "Find the page of a line of the broker's log": (
+        "kafkalog doctor /var/lib/kafka 'No readable meta.properties files found.'"
     ),
-)
+}
 EXIT_CODES = (
     READ
     | exit_codes(ExitCode.UNSUPPORTED, ExitCode.REFUSED)
@@ -55,7 +54,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
     now: Now = None,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
 ) -> int:  # fmt: skip
     """Print a broker's next start, and the commands that help now.
 

@@ -7,20 +7,20 @@ from functools import cache
 from typer import Context
 
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.options import DecodingLimits, Format, OutputFormat, PathsArgument, Topics
+from kafkalog_cli.cli.options import DecodingLimits, Format, PathsArgument, Topics
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, UsageError, counted
 from kafkalog_cli.ops.check.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict, counts_of
 from kafkalog_cli.ops.check.checks.partition_check import ReadContext
+from kafkalog_cli.ops.check.checks.report_results import results_of
 from kafkalog_cli.ops.check.checks.root_reports import Ignored, Trouble, index_reports
-from kafkalog_cli.output.index_view import write_report
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    ("Check the index files of a partition", "kafkalog dump-index /var/lib/kafka/orders-0"),
-    ("Print one checkpoint", "kafkalog dump-index /var/lib/kafka/recovery-point-offset-checkpoint"),
-)
+EXAMPLES = {
+    "Check the index files of a partition": "kafkalog dump-index /var/lib/kafka/orders-0",
+    "Print one checkpoint": "kafkalog dump-index /var/lib/kafka/recovery-point-offset-checkpoint",
+}
 EXIT_CODES = READ
 
 
@@ -29,7 +29,7 @@ def dump_index(
     *,
     paths: PathsArgument = None,
     topics: Topics,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
     decoding: DecodingLimits,
 ) -> int:
     """Print indexes, snapshots and checkpoints, each entry checked.
@@ -57,7 +57,7 @@ def dump_index(
         files += 1
         verdicts.update(reported.counts)
         if run.lines is not None:
-            write_report(run.lines, reported)
+            run.lines.results(results_of(reported))
         else:
             for line in _report_lines(reported):
                 run.out.write(line)

@@ -15,7 +15,6 @@ from kafkalog_cli.cli.options import (
     DecodingLimits,
     Format,
     Now,
-    OutputFormat,
     PathsArgument,
     Topics,
     WantedRange,
@@ -46,20 +45,17 @@ if TYPE_CHECKING:
     from kafkalog_cli.output.ndjson import JsonLines
     from kafkalog_cli.output.redact import Redaction
 
-EXAMPLES = (
-    (
-        "Print the batches and records of a segment",
-        "kafkalog dump-log --files /var/lib/kafka/orders-0/00000000000000000000.log --print-data-log",
+EXAMPLES = {
+    "Print the batches and records of a segment": (
+        "kafkalog dump-log --files /var/lib/kafka/orders-0/00000000000000000000.log --print-data-log"
     ),
-    (
-        "Print records of one partition by their offsets",
-        "kafkalog dump-log /var/lib/kafka/orders-0 --print-data-log --from-offset 100 --to-offset 110",
+    "Print records of one partition by their offsets": (
+        "kafkalog dump-log /var/lib/kafka/orders-0 --print-data-log --from-offset 100 --to-offset 110"
     ),
-    (
-        "Print all records with a key as NDJSON, without their values",
-        "kafkalog dump-log /var/lib/kafka --topic orders --key customer-7 --format json --redact values",
+    "Print all records with a key as NDJSON, without their values": (
+        "kafkalog dump-log /var/lib/kafka --topic orders --key customer-7 --format json --redact values"
     ),
-)
+}
 EXIT_CODES = READ
 
 
@@ -171,7 +167,7 @@ class DumpLogOptions(NamedTuple):
     now: Now = None
     strict: Annotated[bool, tool_flag("strict", "Exit with 3 on tail damage and with 4 on corruption.")] = False
     resync: Annotated[bool, tool_flag("resync", "Continue after damage with the next valid batch of the file.")] = False
-    output_format: Format = OutputFormat.TEXT
+    output_format: Format = "text"
     values: Contents = Contents()
     redact: Annotated[str | None, output_option(metavar="WHAT", envvar="KAFKALOG_REDACT",
         help="Leave out contents: keys,values,headers[=hash|len]. Keys of headers stay.")] = None
@@ -187,7 +183,7 @@ class DumpLogOptions(NamedTuple):
     @property
     def deep(self) -> bool:
         """Whether records are read, not only batches."""
-        return self.tool.deep_iteration or self.contents or self.output_format.is_json or self.key is not None
+        return self.tool.deep_iteration or self.contents or self.output_format != "text" or self.key is not None
 # fmt: on
 
 
@@ -302,8 +298,8 @@ class Dump:
         """
         from kafkalog_cli.ops.check.checks.file_report import FileReport
         from kafkalog_cli.ops.check.checks.partition_check import ReadContext
+        from kafkalog_cli.ops.check.checks.report_results import results_of
         from kafkalog_cli.ops.check.checks.root_reports import index_reports
-        from kafkalog_cli.output.index_view import write_report
 
         tool = self._tool
         read_context = ReadContext(self._run.fs, self._limits, self._run.environment.sleep)
@@ -313,7 +309,7 @@ class Dump:
                 if tool.index_sanity_check or tool.verify_index_only:
                     wrong = (entry for entry in report.entries if entry.exit_code is not ExitCode.OK)
                     shown = replace(report, entries=() if tool.index_sanity_check else tuple(wrong))
-                write_report(lines, shown)
+                lines.results(results_of(shown))
         lines.flush()
 
     def _segment(self, path: str, name: str) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import DEFAULT_MASTER, EngineName, Spark
+from kafkalog_cli.cli.options import DEFAULT_MASTER, Spark
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def engine_of(
     With `as_json` nothing shows that Spark starts. Raises UsageError for options that exclude each other,
     KafkalogError.
     """
-    if spark.engine is EngineName.LOCAL:
+    if spark.engine == "local":
         if spark.conf or spark.master != DEFAULT_MASTER:
             raise UsageError(reason="--master and --conf need --engine spark")
         from kafkalog_cli.ops.map_each import map_each

@@ -1,15 +1,15 @@
 """`kafkalog export`: write the records of logs as Parquet, Arrow or NDJSON files."""
 
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from itertools import groupby
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from typer import Context
 
 from kafkalog_cli.cli.engine import engine_of
 from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.options import (
+    CodecName,
     Contents,
     IsolationOption,
     Now,
@@ -35,42 +35,14 @@ from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    ("Write a topic as Parquet files", "kafkalog export /var/lib/kafka --topic orders --output lake"),
-    (
-        "Write new records each night, exactly once",
-        "kafkalog export /var/lib/kafka --output lake --by-day --state lake.state",
+EXAMPLES = {
+    "Write a topic as Parquet files": "kafkalog export /var/lib/kafka --topic orders --output lake",
+    "Write new records each night, exactly once": (
+        "kafkalog export /var/lib/kafka --output lake --by-day --state lake.state"
     ),
-    (
-        "Write NDJSON, which append takes",
-        "kafkalog export /var/lib/kafka/orders-0 --output lake --format json",
-    ),
-)
+    "Write NDJSON, which append takes": "kafkalog export /var/lib/kafka/orders-0 --output lake --format json",
+}
 EXIT_CODES = CHANGE_DAMAGED
-
-
-class Files(Enum):
-    """The file format; NDJSON has two names."""
-
-    PARQUET = "parquet"
-    ARROW = "arrow"
-    JSON = "json"
-    NDJSON = "ndjson"
-
-    @property
-    def is_json(self) -> bool:
-        """Whether the files are NDJSON."""
-        return self in (Files.JSON, Files.NDJSON)
-
-
-class FileCodec(Enum):
-    """The compression of the files."""
-
-    NONE = "none"
-    SNAPPY = "snappy"
-    GZIP = "gzip"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
 
 
 # fmt: off
@@ -80,10 +52,10 @@ class ExportOptions(NamedTuple):
     paths: PartitionPaths = None
     output: Annotated[str | None, output_option(metavar="DIR",
         help="Directory for the files: topic=NAME/PARTITION-OFFSET.parquet.")] = None
-    file_format: Annotated[Files, output_option("--format",
+    file_format: Annotated[Literal["parquet", "arrow", "json", "ndjson"], output_option("--format",
         help="Format of the files: Parquet, Arrow IPC, or NDJSON as read prints it and append takes"
-        " it.")] = Files.PARQUET
-    codec: Annotated[FileCodec | None, output_option(
+        " it.")] = "parquet"
+    codec: Annotated[CodecName | None, output_option(
         help="Compression of Parquet files (default: snappy) and Arrow files (default: none; lz4 and zstd).")] = None
     by_day: Annotated[bool, output_option("--by-day",
         help="Make a directory per day (UTC) of the timestamps: topic=NAME/day=YYYY-MM-DD.")] = False
@@ -104,7 +76,7 @@ class ExportOptions(NamedTuple):
         help="Print nothing if no file was written.")] = False
     report: Annotated[OutputFormat, output_option(
         help="Format of the output: text, or NDJSON (json) with an object per file and a summary. Then errors and"
-        " progress on stderr are objects too.")] = OutputFormat.TEXT
+        " progress on stderr are objects too.")] = "text"
 # fmt: on
 
 
@@ -151,10 +123,10 @@ def export(context: Context, options: ExportOptions) -> int:
 
 def _request(run: Run, options: ExportOptions, decoding: Decoding) -> ExportRequest:
     wanted = options.range.wanted(run.environment, options.now)
-    file_format = FileFormat.JSON if options.file_format.is_json else FileFormat(options.file_format.value)
+    file_format = FileFormat("json" if options.file_format == "ndjson" else options.file_format)
     return ExportRequest(
         file_format,
-        file_format.codecs[0] if options.codec is None else options.codec.value,
+        file_format.codecs[0] if options.codec is None else options.codec,
         options.by_day,
         wanted or Range(),
         options.isolation,

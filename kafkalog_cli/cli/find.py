@@ -14,7 +14,6 @@ from kafkalog_cli.cli.options import (
     IsolationOption,
     Jobs,
     Now,
-    OutputFormat,
     OutputLimits,
     RangeOptions,
     Topics,
@@ -47,17 +46,15 @@ from kafkalog_cli.output.read_printer import consumer_form, decoded_text
 from kafkalog_cli.output.rendering import LineForm
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 
-EXAMPLES = (
-    ("Find a customer's records in all topics", "kafkalog find /var/lib/kafka --key customer-7"),
-    (
-        "Find an order in JSON values of the last two hours, with three records before and after it",
-        "kafkalog find /var/lib/kafka --topic orders --json order.id=42 --from-time -2h -C 3",
+EXAMPLES = {
+    "Find a customer's records in all topics": "kafkalog find /var/lib/kafka --key customer-7",
+    "Find an order in JSON values of the last two hours, with three records before and after it": (
+        "kafkalog find /var/lib/kafka --topic orders --json order.id=42 --from-time -2h -C 3"
     ),
-    (
-        "Print the last error of each partition as NDJSON",
-        "kafkalog find /var/lib/kafka --regex 'error|failed' -i --last 1 --format json",
+    "Print the last error of each partition as NDJSON": (
+        "kafkalog find /var/lib/kafka --regex 'error|failed' -i --last 1 --format json"
     ),
-)
+}
 EXIT_CODES = READ | {ExitCode.OK: "some record matches", ExitCode.FAILURE: "no record matches, or an error"}
 
 _condition = partial(Option, rich_help_panel="Conditions")
@@ -104,7 +101,7 @@ class FindOptions(NamedTuple):
         " key,value.")] = None
     kcat_format: Annotated[str | None, output_option("-f", metavar="FORMAT",
         help=r"Print each record in kcat's format, as `read -f` does, such as '%t %p %o: %k %s\n'.")] = None
-    output_format: Format = OutputFormat.TEXT
+    output_format: Format = "text"
     jobs: Jobs = 0
     limits: OutputLimits = OutputLimits()
 # fmt: on

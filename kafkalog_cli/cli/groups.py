@@ -12,7 +12,6 @@ from kafkalog_cli.cli.options import (
     Format,
     LogDirPaths,
     MetadataOption,
-    OutputFormat,
     selection_option,
 )
 from kafkalog_cli.cli.run import Run
@@ -32,14 +31,13 @@ from kafkalog_cli.ops.cluster.tables.groups import CLASSIC
 from kafkalog_cli.output.human import Column, NumberColumn, iso_time, write_table
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
-EXAMPLES = (
-    ("Print the offsets and the lag of all groups", "kafkalog groups /var/lib/kafka"),
-    ("Print the members of a group", "kafkalog groups /var/lib/kafka --group billing --members"),
-    (
-        "Take the best copy of each partition from two brokers' disks",
-        "kafkalog groups /var/lib/kafka /mnt/backup --topic orders",
+EXAMPLES = {
+    "Print the offsets and the lag of all groups": "kafkalog groups /var/lib/kafka",
+    "Print the members of a group": "kafkalog groups /var/lib/kafka --group billing --members",
+    "Take the best copy of each partition from two brokers' disks": (
+        "kafkalog groups /var/lib/kafka /mnt/backup --topic orders"
     ),
-)
+}
 EXIT_CODES = READ
 
 
@@ -59,7 +57,7 @@ class GroupsOptions(NamedTuple):
         help="Print the partitions that the range assignor gives to each member.")] = False
     broker_config: BrokerConfigOption = None
     metadata: MetadataOption = None
-    output: Format = OutputFormat.TEXT
+    output: Format = "text"
 # fmt: on
 
 

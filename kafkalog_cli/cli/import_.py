@@ -3,10 +3,9 @@
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from enum import Enum
 from functools import partial
 from shlex import join
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from typer import Argument, Context, Option
 
@@ -16,7 +15,6 @@ from kafkalog_cli.cli.exit_codes import CHANGE_DAMAGED
 from kafkalog_cli.cli.options import (
     CodecName,
     Conf,
-    EngineName,
     PartitionerOption,
     Printing,
     Safety,
@@ -40,23 +38,15 @@ from kafkalog_cli.ops.move.importing.sources import ImportRequest, command_of, i
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    ("Build the partitions that an export wrote", "kafkalog import lake --log-dir /var/lib/kafka"),
-    (
-        "Build six partitions of a topic from Parquet files, and compare each record",
-        "kafkalog import orders.parquet --log-dir /var/lib/kafka --topic orders --partitions 6 --prove",
+EXAMPLES = {
+    "Build the partitions that an export wrote": "kafkalog import lake --log-dir /var/lib/kafka",
+    "Build six partitions of a topic from Parquet files, and compare each record": (
+        "kafkalog import orders.parquet --log-dir /var/lib/kafka --topic orders --partitions 6 --prove"
     ),
-)
+}
 EXIT_CODES = CHANGE_DAMAGED
 
 _partitions_option = partial(Option, rich_help_panel="Partitions and batches")
-
-
-class ImportInput(Enum):
-    """The format of the files."""
-
-    AUTO = "auto"
-    KCAT = "kcat"
 
 
 # fmt: off
@@ -78,9 +68,9 @@ class ImportOptions(NamedTuple):
         help="Make N partitions per topic, with records by their keys (--partitioner) and new offsets. Without it: by"
         " the column partition, or the metadata in files of export.")] = None
     partitioner: PartitionerOption = Hashing.MURMUR2_RANDOM
-    input: Annotated[ImportInput, _partitions_option("--input",
+    input: Annotated[Literal["auto", "kcat"], _partitions_option("--input",
         help="kcat: all files have lines of kcat -J, whatever their names. auto: by their names; such lines are known"
-        " too.")] = ImportInput.AUTO
+        " too.")] = "auto"
     new_offsets: Annotated[bool, _partitions_option("--new-offsets",
         help="Number the records from 0 on. Without it: offsets of the input are kept, with their gaps.")] = False
     codec: Annotated[CodecName | None, _partitions_option(
@@ -119,7 +109,7 @@ def import_(context: Context, options: ImportOptions) -> int:
     request.check()
     begun = run.environment.clock()
     job = _job(run.environment, options, request)
-    find = partial(input_files, run.fs, options.inputs, are_lines=options.input is ImportInput.KCAT)
+    find = partial(input_files, run.fs, options.inputs, are_lines=options.input == "kcat")
     if options.safety.dry_run:
         result = job.plan(find())
     else:
@@ -149,7 +139,7 @@ def shell_line(argv: Sequence[str], paths: Collection[str]) -> str:
 def _request(options: ImportOptions) -> ImportRequest:
     return ImportRequest(
         options.topic, topic_ids(options.topic_id or ()), options.partitions, options.new_offsets,
-        None if options.codec is None else options.codec.value, options.level, options.batch_bytes, options.prove,
+        options.codec, options.level, options.batch_bytes, options.prove,
         options.replace_empty, options.single_replica, options.partitioner,
     )  # fmt: skip
 
@@ -158,8 +148,8 @@ def _engine(environment: Environment, options: ImportOptions) -> AbstractContext
     """Return the context of the `map_each` of the options. Raises UsageError."""
     if options.master is None and options.conf:
         raise UsageError(reason="--conf needs --master")
-    spark = Spark() if options.master is None else Spark(EngineName.SPARK, options.master, options.conf)
-    return engine_of(environment, spark, as_json=options.printing.output.is_json)
+    spark = Spark() if options.master is None else Spark("spark", options.master, options.conf)
+    return engine_of(environment, spark, as_json=options.printing.output != "text")
 
 
 def _job(environment: Environment, options: ImportOptions, request: ImportRequest) -> Import:

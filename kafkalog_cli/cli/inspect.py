@@ -7,7 +7,7 @@ from typer import Argument, Context
 
 from kafkalog_cli.cli.changes import Reports
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
-from kafkalog_cli.cli.options import Format, Now, OutputFormat, Safety, SettingSources, Topics, output_option
+from kafkalog_cli.cli.options import Format, Now, Safety, SettingSources, Topics, output_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, counted
@@ -26,17 +26,13 @@ from kafkalog_cli.output.human import (
 from kafkalog_cli.output.progress import size_or_0, sized
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
-EXAMPLES = (
-    (
-        "See when the data of each partition was written, and what retention removes",
-        "kafkalog inspect /var/lib/kafka",
+EXAMPLES = {
+    "See when the data of each partition was written, and what retention removes": ("kafkalog inspect /var/lib/kafka"),
+    "Make a page of it for a browser": (
+        "kafkalog inspect /var/lib/kafka --broker-config server.properties --html inspect.html"
     ),
-    (
-        "Make a page of it for a browser",
-        "kafkalog inspect /var/lib/kafka --broker-config server.properties --html inspect.html",
-    ),
-    ("See each segment of a partition", "kafkalog inspect /var/lib/kafka/orders-0"),
-)
+    "See each segment of a partition": "kafkalog inspect /var/lib/kafka/orders-0",
+}
 EXIT_CODES = READ | exit_codes(ExitCode.REFUSED)
 
 
@@ -51,7 +47,7 @@ def inspect(  # noqa: PLR0913
     html: Annotated[str | None, output_option("--html", metavar="FILE", show_default=False,
         help="Write also a page for browsers to FILE, replacing it. The page needs no other file and no"
         " network.")] = None,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
 ) -> int:  # fmt: skip
     """Show partitions on a time axis: segments, holes, retention.
 
@@ -78,7 +74,7 @@ def inspect(  # noqa: PLR0913
         from kafkalog_cli.output.inspect_page import inspect_page
 
         replace_named_file(run.fs, html, inspect_page(inspected, run.environment.clock_ms(now), _sentences), "page")
-    if not output.is_json:
+    if not run.as_json:
         write_inspected(run.out, inspected)
     return reports.end(
         found,

@@ -5,12 +5,12 @@ from typing import Annotated
 from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.exit_codes import PATHS
-from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption
+from kafkalog_cli.cli.options import Format, PartitionOption, TopicOption
 
-EXAMPLES = (
-    ("Print the record at offset 120", "kafkalog lookup-offset /var/lib/kafka/orders-0 120"),
-    ("Print only the batch that holds it", "kafkalog lookup-offset /var/lib/kafka/orders-0 120 --batch"),
-)
+EXAMPLES = {
+    "Print the record at offset 120": "kafkalog lookup-offset /var/lib/kafka/orders-0 120",
+    "Print only the batch that holds it": "kafkalog lookup-offset /var/lib/kafka/orders-0 120 --batch",
+}
 EXIT_CODES = PATHS
 
 
@@ -21,7 +21,7 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     topic: TopicOption = None,
     partition: PartitionOption = None,
     batch: Annotated[bool, Option("--batch", help="Print only the batch that holds the offset.")] = False,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
 ) -> int:
     """Find the record at an offset.
 
@@ -31,7 +31,7 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.run import Run
     from kafkalog_cli.ops.look.lookup_offset import lookup_offset as find_offset
     from kafkalog_cli.ops.selection import select_one, selection_of
-    from kafkalog_cli.output.lookup_view import found_lines, write_found
+    from kafkalog_cli.output.found_record import found_lines, write_found
 
     run = Run(context, output)
     paths = run.directories_of([path])

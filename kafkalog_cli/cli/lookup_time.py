@@ -9,7 +9,7 @@ from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.commands import Command
 from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
-from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption
+from kafkalog_cli.cli.options import TIME_HELP, Format, Now, PartitionOption, TopicOption
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, NoTimestamps, UsageError
@@ -19,21 +19,15 @@ from kafkalog_cli.ops.look.lookup_offset import Found, LookupOffset
 from kafkalog_cli.ops.look.lookup_time import BrokerAnswer, joined_errors
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.selection import select_of_topics, selection_of
+from kafkalog_cli.output.found_record import found_lines, write_found
 from kafkalog_cli.output.human import iso_time
-from kafkalog_cli.output.lookup_view import found_lines, write_found
 from kafkalog_cli.output.stream import paint_of, printable
 
-EXAMPLES = (
-    ("Find the first record of a day", "kafkalog lookup-time /var/lib/kafka/orders-0 2023-11-14"),
-    (
-        "Find it in each partition of a topic",
-        "kafkalog lookup-time /var/lib/kafka --topic orders 2023-11-14",
-    ),
-    (
-        "Find the record with the largest timestamp",
-        "kafkalog lookup-time /var/lib/kafka/orders-0 --max-timestamp",
-    ),
-)
+EXAMPLES = {
+    "Find the first record of a day": "kafkalog lookup-time /var/lib/kafka/orders-0 2023-11-14",
+    "Find it in each partition of a topic": "kafkalog lookup-time /var/lib/kafka --topic orders 2023-11-14",
+    "Find the record with the largest timestamp": ("kafkalog lookup-time /var/lib/kafka/orders-0 --max-timestamp"),
+}
 EXIT_CODES = PATHS | exit_codes(ExitCode.PARTIAL)
 
 
@@ -51,7 +45,7 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     before: Annotated[int | None, Option(metavar="N", min=1,
         help="Print at most N segment starts before the time, by file times, as brokers did until 0.10.")] = None,
     now: Now = None,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
 ) -> int:  # fmt: skip
     """Find the first record at or after a time.
 

@@ -12,7 +12,7 @@ from typer import Context, Option
 
 from kafkalog_cli.cli.changes import Reports
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, Safety, SettingSources, Topics
+from kafkalog_cli.cli.options import Format, Now, PathsArgument, Safety, SettingSources, Topics
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, counted
@@ -31,14 +31,11 @@ from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 if TYPE_CHECKING:
     from kafkalog_cli.ops.call.options import VerbOptions
 
-EXAMPLES = (
-    ("List the partitions of a log directory", "kafkalog ls /var/lib/kafka"),
-    (
-        "Show the topics that fill the disk, the largest first",
-        "kafkalog ls /var/lib/kafka --topics --sort size",
-    ),
-    ("List the segments of one topic", "kafkalog ls /var/lib/kafka --topic orders --segments"),
-)
+EXAMPLES = {
+    "List the partitions of a log directory": "kafkalog ls /var/lib/kafka",
+    "Show the topics that fill the disk, the largest first": ("kafkalog ls /var/lib/kafka --topics --sort size"),
+    "List the segments of one topic": "kafkalog ls /var/lib/kafka --topic orders --segments",
+}
 EXIT_CODES = READ
 
 _space_option = partial(Option, rich_help_panel="Space on the disk")
@@ -75,7 +72,7 @@ class LsOptions(NamedTuple):
         " snapshot.")] = True
     space: Space = Space()
     settings: SettingSources = SettingSources()
-    output: Format = OutputFormat.TEXT
+    output: Format = "text"
 # fmt: on
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Context, Option
 
 from kafkalog_cli.cli.exit_codes import PATHS, exit_codes
-from kafkalog_cli.cli.options import Format, OutputFormat
+from kafkalog_cli.cli.options import Format
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode, UsageError, counted, shell_word
 from kafkalog_cli.ops.move.metadump.copying import Metadump
@@ -14,13 +14,10 @@ from kafkalog_cli.ops.move.metadump.copying import metadump as copy_without_data
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import Paint, paint_of, printable
 
-EXAMPLES = (
-    ("Make a copy without keys, values and secrets", "kafkalog metadump /var/lib/kafka /mnt/for-support"),
-    (
-        "Replace the names of topics and groups too",
-        "kafkalog metadump /var/lib/kafka /mnt/for-support --hash-names",
-    ),
-)
+EXAMPLES = {
+    "Make a copy without keys, values and secrets": "kafkalog metadump /var/lib/kafka /mnt/for-support",
+    "Replace the names of topics and groups too": ("kafkalog metadump /var/lib/kafka /mnt/for-support --hash-names"),
+}
 EXIT_CODES = PATHS | exit_codes(ExitCode.UNSUPPORTED, ExitCode.REFUSED)
 
 
@@ -31,7 +28,7 @@ def metadump(
         show_default=False)] = None,
     hash_names: Annotated[bool, Option("--hash-names",
         help="Replace names of topics, groups and transactional ids, too.")] = False,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
 ) -> int:  # fmt: skip
     """Copy log directories without keys, values and secrets.
 

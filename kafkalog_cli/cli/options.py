@@ -5,9 +5,8 @@ Dataclasses take several times as long to create, at every start of a command.
 """
 
 import os
-from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from typer import Argument, Context, Option
 
@@ -177,15 +176,7 @@ class OutputLimits(NamedTuple):
         return Limits(max_batch_bytes, *self)
 
 
-class CodecName(Enum):
-    """The compression of batches."""
-
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
+CodecName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 _FORMATS = (
     "auto (contents with a Schema Registry's framing), avro, protobuf, json, string, int, long, short, float, double,"
@@ -216,19 +207,7 @@ class Contents(NamedTuple):
 
 # -- output
 
-class OutputFormat(Enum):
-    """The format of the results; NDJSON has two names."""
-
-    TEXT = "text"
-    JSON = "json"
-    NDJSON = "ndjson"
-
-    @property
-    def is_json(self) -> bool:
-        """Whether each line is a JSON object."""
-        return self is not OutputFormat.TEXT
-
-
+OutputFormat = Literal["text", "json", "ndjson"]  # NDJSON has two names
 Format = Annotated[OutputFormat, output_option("--format", envvar="KAFKALOG_FORMAT",
     help="Format of the results. json (or ndjson): an object per line; errors on stderr are objects too.")]
 
@@ -240,7 +219,7 @@ class Printing(NamedTuple):
         help="Print more: each setting, each planned change, each removed file.")] = False
     quiet: Annotated[bool, output_option("--quiet", envvar="KAFKALOG_QUIET",
         help="Print nothing for partitions without a change.")] = False
-    output: Format = OutputFormat.TEXT
+    output: Format = "text"
 
 
 Metrics = Annotated[str | None, output_option("--metrics", metavar="FILE",
@@ -361,13 +340,6 @@ def default_jobs() -> int:
     return max(1, min(os.cpu_count() or 1, MOST_JOBS))
 
 
-class EngineName(Enum):
-    """The engine that works on the partitions."""
-
-    LOCAL = "local"
-    SPARK = "spark"
-
-
 DEFAULT_MASTER = "local[*]"
 Master = Annotated[str, spark_option(metavar="URL",
     help="Place where Spark runs: local[N] for N threads here, spark://... for a cluster.")]
@@ -378,8 +350,8 @@ Conf = Annotated[list[str] | None, spark_option("--conf", metavar="NAME=VALUE",
 class Spark(NamedTuple):
     """Whether tasks of Spark do the work."""
 
-    engine: Annotated[EngineName, spark_option("--engine",
-        help="local: threads and processes of this machine. spark: tasks of Spark.")] = EngineName.LOCAL
+    engine: Annotated[Literal["local", "spark"], spark_option("--engine",
+        help="local: threads and processes of this machine. spark: tasks of Spark.")] = "local"
     master: Master = DEFAULT_MASTER
     conf: Conf = None
 

@@ -16,10 +16,10 @@ from kafkalog_cli.output.changes import Detail, Sums
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    ("See what can be removed", "kafkalog purge /var/lib/kafka --dry-run"),
-    ("Remove what runs of more than a day ago kept", "kafkalog purge /var/lib/kafka --older-than 1d"),
-)
+EXAMPLES = {
+    "See what can be removed": "kafkalog purge /var/lib/kafka --dry-run",
+    "Remove what runs of more than a day ago kept": "kafkalog purge /var/lib/kafka --older-than 1d",
+}
 EXIT_CODES = CHANGE
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from typer import Argument, Context
 
@@ -14,7 +13,6 @@ from kafkalog_cli.cli.options import (
     IsolationOption,
     Now,
     OneTopic,
-    OutputFormat,
     OutputLimits,
     RangeOptions,
     limits_option,
@@ -40,20 +38,17 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.keys import WantedKey
     from kafkalog_cli.output.rendering import WriteBytes
 
-EXAMPLES = (
-    (
-        "Print all records of a topic, merged by timestamp",
-        "kafkalog read /var/lib/kafka --topic orders --merge-by-time --print timestamp,partition,offset,value",
+EXAMPLES = {
+    "Print all records of a topic, merged by timestamp": (
+        "kafkalog read /var/lib/kafka --topic orders --merge-by-time --print timestamp,partition,offset,value"
     ),
-    (
-        "Print the records with one key, in kcat's format",
-        "kafkalog read /var/lib/kafka --topic orders --key customer-7 -f '%p %o: %s\\n'",
+    "Print the records with one key, in kcat's format": (
+        "kafkalog read /var/lib/kafka --topic orders --key customer-7 -f '%p %o: %s\\n'"
     ),
-    (
-        "Print ten records with keys and offsets",
-        "kafkalog read /var/lib/kafka/orders-0 --from 100 --max-records 10 --print offset,key,value",
+    "Print ten records with keys and offsets": (
+        "kafkalog read /var/lib/kafka/orders-0 --from 100 --max-records 10 --print offset,key,value"
     ),
-)
+}
 EXIT_CODES = READ
 
 DEFAULT_CHUNK_BYTES = 2 << 20
@@ -67,13 +62,6 @@ LEAST_CHUNK_BYTES = 16 << 10
 
 Compressed batches take several times as much when they are decompressed.
 """
-
-
-class Framing(Enum):
-    """The form of the output: lines, or fetch responses."""
-
-    LINES = "lines"
-    FETCH = "fetch"
 
 
 # fmt: off
@@ -100,10 +88,10 @@ class ReadOptions(NamedTuple):
     kcat_format: Annotated[str | None, output_option("-f", metavar="FORMAT",
         help="Print each record in kcat's format: %t topic, %p partition, %o offset, %T timestamp, %k key, %s payload, "
         r"%K and %S their lengths, %h headers; \n, \t, \r, \xHH, \NNN. It adds no line feed.")] = None
-    output_format: Format = OutputFormat.TEXT
+    output_format: Format = "text"
     contents: Contents = Contents()
-    framing: Annotated[Framing, output_option(
-        help="fetch: whole batches as stored, in the fetch responses of 0.7 (MessageSetSend).")] = Framing.LINES
+    framing: Annotated[Literal["lines", "fetch"], output_option(
+        help="fetch: whole batches as stored, in the fetch responses of 0.7 (MessageSetSend).")] = "lines"
     chunk_bytes: Annotated[int, limits_option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
         envvar="KAFKALOG_CHUNK_BYTES",
         help="Bytes to read at a time, also the size of a fetch response. It doubles until one batch"
@@ -117,7 +105,7 @@ class ReadOptions(NamedTuple):
     @property
     def is_fetch(self) -> bool:
         """Whether the output has fetch responses in place of lines."""
-        return self.framing is Framing.FETCH
+        return self.framing == "fetch"
 # fmt: on
 
 

@@ -24,14 +24,13 @@ from kafkalog_cli.output.human import setting_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    ("See what a repair would do", "kafkalog recover /var/lib/kafka --dry-run"),
-    ("Repair a log directory", "kafkalog recover /var/lib/kafka"),
-    (
-        "Copy all valid batches of a damaged partition",
-        "kafkalog recover /var/lib/kafka/orders-0 --salvage /mnt/salvaged",
+EXAMPLES = {
+    "See what a repair would do": "kafkalog recover /var/lib/kafka --dry-run",
+    "Repair a log directory": "kafkalog recover /var/lib/kafka",
+    "Copy all valid batches of a damaged partition": (
+        "kafkalog recover /var/lib/kafka/orders-0 --salvage /mnt/salvaged"
     ),
-)
+}
 EXIT_CODES = CHANGE_DAMAGED
 
 _rule = partial(Option, rich_help_panel="Rules")

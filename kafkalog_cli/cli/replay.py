@@ -15,7 +15,6 @@ from kafkalog_cli.cli.options import (
     LogDirPaths,
     MetadataOption,
     Now,
-    OutputFormat,
     RangeOptions,
     Topics,
     isolation_option,
@@ -36,20 +35,15 @@ from kafkalog_cli.ops.option_values import parse_size_bytes
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    (
-        "See what would be sent",
-        "kafkalog replay /var/lib/kafka --to kafka:9092 --state replay.json --create --dry-run",
+EXAMPLES = {
+    "See what would be sent": ("kafkalog replay /var/lib/kafka --to kafka:9092 --state replay.json --create --dry-run"),
+    "Send all topics of two brokers' disks, create them, and move the offsets of groups": (
+        "kafkalog replay /var/lib/kafka /mnt/backup --to kafka:9092 --state replay.json --create --groups"
     ),
-    (
-        "Send all topics of two brokers' disks, create them, and move the offsets of groups",
-        "kafkalog replay /var/lib/kafka /mnt/backup --to kafka:9092 --state replay.json --create --groups",
+    "Send the last two hours of a topic": (
+        "kafkalog replay /var/lib/kafka --to kafka:9092 --state new.json --topic orders --from-time -2h"
     ),
-    (
-        "Send the last two hours of a topic",
-        "kafkalog replay /var/lib/kafka --to kafka:9092 --state new.json --topic orders --from-time -2h",
-    ),
-)
+}
 EXIT_CODES = READ | exit_codes(ExitCode.LOCKED, ExitCode.REFUSED)
 
 _cluster_option = partial(Option, rich_help_panel="Cluster")
@@ -85,7 +79,7 @@ class ReplayOptions(NamedTuple):
         help="Most bytes of keys and values to send per second (50MiB, 100MB, 1e6).")] = None
     metadata: MetadataOption = None
     dry_run: DryRun = False
-    output: Format = OutputFormat.TEXT
+    output: Format = "text"
 # fmt: on
 
 

@@ -33,14 +33,13 @@ from kafkalog_cli.output.human import Column, NumberColumn, iso_time, setting_wo
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    ("See why each segment stays or is removed", "kafkalog retain /var/lib/kafka --dry-run --explain"),
-    (
-        "Apply the limits in the broker's configuration",
-        "kafkalog retain /var/lib/kafka --broker-config /etc/kafka/server.properties",
+EXAMPLES = {
+    "See why each segment stays or is removed": "kafkalog retain /var/lib/kafka --dry-run --explain",
+    "Apply the limits in the broker's configuration": (
+        "kafkalog retain /var/lib/kafka --broker-config /etc/kafka/server.properties"
     ),
-    ("Make room on a full disk at once", "kafkalog retain /var/lib/kafka --free-bytes 20GiB"),
-)
+    "Make room on a full disk at once": "kafkalog retain /var/lib/kafka --free-bytes 20GiB",
+}
 EXIT_CODES = CHANGE
 
 _room_option = partial(Option, rich_help_panel="Room on a full disk")

@@ -13,13 +13,10 @@ from kafkalog_cli.ops.change.roll import RollPlan
 from kafkalog_cli.ops.change.roll import roll as start_segments
 from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
 
-EXAMPLES = (
-    ("Roll the segments that are due", "kafkalog roll /var/lib/kafka"),
-    (
-        "Close the active segment of a topic, for compaction",
-        "kafkalog roll /var/lib/kafka --topic orders --force",
-    ),
-)
+EXAMPLES = {
+    "Roll the segments that are due": "kafkalog roll /var/lib/kafka",
+    "Close the active segment of a topic, for compaction": ("kafkalog roll /var/lib/kafka --topic orders --force"),
+}
 EXIT_CODES = CHANGE
 
 

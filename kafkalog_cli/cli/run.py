@@ -42,7 +42,7 @@ class Run:
             stdout, stderr = cast("BinaryIO", self._undisturbed), cast("BinaryIO", Undisturbed(stderr))
         self.context, self.environment = context, environment
         self.fs = environment.fs
-        self.as_json = output.is_json
+        self.as_json = output != "text"
         self.codes: list[ExitCode] = []
         self.progress = context.with_resource(
             Progress(stderr, str(context.info_name), as_json=self.as_json, clock=environment.clock)

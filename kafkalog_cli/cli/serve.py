@@ -15,7 +15,6 @@ from kafkalog_cli.cli.options import (
     Format,
     LogDirPaths,
     MetadataOption,
-    OutputFormat,
     TopicOption,
     TopicPatternOption,
     limits_option,
@@ -29,17 +28,11 @@ from kafkalog_cli.ops.move.serve.options import ServeOptions, ServerLimits
 from kafkalog_cli.ops.move.serve.serving import Serving
 from kafkalog_cli.ops.selection import selection_of
 
-EXAMPLES = (
-    ("Let Kafka clients read a dead broker's disk at 127.0.0.1:9092", "kafkalog serve /var/lib/kafka"),
-    (
-        "Serve one topic from two brokers' disks",
-        "kafkalog serve /var/lib/kafka /mnt/backup --topic orders",
-    ),
-    (
-        "Skip damaged batches, and take a free port",
-        "kafkalog serve /var/lib/kafka --port 0 --on-damage skip",
-    ),
-)
+EXAMPLES = {
+    "Let Kafka clients read a dead broker's disk at 127.0.0.1:9092": "kafkalog serve /var/lib/kafka",
+    "Serve one topic from two brokers' disks": "kafkalog serve /var/lib/kafka /mnt/backup --topic orders",
+    "Skip damaged batches, and take a free port": "kafkalog serve /var/lib/kafka --port 0 --on-damage skip",
+}
 EXIT_CODES = (
     PATHS
     | exit_codes(ExitCode.REFUSED)
@@ -77,7 +70,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
         help="Close a connection after SECONDS without a request.")] = 600.0,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
 ) -> int:  # fmt: skip
     """Serve log directories to Kafka clients, read-only.
 

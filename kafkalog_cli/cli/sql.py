@@ -3,9 +3,8 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 from typer import Argument, Context
 
@@ -19,7 +18,6 @@ from kafkalog_cli.cli.options import (
     Format,
     IsolationOption,
     Master,
-    OutputFormat,
     output_option,
     selection_option,
 )
@@ -49,28 +47,12 @@ if TYPE_CHECKING:
 
     Result = duck.Result | spark.Result
 
-EXAMPLES = (
-    (
-        "Print the committed offsets of all groups",
-        "kafkalog sql /var/lib/kafka 'select * from committed_offsets'",
-    ),
-    (
-        "Answer at once, without Java",
-        "kafkalog sql --engine duckdb /var/lib/kafka 'select count(*) from orders'",
-    ),
-    (
-        "Write a result as Parquet",
-        "kafkalog sql /var/lib/kafka 'select * from orders' --output orders.parquet",
-    ),
-)
+EXAMPLES = {
+    "Print the committed offsets of all groups": ("kafkalog sql /var/lib/kafka 'select * from committed_offsets'"),
+    "Answer at once, without Java": ("kafkalog sql --engine duckdb /var/lib/kafka 'select count(*) from orders'"),
+    "Write a result as Parquet": "kafkalog sql /var/lib/kafka 'select * from orders' --output orders.parquet",
+}
 EXIT_CODES = READ | exit_codes(ExitCode.REFUSED)
-
-
-class SqlEngine(Enum):
-    """The engine that answers a query, in its own dialect."""
-
-    SPARK = "spark"
-    DUCKDB = "duckdb"
 
 
 # fmt: off
@@ -93,14 +75,14 @@ class SqlOptions(NamedTuple):
         help="Permit more to the query; may be repeated. files: read any file by its path, as text.`/etc/hostname`."
         " java: call any method of Java, and functions that were not checked.", show_default=False)] = None
     contents: Contents = Contents()
-    output_format: Format = OutputFormat.TEXT
+    output_format: Format = "text"
     output: Annotated[str | None, output_option(metavar="FILE",
         help="Write a new Parquet file instead of printing.")] = None
     max_rows: Annotated[int | None, output_option(metavar="N", min=1, envvar="KAFKALOG_MAX_ROWS",
         help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None
-    engine: Annotated[SqlEngine, selection_option("--engine",
+    engine: Annotated[Literal["spark", "duckdb"], selection_option("--engine",
         help="spark: needs Java and the extra `spark`. duckdb: on this machine, without Java, and starts at once; needs"
-        " the extra `duckdb`.")] = SqlEngine.SPARK
+        " the extra `duckdb`.")] = "spark"
     master: Master = DEFAULT_MASTER
     conf: Conf = None
 # fmt: on
@@ -124,14 +106,14 @@ def sql(context: Context, options: SqlOptions) -> int:
         raise UsageError(reason="the query has bytes that are not UTF-8")
     decoding = options.contents.decoding.or_auto().absolute()
     reading = Reading(options.isolation, options.mode, options.include_control, decoding)
-    answer = _with_duckdb if options.engine is SqlEngine.DUCKDB else _with_spark
+    answer = _with_duckdb if options.engine == "duckdb" else _with_spark
     return answer(run, options, reading)
 
 
 def _catalog(run: Run, options: SqlOptions, reading: Reading) -> Catalog:
     """Return the views of the query. Raises as `_check_output` too."""
     paths = [os.path.abspath(path) for path in options.paths]  # noqa: PTH100 - workers
-    dialect = DUCKDB if options.engine is SqlEngine.DUCKDB else SPARK
+    dialect = DUCKDB if options.engine == "duckdb" else SPARK
     catalog = Catalog(run.fs, paths, options.query, reading, dialect)
     if options.output is not None:
         _check_output(run.fs, options.output, options.paths)

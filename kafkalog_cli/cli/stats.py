@@ -12,7 +12,6 @@ from kafkalog_cli.cli.options import (
     Format,
     Jobs,
     KeyFormatOption,
-    OutputFormat,
     OutputLimits,
     SchemasOption,
     Spark,
@@ -33,14 +32,11 @@ from kafkalog_cli.output.human import Column, CountColumn, NumberColumn, bars_te
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
-EXAMPLES = (
-    ("See what lies in each topic, the largest first", "kafkalog stats /var/lib/kafka"),
-    ("Compare the partitions of a topic", "kafkalog stats /var/lib/kafka --topic orders --partitions"),
-    (
-        "Find the 20 largest records and most frequent keys",
-        "kafkalog stats /var/lib/kafka --topic orders --top 20",
-    ),
-)
+EXAMPLES = {
+    "See what lies in each topic, the largest first": "kafkalog stats /var/lib/kafka",
+    "Compare the partitions of a topic": "kafkalog stats /var/lib/kafka --topic orders --partitions",
+    "Find the 20 largest records and most frequent keys": ("kafkalog stats /var/lib/kafka --topic orders --top 20"),
+}
 EXIT_CODES = READ | exit_codes(ExitCode.REFUSED)
 
 _LARGEST_TOP = 1000
@@ -60,7 +56,7 @@ class StatsOptions(NamedTuple):
         help="Print N of the largest records, of the most frequent keys, and of the producers.")] = 5
     key_format: KeyFormatOption = None
     schemas: SchemasOption = None
-    output_format: Format = OutputFormat.TEXT
+    output_format: Format = "text"
     jobs: Jobs = 0
     limits: OutputLimits = OutputLimits()
     spark: Spark = Spark()

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Context
 
 from kafkalog_cli.cli.exit_codes import READ
-from kafkalog_cli.cli.options import Format, LogDirPaths, MetadataOption, Now, OutputFormat, selection_option
+from kafkalog_cli.cli.options import Format, LogDirPaths, MetadataOption, Now, selection_option
 from kafkalog_cli.cli.run import Run
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.cluster.coordinators import Copies as Directories
@@ -16,13 +16,10 @@ from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import spent
 from kafkalog_cli.output.stream import ResultStream, printable
 
-EXAMPLES = (
-    (
-        "Print the transactions, and what holds the last stable offset",
-        "kafkalog transactions /var/lib/kafka",
-    ),
-    ("Print them as NDJSON, for a program", "kafkalog transactions /var/lib/kafka --format json"),
-)
+EXAMPLES = {
+    "Print the transactions, and what holds the last stable offset": "kafkalog transactions /var/lib/kafka",
+    "Print them as NDJSON, for a program": "kafkalog transactions /var/lib/kafka --format json",
+}
 EXIT_CODES = READ | {ExitCode.WARNINGS: "a transaction is hanging, or damage at the end of a log"}
 
 
@@ -33,7 +30,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
         help="A transaction can hang only if its last batch is older than MINUTES before now.")] = 15,
     now: Now = None,
     metadata: MetadataOption = None,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
 ) -> int:  # fmt: skip
     """Print transactions: open, hanging, committed, aborted.
 

@@ -25,13 +25,12 @@ from kafkalog_cli.output.changes import CHANGED, Sums, changed_lines, undo_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    (
-        "See what would be removed from offset 100 on",
-        "kafkalog truncate /var/lib/kafka/orders-0 --to 100 --single-replica --dry-run",
+EXAMPLES = {
+    "See what would be removed from offset 100 on": (
+        "kafkalog truncate /var/lib/kafka/orders-0 --to 100 --single-replica --dry-run"
     ),
-    ("Cut the log", "kafkalog truncate /var/lib/kafka/orders-0 --to 100 --single-replica"),
-)
+    "Cut the log": "kafkalog truncate /var/lib/kafka/orders-0 --to 100 --single-replica",
+}
 EXIT_CODES = CHANGE
 
 

@@ -15,16 +15,14 @@ from kafkalog_cli.ops.change.undo.verb import undo as undo_run
 from kafkalog_cli.output.changes import Sums
 from kafkalog_cli.output.stream import printable
 
-EXAMPLES = (
-    (
-        "See what undoing a run would restore",
-        "kafkalog undo /var/lib/kafka/orders-0 20261121T131034.088Z-recover-91ac --dry-run",
+EXAMPLES = {
+    "See what undoing a run would restore": (
+        "kafkalog undo /var/lib/kafka/orders-0 20261121T131034.088Z-recover-91ac --dry-run"
     ),
-    (
-        "Undo a run in all partitions of a log directory",
-        "kafkalog undo /var/lib/kafka 20261121T131034.088Z-recover-91ac",
+    "Undo a run in all partitions of a log directory": (
+        "kafkalog undo /var/lib/kafka 20261121T131034.088Z-recover-91ac"
     ),
-)
+}
 EXIT_CODES = CHANGE
 
 

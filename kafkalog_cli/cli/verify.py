@@ -15,11 +15,9 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.exit_codes import READ, exit_codes
 from kafkalog_cli.cli.options import (
     DecodingLimits,
-    EngineName,
     Format,
     Jobs,
     Now,
-    OutputFormat,
     Pacing,
     PathsArgument,
     Printing,
@@ -42,9 +40,7 @@ from kafkalog_cli.ops.check.verify.task import LocatedFinding, TargetKind, Verif
 from kafkalog_cli.ops.check.verify.verify import VerifyPlanner
 from kafkalog_cli.ops.choices import Level
 from kafkalog_cli.ops.map_each import Forks
-from kafkalog_cli.output.progress import sized, spent
-from kafkalog_cli.output.stream import Paint, paint_of, printable
-from kafkalog_cli.output.verify_view import (
+from kafkalog_cli.output.findings import (
     DAMAGED,
     FAILED,
     OF_SEVERITY,
@@ -54,18 +50,17 @@ from kafkalog_cli.output.verify_view import (
     verdict_of,
     verification_summary,
 )
+from kafkalog_cli.output.progress import sized, spent
+from kafkalog_cli.output.stream import Paint, paint_of, printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.ci_report import CiReport
 
-EXAMPLES = (
-    ("Check a log directory", "kafkalog verify /var/lib/kafka"),
-    (
-        "Decompress and check every record of a topic",
-        "kafkalog verify /var/lib/kafka --topic orders --level deep",
-    ),
-    ("Compare a log directory with a backup", "kafkalog verify /var/lib/kafka --against /mnt/backup"),
-)
+EXAMPLES = {
+    "Check a log directory": "kafkalog verify /var/lib/kafka",
+    "Decompress and check every record of a topic": ("kafkalog verify /var/lib/kafka --topic orders --level deep"),
+    "Compare a log directory with a backup": "kafkalog verify /var/lib/kafka --against /mnt/backup",
+}
 EXIT_CODES = (
     READ
     | exit_codes(ExitCode.UNSUPPORTED, ExitCode.REFUSED)
@@ -100,21 +95,21 @@ def verify(  # noqa: PLR0913
     quiet: Annotated[bool, Option("--quiet", envvar="KAFKALOG_QUIET",
         help="Print only warnings and worse, without counts.")] = False,
     report: Reports = None,
-    output: Format = OutputFormat.TEXT,
+    output: Format = "text",
 ) -> int:  # fmt: skip
     """Check log directories, and explain each damage found.
 
     Each finding has its file and byte, what a broker would do about it, and the next step. Partitions without
     damage are only counted, in the last line. Nothing is changed, and no lock is taken.
     """
-    if against is not None and spark.engine is EngineName.SPARK:
+    if against is not None and spark.engine == "spark":
         raise UsageError(reason="--against needs --engine local: it compares two partitions in one process")
     if not paths:
         raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
     environment: Environment = context.obj
-    if not jobs and spark.engine is EngineName.LOCAL and level is Level.DEEP:
+    if not jobs and spark.engine == "local" and level is Level.DEEP:
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
-    engine = engine_of(environment, spark, jobs, as_json=output.is_json)
+    engine = engine_of(environment, spark, jobs, as_json=output != "text")
     run = VerifyRun(context, report or (), level, Printing(verbose, quiet, output))
     options = run.options(topics, Safety(now), settings=settings, pacing=Pacing(jobs))
     with run.of_whole_run(), engine as map_each:

@@ -11,10 +11,10 @@ from kafkalog_cli.disk.cache import cache_directory
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.output.stream import ResultStream
 
-EXAMPLES = (
-    ("Prepare now, for example while building an image", "kafkalog warmup"),
-    ("Put the archive where all users can read it", "KAFKALOG_CACHE_DIR=/opt/kafkalog kafkalog warmup"),
-)
+EXAMPLES = {
+    "Prepare now, for example while building an image": "kafkalog warmup",
+    "Put the archive where all users can read it": "KAFKALOG_CACHE_DIR=/opt/kafkalog kafkalog warmup",
+}
 EXIT_CODES = ANY
 
 

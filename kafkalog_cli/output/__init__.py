@@ -2,8 +2,7 @@
 
 The text of one command is in its module in `cli`. Here is what several commands print, and large outputs:
 
-- `verify_view.py`, `index_view.py`, `lookup_view.py`: findings, entries of indexes, records that were looked up;
-  `export_lines.py`: exported records as JSON.
+- `findings.py`, `found_record.py`: findings, the record of a look-up. `export_lines.py`: exported records as JSON.
 - `ci_report.py`, `junit_report.py`: reports of `verify` for CI; `inspect_page/`: the page of `inspect`;
   `sql_output.py`: the rows of a query.
 - `ndjson.py`: JsonLines, one JSON object per line, as the class of a result declares it (`kafkalog_cli/results.py`).

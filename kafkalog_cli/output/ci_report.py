@@ -13,9 +13,9 @@ from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.check.verify.task import Verification
 from kafkalog_cli.ops.steps import text_of
+from kafkalog_cli.output.findings import verification_summary
 from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.verify_view import verification_summary
 
 _COMMANDS = {Severity.INFO: "notice", Severity.WARNING: "warning", Severity.CORRUPTION: "error"}
 _IN_MESSAGES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})

@@ -14,8 +14,8 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
 from kafkalog_cli.ops.check.checks.diagnose import Finding
 from kafkalog_cli.ops.check.checks.finding_kinds import Severity
 from kafkalog_cli.ops.check.verify.task import Verification
+from kafkalog_cli.output.findings import finding_lines
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.verify_view import finding_lines
 
 MOST_FINDINGS = 100
 """The most findings of one target that the report quotes: services cut long texts off, or refuse the file."""

@@ -20,8 +20,8 @@ SPARK = ("export", "import", "sql")
 NETWORK = ("serve", "replay")
 """They need a client or a cluster: tests/serve and tests/unit/test_replay.py have their tests."""
 COMPILES = ("warmup",)
-ALL = [(name, example) for name, command in COMMANDS.items() for _, example in command.examples]
-ALL += [("kafkalog", example) for _, example in EXAMPLES]
+ALL = [(name, example) for name, command in COMMANDS.items() for example in command.examples.values()]
+ALL += [("kafkalog", example) for example in EXAMPLES.values()]
 NEEDS_A_FILE = {"records.txt": b"one\ntwo\n", "keys.txt": b"key-46\n"}
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothi
 
 from kafkalog_cli.cli.engine import engine_of
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import EngineName, Spark
+from kafkalog_cli.cli.options import Spark
 from kafkalog_cli.ops.map_each import Item
 from tests.support.commands import Terminal
 
@@ -41,7 +41,7 @@ def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", started)
     environment = Environment(io.BytesIO(), terminal, terminal=None)
-    with engine_of(environment, Spark(EngineName.SPARK, "local[3]", ["a=b"]), as_json=as_json) as map_each:
+    with engine_of(environment, Spark("spark", "local[3]", ["a=b"]), as_json=as_json) as map_each:
         assert b"Spark" not in terminal.getvalue()
         with pytest.raises(Started):
             list(map_each([Item(1)], lambda value, _: value))

@@ -11,7 +11,7 @@ PACKAGE = Path(kafkalog_cli.__file__).parent
 FILES = [
     *(PACKAGE / "ops" / "check").rglob("*.py"),
     *(PACKAGE / "ops" / name for name in ("steps.py", "damage.py")),
-    *(PACKAGE / "output" / name for name in ("verify_view.py", "ci_report.py", "junit_report.py")),
+    *(PACKAGE / "output" / name for name in ("findings.py", "ci_report.py", "junit_report.py")),
     *(PACKAGE / "cli" / name for name in ("verify.py", "doctor.py")),
 ]
 TEXTS = {"message", "broker_effect", "next_step", "why", "effect", "reason", "when"}
